@@ -1,0 +1,1 @@
+//! Says which CRI call, which pod and which container hold up the kubelet's PLEG.

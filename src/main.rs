@@ -1,0 +1,2 @@
+//! `plegctl`: parse, run, exit.
+fn main() {}
