@@ -1,1 +1,6 @@
 //! Says which CRI call, which pod and which container hold up the kubelet's PLEG.
+//!
+//! See `docs/design.md` for how the modules lean on each other.
+
+pub mod clock;
+pub mod cri;

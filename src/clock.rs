@@ -1,0 +1,233 @@
+//! The only place that reads a real clock.
+//!
+//! Two kinds of time that are never mixed: [`Mono`] measures how long something took, [`Wall`] says when it was.
+//! Everything above takes a [`Clock`]; tests hand it a [`ManualClock`] and never sleep.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A reading of the monotonic clock. Only differences mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mono(Duration);
+
+impl Mono {
+    /// The reading that lies `since_origin` after the clock's own origin.
+    pub const fn at(since_origin: Duration) -> Self {
+        Self(since_origin)
+    }
+
+    /// Time from `earlier` to `self`, zero if the clock seems to have run backwards.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The reading `by` later.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(by))
+    }
+}
+
+/// A moment in wall time, in nanoseconds since the Unix epoch, as the CRI counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Wall(i64);
+
+impl Wall {
+    /// The moment `nanos` nanoseconds after the Unix epoch.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the Unix epoch.
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// A CRI time stamp: zero, negative and Go's zero time all mean "not known".
+    pub fn known(nanos: i64) -> Option<Self> {
+        (nanos > 0).then_some(Self(nanos))
+    }
+
+    /// Seconds from `earlier` to `self`; negative if `earlier` is the later one.
+    pub fn seconds_since(self, earlier: Self) -> f64 {
+        nanos_as_seconds(i128::from(self.0) - i128::from(earlier.0))
+    }
+
+    /// Time from `earlier` to `self`, zero if `earlier` is the later one.
+    pub fn duration_since(self, earlier: Self) -> Duration {
+        let nanos = i128::from(self.0) - i128::from(earlier.0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// The moment `by` later.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
+        )
+    }
+
+    fn system_time(self) -> SystemTime {
+        let distance = Duration::from_nanos(self.0.unsigned_abs());
+        let moment = if self.0 < 0 {
+            UNIX_EPOCH.checked_sub(distance)
+        } else {
+            UNIX_EPOCH.checked_add(distance)
+        };
+        moment.unwrap_or(UNIX_EPOCH)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a clock difference in seconds needs no more than 53 bits"
+)]
+fn nanos_as_seconds(nanos: i128) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// RFC 3339, UTC, nine sub-second digits.
+impl fmt::Display for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // humantime cannot write what lies before 1970; CRI has no such moment that means anything.
+        let moment = if self.0 < 0 {
+            UNIX_EPOCH
+        } else {
+            self.system_time()
+        };
+        humantime::format_rfc3339_nanos(moment).fmt(f)
+    }
+}
+
+impl Serialize for Wall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let moment = humantime::parse_rfc3339(&text)
+            .map_err(|why| serde::de::Error::custom(format!("`{text}` is no RFC 3339 time: {why}")))?;
+        let nanos = moment
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
+        Ok(Self(i64::try_from(nanos).unwrap_or(i64::MAX)))
+    }
+}
+
+/// What tells the time to everything that has to know it.
+pub trait Clock: Send + Sync {
+    /// The monotonic clock.
+    fn mono(&self) -> Mono;
+    /// The wall clock.
+    fn wall(&self) -> Wall;
+}
+
+/// The machine's clocks. The monotonic one is tokio's, so that a paused test runtime pauses it too.
+#[derive(Debug)]
+pub struct SystemClock {
+    origin: tokio::time::Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic origin is now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the real clock"
+    )]
+    pub fn start() -> Self {
+        Self {
+            origin: tokio::time::Instant::now(),
+        }
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the real clock"
+    )]
+    fn mono(&self) -> Mono {
+        Mono(tokio::time::Instant::now().saturating_duration_since(self.origin))
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the real clock"
+    )]
+    fn wall(&self) -> Wall {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Wall(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that stands still until it is told to move.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    mono_nanos: AtomicU64,
+    wall_nanos: AtomicI64,
+}
+
+impl ManualClock {
+    /// A clock that shows `wall` and stays there.
+    pub fn at(wall: Wall) -> Self {
+        Self {
+            mono_nanos: AtomicU64::new(0),
+            wall_nanos: AtomicI64::new(wall.0),
+        }
+    }
+
+    /// Moves both clocks on by `by`.
+    pub fn advance(&self, by: Duration) {
+        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        self.mono_nanos.fetch_add(nanos, Ordering::SeqCst);
+        self.wall_nanos
+            .fetch_add(i64::try_from(nanos).unwrap_or(i64::MAX), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn mono(&self) -> Mono {
+        Mono(Duration::from_nanos(self.mono_nanos.load(Ordering::SeqCst)))
+    }
+
+    fn wall(&self) -> Wall {
+        Wall(self.wall_nanos.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_survives_json() {
+        let stamp = Wall::from_nanos(1_700_000_000_000_000_001);
+        let text = serde_json::to_string(&stamp).unwrap();
+        assert_eq!(text, "\"2023-11-14T22:13:20.000000001Z\"");
+        assert_eq!(serde_json::from_str::<Wall>(&text).unwrap(), stamp);
+    }
+
+    #[test]
+    fn zero_negative_and_go_zero_time_are_unknown() {
+        assert_eq!(Wall::known(0), None);
+        assert_eq!(Wall::known(-1), None);
+        assert_eq!(Wall::known(-6_795_364_578_871_345_152), None);
+        assert_eq!(Wall::known(7), Some(Wall::from_nanos(7)));
+    }
+
+    #[test]
+    fn a_clock_going_back_is_no_negative_duration() {
+        assert_eq!(
+            Mono::at(Duration::from_secs(1)).since(Mono::at(Duration::from_secs(2))),
+            Duration::ZERO
+        );
+        assert!((Wall::from_nanos(1).seconds_since(Wall::from_nanos(1_000_000_001)) + 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,21 @@
+//! The container runtime as plegctl sees it: where its socket is, what can be asked of it, what it answered.
+//!
+//! The only place that knows gRPC. Above it there are plain node types, a [`Call`] for every question asked, and the
+//! [`Runtime`] trait. It sends the RPCs of [`Rpc`] and no others, never retries one, and keeps none of them secret:
+//! each comes back with its duration, the bytes it received and how it ended.
+
+mod call;
+mod error;
+mod node;
+mod rpc;
+mod runtime;
+
+pub use call::{Call, Outcome};
+pub use error::{Code, Error, FileKind};
+pub use node::{
+    Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
+    ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata, SandboxState,
+    SandboxStatus, SandboxStatusAnswer, Version, label,
+};
+pub use rpc::Rpc;
+pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};

@@ -1,0 +1,141 @@
+//! The boundary that everything above `cri` is written against.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::{
+    Call, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus, Sandbox,
+    SandboxState, SandboxStatusAnswer, Version, label,
+};
+use crate::clock::Wall;
+
+/// A runtime that can be asked. Each question is asked once, however it ends.
+pub trait Runtime: Send + Sync {
+    /// Who are you?
+    fn version(&self) -> impl Future<Output = Call<Version>> + Send;
+    /// Runtime and network readiness.
+    fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
+    /// Pod sandboxes, in the runtime's order.
+    fn list_sandboxes(
+        &self,
+        filter: &Filter<SandboxState>,
+    ) -> impl Future<Output = Call<Vec<Sandbox>>> + Send;
+    /// Containers, in the runtime's order.
+    fn list_containers(
+        &self,
+        filter: &Filter<ContainerState>,
+    ) -> impl Future<Output = Call<Vec<Container>>> + Send;
+    /// One pod sandbox.
+    fn sandbox_status(&self, sandbox_id: &str) -> impl Future<Output = Call<SandboxStatusAnswer>> + Send;
+    /// One container; `None` is an answer without a status.
+    fn container_status(
+        &self,
+        container_id: &str,
+    ) -> impl Future<Output = Call<Option<ContainerStatus>>> + Send;
+    /// Whether the shim of one container answers.
+    fn container_stats(&self, container_id: &str) -> impl Future<Output = Call<()>> + Send;
+    /// Opens the stream of container events.
+    fn container_events(&self) -> impl Future<Output = Result<EventStream, Error>> + Send;
+}
+
+/// Which sandboxes or containers to list. The default lists all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter<S> {
+    /// Only those in this state.
+    pub state: Option<S>,
+    /// Only those that carry all of these labels.
+    pub labels: Vec<(String, String)>,
+}
+
+impl<S> Default for Filter<S> {
+    fn default() -> Self {
+        Self {
+            state: None,
+            labels: Vec::new(),
+        }
+    }
+}
+
+impl<S> Filter<S> {
+    /// What belongs to one pod.
+    pub fn pod(uid: &str) -> Self {
+        Self {
+            state: None,
+            labels: vec![(label::POD_UID.into(), uid.into())],
+        }
+    }
+}
+
+/// An event and when it reached us.
+#[derive(Clone, Debug)]
+pub struct ReceivedEvent {
+    /// The event.
+    pub event: ContainerEvent,
+    /// When it was read from the stream, before it waited for anybody here.
+    pub at: Wall,
+    /// Its size on the wire.
+    pub bytes: u64,
+}
+
+/// An open event stream. Whatever feeds it never waits for the reader: what does not fit the queue is counted as
+/// dropped. Dropping it closes the stream.
+#[derive(Debug)]
+pub struct EventStream {
+    queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl EventStream {
+    /// A stream that holds up to `capacity` unread events, and its feeding end.
+    pub fn bounded(capacity: usize) -> (EventFeed, Self) {
+        let (sender, queue) = mpsc::channel(capacity);
+        let dropped = Arc::new(AtomicU64::new(0));
+        (
+            EventFeed {
+                queue: sender,
+                dropped: Arc::clone(&dropped),
+            },
+            Self { queue, dropped },
+        )
+    }
+
+    /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
+    pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
+        self.queue.recv().await.transpose()
+    }
+
+    /// How many events did not fit the queue so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The feeding end of an [`EventStream`].
+#[derive(Debug)]
+pub struct EventFeed {
+    queue: mpsc::Sender<Result<ReceivedEvent, Error>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl EventFeed {
+    /// Hands an event on, or counts it as dropped; never waits.
+    pub fn offer(&self, event: ReceivedEvent) {
+        if self.queue.try_send(Ok(event)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the stream with an error, once the reader has taken what is queued.
+    pub async fn fail(self, error: Error) {
+        // A reader that is gone does not want to know.
+        let _ = self.queue.send(Err(error)).await;
+    }
+
+    /// Resolves when nobody reads any more.
+    pub async fn abandoned(&self) {
+        self.queue.closed().await;
+    }
+}
