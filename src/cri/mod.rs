@@ -9,8 +9,13 @@ mod client;
 mod codec;
 mod connect;
 mod convert;
+mod endpoint;
 mod error;
-#[expect(clippy::pedantic, clippy::enum_variant_names, reason = "made by prost, whose taste is not ours to judge")]
+#[expect(
+    clippy::pedantic,
+    clippy::enum_variant_names,
+    reason = "made by prost, whose taste is not ours to judge"
+)]
 mod generated;
 mod node;
 mod rpc;
@@ -18,6 +23,7 @@ mod runtime;
 
 pub use call::{Call, Outcome};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT};
+pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
 pub use node::{
     CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
