@@ -77,14 +77,7 @@ impl Client {
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .connect_with_connector_lazy(tower::service_fn(dialler));
-        Self {
-            channel,
-            clock,
-            endpoint: endpoint.into(),
-            heard,
-            deadline,
-            streamed_lists: false,
-        }
+        Self { channel, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
     }
 
     /// The same client, listing through `StreamPodSandboxes` and `StreamContainers`.
@@ -122,9 +115,7 @@ impl Client {
             ready(&mut grpc).await?;
             let codec = CountingCodec::<Q, A>::default();
             let path = http::uri::PathAndQuery::from_static(rpc.path());
-            grpc.unary(self.request(message), path, codec)
-                .await
-                .map(tonic::Response::into_inner)
+            grpc.unary(self.request(message), path, codec).await.map(tonic::Response::into_inner)
         };
         self.timed(rpc, exchange).await
     }
@@ -137,10 +128,7 @@ impl Client {
         T: Send,
     {
         let exchange = async {
-            let mut all = Counted {
-                message: Vec::new(),
-                bytes: 0,
-            };
+            let mut all = Counted { message: Vec::new(), bytes: 0 };
             let mut stream = self.open::<Q, B>(rpc, self.request(message)).await?;
             while let Some(batch) = stream.message().await? {
                 all.bytes += batch.bytes;
@@ -160,9 +148,7 @@ impl Client {
         ready(&mut grpc).await?;
         let codec = CountingCodec::<Q, A>::default();
         let path = http::uri::PathAndQuery::from_static(rpc.path());
-        grpc.server_streaming(request, path, codec)
-            .await
-            .map(tonic::Response::into_inner)
+        grpc.server_streaming(request, path, codec).await.map(tonic::Response::into_inner)
     }
 
     /// Runs one exchange under the deadline and makes a [`Call`] of it.
@@ -177,20 +163,9 @@ impl Client {
         let (response_bytes, result) = match ended {
             Ok(Ok(answer)) => (answer.bytes, Ok(answer.message)),
             Ok(Err(status)) => (0, Err(self.explain(rpc, &status, duration))),
-            Err(_) => (
-                0,
-                Err(Error::Silent {
-                    rpc,
-                    waited: self.deadline,
-                }),
-            ),
+            Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
         };
-        Call {
-            rpc,
-            duration,
-            response_bytes,
-            result,
-        }
+        Call { rpc, duration, response_bytes, result }
     }
 
     /// Which kind of night a gRPC status stands for.
@@ -200,10 +175,7 @@ impl Client {
         }
         let message = status.message().to_owned();
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
-            return Error::Decode {
-                rpc,
-                detail: detail.to_owned(),
-            };
+            return Error::Decode { rpc, detail: detail.to_owned() };
         }
         if is_transport(status) {
             return match self.heard.protocol() {
@@ -211,23 +183,14 @@ impl Client {
                     endpoint: self.endpoint.to_string(),
                     detail: format!("it answered `{first_line}`"),
                 },
-                Protocol::Nothing => Error::ClosedMidCall {
-                    rpc,
-                    detail: "it hung up without a word".into(),
-                },
-                Protocol::Http2 => Error::ClosedMidCall {
-                    rpc,
-                    detail: innermost(status),
-                },
+                Protocol::Nothing => Error::ClosedMidCall { rpc, detail: "it hung up without a word".into() },
+                Protocol::Http2 => Error::ClosedMidCall { rpc, detail: innermost(status) },
             };
         }
         match status.code() {
             // Our own deadline reaches us as either of these, depending on who notices first.
             tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
-                Error::Silent {
-                    rpc,
-                    waited: self.deadline,
-                }
+                Error::Silent { rpc, waited: self.deadline }
             }
             tonic::Code::Unimplemented => Error::Unimplemented { rpc, message },
             tonic::Code::ResourceExhausted if message.contains("larger than max") => {
@@ -237,19 +200,13 @@ impl Client {
             tonic::Code::OutOfRange if message.contains("decoded message length too large") => {
                 Error::TooLarge { rpc, message }
             }
-            code => Error::Runtime {
-                rpc,
-                code: code.into(),
-                message,
-            },
+            code => Error::Runtime { rpc, code: code.into(), message },
         }
     }
 }
 
 async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
-    grpc.ready()
-        .await
-        .map_err(|why| Status::from_error(Box::new(why)))
+    grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
 }
 
 async fn connection(
@@ -266,9 +223,7 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'st
 
 /// The error of our own dialler, if that is what lies under `status`.
 fn dial_error(status: &Status) -> Option<Error> {
-    causes(status)
-        .find_map(|cause| cause.downcast_ref::<Error>())
-        .cloned()
+    causes(status).find_map(|cause| cause.downcast_ref::<Error>()).cloned()
 }
 
 /// Whether `status` was made on this side, of a broken connection.
@@ -279,9 +234,7 @@ fn is_transport(status: &Status) -> bool {
 }
 
 fn innermost(status: &Status) -> String {
-    causes(status)
-        .last()
-        .map_or_else(|| status.message().to_owned(), ToString::to_string)
+    causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
 impl From<tonic::Code> for Code {
@@ -313,25 +266,17 @@ fn converted<W, T: From<W>>(items: Vec<W>) -> Vec<T> {
 
 impl Runtime for Client {
     async fn version(&self) -> Call<Version> {
-        let request = wire::VersionRequest {
-            version: KUBELET_API_VERSION.into(),
-        };
-        self.unary(Rpc::Version, request)
-            .await
-            .map(|answer: wire::VersionResponse| answer.into())
+        let request = wire::VersionRequest { version: KUBELET_API_VERSION.into() };
+        self.unary(Rpc::Version, request).await.map(|answer: wire::VersionResponse| answer.into())
     }
 
     async fn status(&self) -> Call<RuntimeStatus> {
         let request = wire::StatusRequest { verbose: false };
-        self.unary(Rpc::Status, request)
-            .await
-            .map(|answer: wire::StatusResponse| answer.into())
+        self.unary(Rpc::Status, request).await.map(|answer: wire::StatusResponse| answer.into())
     }
 
     async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
-        self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {})
-            .await
-            .map(cgroup_driver)
+        self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {}).await.map(cgroup_driver)
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
@@ -361,32 +306,22 @@ impl Runtime for Client {
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
-        let request = wire::PodSandboxStatusRequest {
-            pod_sandbox_id: sandbox_id.to_owned(),
-            verbose: false,
-        };
+        let request = wire::PodSandboxStatusRequest { pod_sandbox_id: sandbox_id.to_owned(), verbose: false };
         self.unary(Rpc::PodSandboxStatus, request)
             .await
             .map(|answer: wire::PodSandboxStatusResponse| answer.into())
     }
 
     async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
-        let request = wire::ContainerStatusRequest {
-            container_id: container_id.to_owned(),
-            verbose: false,
-        };
+        let request = wire::ContainerStatusRequest { container_id: container_id.to_owned(), verbose: false };
         self.unary(Rpc::ContainerStatus, request)
             .await
             .map(|answer: wire::ContainerStatusResponse| answer.status.map(Into::into))
     }
 
     async fn container_stats(&self, container_id: &str) -> Call<()> {
-        let request = wire::ContainerStatsRequest {
-            container_id: container_id.to_owned(),
-        };
-        self.unary(Rpc::ContainerStats, request)
-            .await
-            .map(|_: wire::ContainerStatsResponse| ())
+        let request = wire::ContainerStatsRequest { container_id: container_id.to_owned() };
+        self.unary(Rpc::ContainerStats, request).await.map(|_: wire::ContainerStatsResponse| ())
     }
 
     /// The stream has no deadline, as in the kubelet; how it ends is the stream's last word. It is drained by a task
@@ -421,11 +356,7 @@ impl Client {
         feed: &EventFeed,
     ) -> Result<(), Status> {
         while let Some(Counted { message, bytes }) = stream.message().await? {
-            feed.offer(ReceivedEvent {
-                event: message.into(),
-                at: self.clock.wall(),
-                bytes,
-            });
+            feed.offer(ReceivedEvent { event: message.into(), at: self.clock.wall(), bytes });
         }
         Ok(())
     }

@@ -54,8 +54,7 @@ impl<Request: Message> Encoder for ProstEncoder<Request> {
     type Error = Status;
 
     fn encode(&mut self, item: Request, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        item.encode(buffer)
-            .map_err(|why| Status::internal(format!("cannot encode the request: {why}")))
+        item.encode(buffer).map_err(|why| Status::internal(format!("cannot encode the request: {why}")))
     }
 }
 

@@ -32,13 +32,9 @@ impl Heard {
             // An HTTP/2 server opens with a SETTINGS frame: type 4, on stream 0.
             [_, _, _, 4, _, 0, 0, 0, 0, ..] => Protocol::Http2,
             short if short.len() < 9 && !short.is_ascii() => Protocol::Http2,
-            other => Protocol::Other(
-                String::from_utf8_lossy(other)
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
+            other => {
+                Protocol::Other(String::from_utf8_lossy(other).lines().next().unwrap_or_default().to_owned())
+            }
         }
     }
 
@@ -68,11 +64,7 @@ pub enum Protocol {
 pub async fn dial(path: PathBuf, endpoint: String, heard: Heard) -> Result<Listened, Error> {
     heard.listen_anew();
     match UnixStream::connect(&path).await {
-        Ok(stream) => Ok(Listened {
-            stream,
-            heard,
-            satisfied: false,
-        }),
+        Ok(stream) => Ok(Listened { stream, heard, satisfied: false }),
         Err(why) => Err(explain(&path, endpoint, &why)),
     }
 }
@@ -90,10 +82,7 @@ fn explain(path: &Path, endpoint: String, why: &io::Error) -> Error {
             endpoint,
             detail: "its queue of waiting connections is full, the daemon accepts none".into(),
         },
-        _ => Error::Unreachable {
-            endpoint,
-            detail: why.to_string(),
-        },
+        _ => Error::Unreachable { endpoint, detail: why.to_string() },
     }
 }
 

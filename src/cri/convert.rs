@@ -21,20 +21,13 @@ impl From<wire::VersionResponse> for Version {
 impl From<wire::StatusResponse> for RuntimeStatus {
     fn from(wire: wire::StatusResponse) -> Self {
         let conditions = wire.status.unwrap_or_default().conditions;
-        Self {
-            conditions: conditions.into_iter().map(Into::into).collect(),
-        }
+        Self { conditions: conditions.into_iter().map(Into::into).collect() }
     }
 }
 
 impl From<wire::RuntimeCondition> for Condition {
     fn from(wire: wire::RuntimeCondition) -> Self {
-        Self {
-            kind: wire.r#type,
-            holds: wire.status,
-            reason: wire.reason,
-            message: wire.message,
-        }
+        Self { kind: wire.r#type, holds: wire.status, reason: wire.reason, message: wire.message }
     }
 }
 
@@ -51,13 +44,7 @@ fn labels(pairs: Vec<wire::Pair>) -> Labels {
 }
 
 fn pairs(labels: &[(String, String)]) -> Vec<wire::Pair> {
-    labels
-        .iter()
-        .map(|(key, value)| wire::Pair {
-            key: key.clone(),
-            value: value.clone(),
-        })
-        .collect()
+    labels.iter().map(|(key, value)| wire::Pair { key: key.clone(), value: value.clone() }).collect()
 }
 
 fn sandbox_state(number: i32) -> SandboxState {
@@ -112,12 +99,7 @@ pub fn container_filter(filter: &Filter<ContainerState>) -> wire::ContainerFilte
 
 impl From<wire::PodSandboxMetadata> for SandboxMetadata {
     fn from(wire: wire::PodSandboxMetadata) -> Self {
-        Self {
-            name: wire.name,
-            uid: wire.uid,
-            namespace: wire.namespace,
-            attempt: wire.attempt,
-        }
+        Self { name: wire.name, uid: wire.uid, namespace: wire.namespace, attempt: wire.attempt }
     }
 }
 
@@ -136,19 +118,13 @@ impl From<wire::PodSandbox> for Sandbox {
 
 impl From<wire::ContainerMetadata> for ContainerMetadata {
     fn from(wire: wire::ContainerMetadata) -> Self {
-        Self {
-            name: wire.name,
-            attempt: wire.attempt,
-        }
+        Self { name: wire.name, attempt: wire.attempt }
     }
 }
 
 impl From<wire::ImageSpec> for Image {
     fn from(wire: wire::ImageSpec) -> Self {
-        Self {
-            image: wire.image,
-            user_specified: wire.user_specified_image,
-        }
+        Self { image: wire.image, user_specified: wire.user_specified_image }
     }
 }
 
@@ -180,10 +156,7 @@ impl From<wire::PodSandboxStatusResponse> for SandboxStatusAnswer {
 
 impl From<wire::PodSandboxStatus> for SandboxStatus {
     fn from(wire: wire::PodSandboxStatus) -> Self {
-        let options = wire
-            .linux
-            .and_then(|linux| linux.namespaces)
-            .and_then(|namespaces| namespaces.options);
+        let options = wire.linux.and_then(|linux| linux.namespaces).and_then(|namespaces| namespaces.options);
         Self {
             id: wire.id,
             metadata: wire.metadata.map(Into::into),
@@ -224,11 +197,7 @@ impl From<wire::ContainerStatus> for ContainerStatus {
 
 impl From<wire::Mount> for Mount {
     fn from(wire: wire::Mount) -> Self {
-        Self {
-            container_path: wire.container_path,
-            host_path: wire.host_path,
-            readonly: wire.readonly,
-        }
+        Self { container_path: wire.container_path, host_path: wire.host_path, readonly: wire.readonly }
     }
 }
 

@@ -110,41 +110,38 @@ pub struct Sources<'a> {
     pub host: &'a HostRoot,
 }
 
+/// A value and who gave it.
+type Said = Option<(String, String)>;
+
 /// Finds the endpoint.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
-    let asked: [fn(&Sources<'_>) -> Result<Option<(String, String)>, EndpointError>; 4] =
-        [from_flag, from_variable, from_crictl, from_kubelet];
-    for source in asked {
-        if let Some((value, source)) = source(sources)? {
-            let endpoint = parse(&value, &source, sources.host)?;
-            return Ok(Resolved { endpoint, source });
-        }
+    let said = match from_flag(sources).or_else(|| from_variable(sources)) {
+        Some(said) => Some(said),
+        None => from_crictl(sources)?.or_else(|| from_kubelet(sources)),
+    };
+    if let Some((value, source)) = said {
+        let endpoint = parse(&value, &source, sources.host)?;
+        return Ok(Resolved { endpoint, source });
     }
-    well_known(sources.host).ok_or_else(|| EndpointError::NothingFound {
-        tried: places(sources),
-    })
+    well_known(sources.host).ok_or_else(|| EndpointError::NothingFound { tried: places(sources) })
 }
 
-type Said = Result<Option<(String, String)>, EndpointError>;
-
-fn said(value: Option<&str>, source: &str) -> Option<(String, String)> {
+fn said(value: Option<&str>, source: &str) -> Said {
     let value = value?.trim();
     (!value.is_empty()).then(|| (value.to_owned(), source.to_owned()))
 }
 
 fn from_flag(sources: &Sources<'_>) -> Said {
-    Ok(said(sources.flag, "--runtime-endpoint"))
+    said(sources.flag, "--runtime-endpoint")
 }
 
 fn from_variable(sources: &Sources<'_>) -> Said {
-    Ok(said(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT"))
+    said(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
 }
 
 /// A missing file is fine unless it was asked for by name.
-fn from_crictl(sources: &Sources<'_>) -> Said {
-    let file = sources
-        .crictl_config
-        .map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
+fn from_crictl(sources: &Sources<'_>) -> Result<Said, EndpointError> {
+    let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
     match top_level_scalars(&file) {
         Ok(scalars) => {
             let value = scalars.get("runtime-endpoint").map(String::as_str);
@@ -157,57 +154,36 @@ fn from_crictl(sources: &Sources<'_>) -> Said {
 
 /// A kubelet whose configuration cannot be read says nothing; it is not the user's file to mend for this.
 fn from_kubelet(sources: &Sources<'_>) -> Said {
-    let Some(kubelet) = sources.kubelet else {
-        return Ok(None);
-    };
-    let setting = kubelet.setting(
-        "container-runtime-endpoint",
-        "containerRuntimeEndpoint",
-        sources.host,
-    );
-    Ok(setting
-        .ok()
-        .flatten()
-        .map(|setting| (setting.value, setting.source)))
+    let setting =
+        sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint", sources.host);
+    setting.ok()?.map(|setting| (setting.value, setting.source))
 }
 
 fn well_known(host: &HostRoot) -> Option<Resolved> {
-    WELL_KNOWN_SOCKETS
-        .iter()
-        .find(|(_, socket)| host.path(socket).exists())
-        .map(|(runtime, socket)| Resolved {
-            endpoint: Endpoint::Unix {
-                path: host.path(socket),
-                name: format!("unix://{socket}"),
-            },
+    WELL_KNOWN_SOCKETS.iter().find(|(_, socket)| host.path(socket).exists()).map(|(runtime, socket)| {
+        Resolved {
+            endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
             source: format!("the well-known socket of {runtime}"),
-        })
+        }
+    })
 }
 
 fn places(sources: &Sources<'_>) -> Vec<String> {
-    let mut places = vec![
-        "--runtime-endpoint".to_owned(),
-        "$CONTAINER_RUNTIME_ENDPOINT".to_owned(),
-    ];
+    let mut places = vec!["--runtime-endpoint".to_owned(), "$CONTAINER_RUNTIME_ENDPOINT".to_owned()];
     places.push(sources.host.path(CRICTL_CONFIG).display().to_string());
     places.push(match sources.kubelet {
         Some(_) => "the running kubelet's settings".to_owned(),
         None => "a running kubelet (there is none)".to_owned(),
     });
-    places.extend(
-        WELL_KNOWN_SOCKETS
-            .iter()
-            .map(|(_, socket)| sources.host.path(socket).display().to_string()),
-    );
+    places
+        .extend(WELL_KNOWN_SOCKETS.iter().map(|(_, socket)| sources.host.path(socket).display().to_string()));
     places
 }
 
 /// Reads `unix:///path`, `unix:/path`, `/path` and `sim:SCENARIO`.
 fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointError> {
     if let Some(scenario) = value.strip_prefix("sim:") {
-        return Ok(Endpoint::Sim {
-            scenario: scenario.to_owned(),
-        });
+        return Ok(Endpoint::Sim { scenario: scenario.to_owned() });
     }
     let path = match value.split_once("://") {
         Some(("unix", path)) => path,
@@ -221,15 +197,9 @@ fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointE
         None => value.strip_prefix("unix:").unwrap_or(value),
     };
     if !path.starts_with('/') {
-        return Err(EndpointError::NotAbsolute {
-            value: value.to_owned(),
-            from: from.to_owned(),
-        });
+        return Err(EndpointError::NotAbsolute { value: value.to_owned(), from: from.to_owned() });
     }
-    Ok(Endpoint::Unix {
-        path: host.path(path),
-        name: format!("unix://{path}"),
-    })
+    Ok(Endpoint::Unix { path: host.path(path), name: format!("unix://{path}") })
 }
 
 #[cfg(test)]
@@ -257,18 +227,12 @@ mod tests {
         assert!(
             matches!(parsed("tcp://1.2.3.4:5").unwrap_err(), EndpointError::Scheme { scheme, .. } if scheme == "tcp")
         );
-        assert!(matches!(
-            parsed("npipe:////./pipe/x").unwrap_err(),
-            EndpointError::Scheme { .. }
-        ));
+        assert!(matches!(parsed("npipe:////./pipe/x").unwrap_err(), EndpointError::Scheme { .. }));
     }
 
     #[test]
     fn two_slashes_are_not_silently_another_path() {
-        assert!(matches!(
-            parsed("unix://run/x.sock"),
-            Err(EndpointError::NotAbsolute { .. })
-        ));
+        assert!(matches!(parsed("unix://run/x.sock"), Err(EndpointError::NotAbsolute { .. })));
     }
 
     #[test]
@@ -277,10 +241,7 @@ mod tests {
         let endpoint = parse("/run/x.sock", "x", &host).unwrap();
         assert_eq!(
             endpoint,
-            Endpoint::Unix {
-                path: "/host/run/x.sock".into(),
-                name: "unix:///run/x.sock".into()
-            }
+            Endpoint::Unix { path: "/host/run/x.sock".into(), name: "unix:///run/x.sock".into() }
         );
     }
 

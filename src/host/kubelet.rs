@@ -22,8 +22,7 @@ impl KubeletProcess {
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         pids.sort_unstable();
-        pids.into_iter()
-            .find_map(|pid| Self::read(&proc.join(pid.to_string()), pid))
+        pids.into_iter().find_map(|pid| Self::read(&proc.join(pid.to_string()), pid))
     }
 
     fn read(directory: &Path, pid: u32) -> Option<Self> {
@@ -33,11 +32,7 @@ impl KubeletProcess {
         }
         let stat = fs::read_to_string(directory.join("stat")).ok()?;
         let state = stat.rsplit_once(") ")?.1.chars().next()?;
-        let arguments = if state == 'D' {
-            Vec::new()
-        } else {
-            command_line(directory)
-        };
+        let arguments = if state == 'D' { Vec::new() } else { command_line(directory) };
         Some(Self { pid, arguments })
     }
 
@@ -46,10 +41,7 @@ impl KubeletProcess {
         let mut found = None;
         let mut arguments = self.arguments.iter();
         while let Some(argument) = arguments.next() {
-            let Some(rest) = argument
-                .strip_prefix("--")
-                .and_then(|rest| rest.strip_prefix(name))
-            else {
+            let Some(rest) = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name)) else {
                 continue;
             };
             match rest.strip_prefix('=') {
@@ -69,20 +61,14 @@ impl KubeletProcess {
     /// A setting: the flag if it is given, else the key of the configuration file.
     pub fn setting(&self, flag: &str, key: &str, host: &HostRoot) -> Result<Option<Setting>, ScalarsError> {
         if let Some(value) = self.flag(flag) {
-            return Ok(Some(Setting {
-                value: value.to_owned(),
-                source: format!("the kubelet's --{flag}"),
-            }));
+            return Ok(Some(Setting { value: value.to_owned(), source: format!("the kubelet's --{flag}") }));
         }
         let Some(file) = self.config_file(host) else {
             return Ok(None);
         };
         let mut scalars = top_level_scalars(&file)?;
         let found = scalars.remove(key).filter(|value| !value.is_empty());
-        Ok(found.map(|value| Setting {
-            value,
-            source: format!("{key} in {}", file.display()),
-        }))
+        Ok(found.map(|value| Setting { value, source: format!("{key} in {}", file.display()) }))
     }
 }
 
@@ -108,10 +94,7 @@ mod tests {
     use super::*;
 
     fn kubelet(arguments: &[&str]) -> KubeletProcess {
-        KubeletProcess {
-            pid: 1,
-            arguments: arguments.iter().map(ToString::to_string).collect(),
-        }
+        KubeletProcess { pid: 1, arguments: arguments.iter().map(ToString::to_string).collect() }
     }
 
     #[test]

@@ -38,21 +38,12 @@ impl HostRoot {
     /// The root that was asked for; else `/host` if a node is mounted there and no runtime socket is seen without it.
     pub fn resolve(asked: Option<&Path>) -> Self {
         if let Some(root) = asked {
-            return Self {
-                root: root.to_path_buf(),
-                assumed: false,
-            };
+            return Self { root: root.to_path_buf(), assumed: false };
         }
         let mounted = Path::new(DEBUG_POD_MOUNT);
-        let plain = Self {
-            root: PathBuf::from("/"),
-            assumed: false,
-        };
+        let plain = Self { root: PathBuf::from("/"), assumed: false };
         if holds_a_node(mounted) && !plain.has_a_runtime_socket() {
-            return Self {
-                root: mounted.to_path_buf(),
-                assumed: true,
-            };
+            return Self { root: mounted.to_path_buf(), assumed: true };
         }
         plain
     }
@@ -72,9 +63,7 @@ impl HostRoot {
     }
 
     fn has_a_runtime_socket(&self) -> bool {
-        WELL_KNOWN_SOCKETS
-            .iter()
-            .any(|(_, socket)| self.path(socket).exists())
+        WELL_KNOWN_SOCKETS.iter().any(|(_, socket)| self.path(socket).exists())
     }
 
     /// What this node is called: the kubelet's override, else `/etc/hostname` in lower case, else the kernel's word.
@@ -94,9 +83,7 @@ fn non_empty(text: &str) -> Option<String> {
 }
 
 fn holds_a_node(root: &Path) -> bool {
-    ["etc", "run", "var/lib"]
-        .iter()
-        .all(|directory| root.join(directory).is_dir())
+    ["etc", "run", "var/lib"].iter().all(|directory| root.join(directory).is_dir())
 }
 
 #[cfg(test)]
@@ -115,9 +102,6 @@ mod tests {
 
     #[test]
     fn a_path_that_already_names_the_root_is_not_doubled() {
-        assert_eq!(
-            below("/host").path("/host/run/x.sock"),
-            Path::new("/host/run/x.sock")
-        );
+        assert_eq!(below("/host").path("/host/run/x.sock"), Path::new("/host/run/x.sock"));
     }
 }

@@ -50,18 +50,10 @@ pub fn top_level_scalars(path: &Path) -> Result<BTreeMap<String, String>, Scalar
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text))
-        .map_err(|source| ScalarsError::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        .map_err(|source| ScalarsError::Read { path: path.to_path_buf(), source })?;
     scalars(&text).map_err(|trouble| match trouble {
-        Trouble::Syntax(detail) => ScalarsError::Syntax {
-            path: path.to_path_buf(),
-            detail,
-        },
-        Trouble::Shape => ScalarsError::Shape {
-            path: path.to_path_buf(),
-        },
+        Trouble::Syntax(detail) => ScalarsError::Syntax { path: path.to_path_buf(), detail },
+        Trouble::Shape => ScalarsError::Shape { path: path.to_path_buf() },
     })
 }
 
@@ -120,13 +112,7 @@ mod tests {
 
     #[test]
     fn json_is_yaml_enough() {
-        assert_eq!(
-            scalars(br#"{"a": {"b": 1}, "c": "d"}"#)
-                .unwrap()
-                .get("c")
-                .map(String::as_str),
-            Some("d")
-        );
+        assert_eq!(scalars(br#"{"a": {"b": 1}, "c": "d"}"#).unwrap().get("c").map(String::as_str), Some("d"));
     }
 
     #[test]
