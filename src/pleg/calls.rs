@@ -103,26 +103,15 @@ impl<R> Caller<'_, R> {
         call: impl Future<Output = Call<T>>,
         accept: impl FnOnce(T) -> Result<U, String>,
     ) -> Result<U, Failure> {
-        let open = OpenCall {
-            rpc,
-            id: id.map(str::to_owned),
-            pod: pod.cloned(),
-            started: self.clock.mono(),
-        };
+        let open = OpenCall { rpc, id: id.map(str::to_owned), pod: pod.cloned(), started: self.clock.mono() };
         self.sink.call_started(&open);
         self.log.open = Some(open);
         let call = call.await;
-        let (id, pod) = self
-            .log
-            .open
-            .take()
-            .map_or((None, None), |open| (open.id, open.pod));
+        let (id, pod) = self.log.open.take().map_or((None, None), |open| (open.id, open.pod));
 
         let (duration, response_bytes) = (call.duration, call.response_bytes);
-        let result = call
-            .result
-            .map_err(Failure::Call)
-            .and_then(|answer| accept(answer).map_err(Failure::Refused));
+        let result =
+            call.result.map_err(Failure::Call).and_then(|answer| accept(answer).map_err(Failure::Refused));
         let failure = result.as_ref().err();
         let error = match failure {
             Some(Failure::Call(error)) => Some(error),
@@ -139,9 +128,7 @@ impl<R> Caller<'_, R> {
                 (Some(_), Some(error)) => error.outcome(),
                 (Some(_), None) => cri::Outcome::Error,
             },
-            code: error
-                .and_then(cri::Error::code)
-                .map(|code| code.name().to_owned()),
+            code: error.and_then(cri::Error::code).map(|code| code.name().to_owned()),
             message: failure.map(ToString::to_string),
         };
         self.hub.lock().metrics.operation(rpc, duration, error.is_some());

@@ -20,10 +20,7 @@ pub struct Document<'a, T> {
 
 /// `body` as a document, ready for any serializer.
 pub const fn document<T: Serialize>(body: &T) -> Document<'_, T> {
-    Document {
-        api_version: API_VERSION,
-        body,
-    }
+    Document { api_version: API_VERSION, body }
 }
 
 /// A duration, or a difference of two clocks, that is a number of seconds in JSON.
@@ -44,10 +41,7 @@ impl Seconds {
     }
 
     /// As a number.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a double holds 104 days in whole nanoseconds"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a double holds 104 days in whole nanoseconds")]
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / 1e9
     }

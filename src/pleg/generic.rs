@@ -33,11 +33,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            era: Era::C,
-            evented_gate: false,
-            inspect: true,
-        }
+        Self { era: Era::C, evented_gate: false, inspect: true }
     }
 }
 
@@ -143,11 +139,7 @@ impl Generic {
                 self.hub.lock().last_list = Some(started);
                 let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
                 self.count(&pods, &mut report);
-                let pass = Pass {
-                    relist: Some(self.relists),
-                    initial: !self.listed_before,
-                    listed_at,
-                };
+                let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
                 self.listed_before = true;
                 report.events = self.reconcile_all(&pods, pass, &mut io).await;
                 self.hub.lock().cache.update_time(started.wall);
@@ -189,11 +181,7 @@ impl Generic {
                 let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
                 let pod = pods.iter().find(|pod| pod.uid == uid);
                 if let Some(pod) = &pod {
-                    let pass = Pass {
-                        relist: None,
-                        initial: false,
-                        listed_at,
-                    };
+                    let pass = Pass { relist: None, initial: false, listed_at };
                     self.remember(pod);
                     self.reconcile(uid, Some(pod), pass, &mut io).await;
                     self.hub.lock().cache.set_observed_time(uid, listed_at);
@@ -210,30 +198,13 @@ impl Generic {
     async fn list<R: Runtime>(&mut self, io: &mut Io<'_, R>, uid: Option<&str>) -> Result<Lists, Failure> {
         let mut caller = io.caller(&self.hub, &mut self.calls);
         let rt = caller.rt;
-        let pod = uid.map(|uid| PodRef {
-            uid: uid.to_owned(),
-            ..PodRef::default()
-        });
+        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
         let filter = uid.map(Filter::pod).unwrap_or_default();
-        let sandboxes = caller
-            .make(
-                Rpc::ListPodSandbox,
-                None,
-                pod.as_ref(),
-                rt.list_sandboxes(&filter),
-                Ok,
-            )
-            .await?;
+        let sandboxes =
+            caller.make(Rpc::ListPodSandbox, None, pod.as_ref(), rt.list_sandboxes(&filter), Ok).await?;
         let filter = uid.map(Filter::pod).unwrap_or_default();
-        let containers = caller
-            .make(
-                Rpc::ListContainers,
-                None,
-                pod.as_ref(),
-                rt.list_containers(&filter),
-                Ok,
-            )
-            .await?;
+        let containers =
+            caller.make(Rpc::ListContainers, None, pod.as_ref(), rt.list_containers(&filter), Ok).await?;
         Ok((sandboxes, containers))
     }
 
@@ -256,11 +227,8 @@ impl Generic {
             }
         }
         report.pods = count(pods.len());
-        let present: BTreeMap<KubeletState, i64> = KubeletState::ALL
-            .into_iter()
-            .zip(states)
-            .filter(|(_, containers)| *containers > 0)
-            .collect();
+        let present: BTreeMap<KubeletState, i64> =
+            KubeletState::ALL.into_iter().zip(states).filter(|(_, containers)| *containers > 0).collect();
         self.hub.lock().metrics.set_running(running, &present);
     }
 
@@ -350,13 +318,7 @@ impl Generic {
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self {
-            hub,
-            settings,
-            records,
-            calls,
-            ..
-        } = self;
+        let Self { hub, settings, records, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
@@ -422,11 +384,8 @@ async fn fetch<R: Runtime>(
         evented_gate: settings.evented_gate,
         listed_at: pass.listed_at,
     };
-    let mut as_of = if settings.era.stamps_status_with_list_time() {
-        pass.listed_at
-    } else {
-        io.clock.wall()
-    };
+    let mut as_of =
+        if settings.era.stamps_status_with_list_time() { pass.listed_at } else { io.clock.wall() };
     let result = fetch.run(&mut io.caller(hub, calls), listed).await;
     let mut shared = hub.lock();
     match result {
@@ -436,15 +395,11 @@ async fn fetch<R: Runtime>(
                 as_of = status.timestamp;
             }
             let status = Arc::new(status);
-            let kept = shared
-                .cache
-                .set(&identity.uid, Some(Arc::clone(&status)), None, as_of);
+            let kept = shared.cache.set(&identity.uid, Some(Arc::clone(&status)), None, as_of);
             Ok(kept.then_some(status))
         }
         Err(failure) => {
-            shared
-                .cache
-                .set(&identity.uid, None, Some(failure.to_string()), as_of);
+            shared.cache.set(&identity.uid, None, Some(failure.to_string()), as_of);
             Err(failure)
         }
     }
@@ -486,9 +441,7 @@ impl Pass {
 
     fn event(self, pod: &PodRef, change: &Transition<'_>, status: Option<&PodStatus>) -> Event {
         let died = change.event_type == EventType::ContainerDied && change.subject == Subject::Container;
-        let detail = status
-            .filter(|_| died)
-            .and_then(|status| status.container(&change.member.id));
+        let detail = status.filter(|_| died).and_then(|status| status.container(&change.member.id));
         Event {
             event_type: change.event_type,
             subject: change.subject,
@@ -497,9 +450,7 @@ impl Pass {
             from: Some(change.from),
             to: Some(change.to),
             exit_code: detail.and_then(|detail| detail.exit_code),
-            reason: detail
-                .map(|detail| detail.reason.clone())
-                .filter(|reason| !reason.is_empty()),
+            reason: detail.map(|detail| detail.reason.clone()).filter(|reason| !reason.is_empty()),
             ..self.pod_sync(pod)
         }
     }
@@ -514,13 +465,7 @@ struct Io<'a, R> {
 
 impl<R> Io<'_, R> {
     fn caller<'b>(&'b mut self, hub: &'b Hub, log: &'b mut CallLog) -> Caller<'b, R> {
-        Caller {
-            rt: self.rt,
-            clock: self.clock,
-            hub,
-            log,
-            sink: self.sink,
-        }
+        Caller { rt: self.rt, clock: self.clock, hub, log, sink: self.sink }
     }
 }
 
@@ -529,9 +474,5 @@ fn count(items: usize) -> u64 {
 }
 
 fn pod_ref(pod: &Pod<'_, '_>) -> PodRef {
-    PodRef {
-        uid: pod.uid.to_owned(),
-        namespace: pod.namespace.to_owned(),
-        name: pod.name.to_owned(),
-    }
+    PodRef { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
 }

@@ -42,11 +42,7 @@ impl Members {
     pub fn of(pod: &Pod<'_, '_>) -> Self {
         let containers = pod.containers.iter().map(|container| Member {
             id: container.id.as_str().into(),
-            name: container
-                .metadata
-                .as_ref()
-                .map_or("", |metadata| &metadata.name)
-                .into(),
+            name: container.metadata.as_ref().map_or("", |metadata| &metadata.name).into(),
             state: container_state(container),
         });
         let sandboxes = pod.sandboxes.iter().map(|sandbox| Member {
@@ -54,10 +50,7 @@ impl Members {
             name: Box::default(),
             state: sandbox_state(sandbox),
         });
-        Self {
-            containers: containers.collect(),
-            sandboxes: sandboxes.collect(),
-        }
+        Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
     /// Whether a listed pod has exactly these ids and states in this order. If so, there is no event.
@@ -109,10 +102,8 @@ pub struct Transition<'a> {
 
 /// The events that lead from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then what is new.
 pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Vec<Transition<'a>> {
-    let (old_states, new_states) = (
-        old.map(Members::states).unwrap_or_default(),
-        new.map(Members::states).unwrap_or_default(),
-    );
+    let (old_states, new_states) =
+        (old.map(Members::states).unwrap_or_default(), new.map(Members::states).unwrap_or_default());
     let state_in = |states: &HashMap<&str, PlegState>, id: &str| {
         states.get(id).copied().unwrap_or(PlegState::NonExistent)
     };

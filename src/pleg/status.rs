@@ -28,13 +28,7 @@ pub struct PodStatus {
 impl PodStatus {
     /// A status that says nothing but the UID: the kubelet's answer for a pod that it does not know.
     pub fn unknown(uid: &str) -> Self {
-        Self {
-            pod: PodRef {
-                uid: uid.to_owned(),
-                ..PodRef::default()
-            },
-            ..Self::default()
-        }
+        Self { pod: PodRef { uid: uid.to_owned(), ..PodRef::default() }, ..Self::default() }
     }
 
     /// The status of one container.
@@ -125,25 +119,14 @@ impl Fetch<'_> {
     ) -> Result<PodStatus, Failure> {
         match listed {
             Some(listed) if !self.era.lists_again_for_status() => {
-                let ids: Vec<&str> = listed
-                    .sandboxes
-                    .iter()
-                    .map(|sandbox| sandbox.id.as_str())
-                    .collect();
-                self.members(caller, &ids, ContainerIds::Listed(listed.containers))
-                    .await
+                let ids: Vec<&str> = listed.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+                self.members(caller, &ids, ContainerIds::Listed(listed.containers)).await
             }
             _ => {
                 let rt = caller.rt;
                 let filter = Filter::pod(&self.pod.uid);
                 let mut sandboxes: Vec<Sandbox> = caller
-                    .make(
-                        Rpc::ListPodSandbox,
-                        None,
-                        Some(self.pod),
-                        rt.list_sandboxes(&filter),
-                        Ok,
-                    )
+                    .make(Rpc::ListPodSandbox, None, Some(self.pod), rt.list_sandboxes(&filter), Ok)
                     .await?;
                 sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
                 let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
@@ -160,11 +143,7 @@ impl Fetch<'_> {
     ) -> Result<PodStatus, Failure> {
         let mut status = PodStatus {
             pod: self.pod.clone(),
-            timestamp: if self.era.stamps_status_with_list_time() {
-                self.listed_at
-            } else {
-                Wall::default()
-            },
+            timestamp: if self.era.stamps_status_with_list_time() { self.listed_at } else { Wall::default() },
             ..PodStatus::default()
         };
         for (number, id) in sandbox_ids.iter().enumerate() {
@@ -178,10 +157,7 @@ impl Fetch<'_> {
                 if newest && state == KubeletState::Running {
                     status.ips = ip::of(sandbox.network.as_ref());
                 }
-                status.sandboxes.push(MemberStatus {
-                    id: sandbox.id,
-                    state,
-                });
+                status.sandboxes.push(MemberStatus { id: sandbox.id, state });
             }
             if newest && self.evented_gate {
                 if answer.timestamp == 0 {
@@ -206,15 +182,7 @@ impl Fetch<'_> {
     ) -> Result<SandboxStatusAnswer, Failure> {
         let rt = caller.rt;
         let call = rt.sandbox_status(id);
-        caller
-            .make(
-                Rpc::PodSandboxStatus,
-                Some(id),
-                Some(self.pod),
-                call,
-                accept_sandbox,
-            )
-            .await
+        caller.make(Rpc::PodSandboxStatus, Some(id), Some(self.pod), call, accept_sandbox).await
     }
 
     async fn containers<R: Runtime>(
@@ -229,13 +197,7 @@ impl Fetch<'_> {
             ContainerIds::ListAgain => {
                 let filter = Filter::pod(&self.pod.uid);
                 again = caller
-                    .make(
-                        Rpc::ListContainers,
-                        None,
-                        Some(self.pod),
-                        rt.list_containers(&filter),
-                        Ok,
-                    )
+                    .make(Rpc::ListContainers, None, Some(self.pod), rt.list_containers(&filter), Ok)
                     .await?;
                 again.iter().map(|container| container.id.as_str()).collect()
             }
@@ -243,16 +205,7 @@ impl Fetch<'_> {
         let mut details = Vec::with_capacity(ids.len());
         for id in ids {
             let call = rt.container_status(id);
-            match caller
-                .make(
-                    Rpc::ContainerStatus,
-                    Some(id),
-                    Some(self.pod),
-                    call,
-                    accept_container,
-                )
-                .await
-            {
+            match caller.make(Rpc::ContainerStatus, Some(id), Some(self.pod), call, accept_container).await {
                 Err(failure) if failure.is_not_found() => {}
                 other => details.push(ContainerDetail::from(other?)),
             }
@@ -283,10 +236,7 @@ fn accept_container(answer: Option<ContainerStatus>) -> Result<ContainerStatus, 
     demand(!metadata.name.is_empty(), "metadata.Name is not in metadata")?;
     demand(status.created_at != 0, "status.CreatedAt is not set")?;
     let image = status.image.as_ref();
-    demand(
-        image.is_some_and(|image| !image.image.is_empty()),
-        "status.Image is not set",
-    )?;
+    demand(image.is_some_and(|image| !image.image.is_empty()), "status.Image is not set")?;
     demand(!status.image_ref.is_empty(), "status.ImageRef is not set")?;
     Ok(status)
 }

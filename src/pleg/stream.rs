@@ -257,12 +257,7 @@ impl Quantiles {
             let nearest = (sorted.len() * percent).div_ceil(100);
             sorted.get(nearest.saturating_sub(1)).copied()
         };
-        Some(Self {
-            p50: rank(50)?,
-            p90: rank(90)?,
-            p99: rank(99)?,
-            max: rank(100)?,
-        })
+        Some(Self { p50: rank(50)?, p90: rank(90)?, p99: rank(99)?, max: rank(100)? })
     }
 }
 
