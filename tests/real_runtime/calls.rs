@@ -11,8 +11,8 @@ use tonic::{Response, Status};
 
 use crate::generated::runtime_service_client::RuntimeServiceClient;
 use crate::generated::{
-    Container, ContainerStatus, ContainerStatusRequest, ListContainersRequest, ListPodSandboxRequest, PodSandbox,
-    VersionRequest, VersionResponse,
+    Container, ContainerStatus, ContainerStatusRequest, ListContainersRequest, ListPodSandboxRequest,
+    PodSandbox, VersionRequest, VersionResponse,
 };
 
 /// As much as any runtime sends by default.
@@ -84,7 +84,9 @@ impl Calls {
             container_id: container_id.to_owned(),
         });
         let answer = self.block_on(within(limit, call))?;
-        answer.status.ok_or_else(|| Status::internal("no status in the answer"))
+        answer
+            .status
+            .ok_or_else(|| Status::internal("no status in the answer"))
     }
 }
 

@@ -52,11 +52,6 @@ impl RealRuntime {
         runtime
     }
 
-    /// Which containerd this is.
-    pub fn version(&self) -> Containerd {
-        self.version
-    }
-
     /// The CRI socket, as a path.
     pub fn socket(&self) -> PathBuf {
         self.directory.join("containerd.sock")

@@ -30,7 +30,9 @@ impl Stopped {
         kill_process(pid, Signal::STOP).unwrap();
         // Made before waiting, so that the process goes on if the wait fails.
         let stopped = Self { pid };
-        wait_for("a process to stop", || (process_state(pid) == Some('T')).then_some(()));
+        wait_for("a process to stop", || {
+            (process_state(pid) == Some('T')).then_some(())
+        });
         stopped
     }
 }
@@ -90,11 +92,6 @@ impl RealRuntime {
     /// Kills a container's first process behind the runtime's back.
     pub fn kill_container_process(&self, container_id: &str) {
         kill_process(self.container_pid(container_id), Signal::KILL).unwrap();
-    }
-
-    /// Stops a container's first process behind the runtime's back.
-    pub fn stop_container_process(&self, container_id: &str) -> Stopped {
-        Stopped::stop(self.container_pid(container_id))
     }
 
     /// Freezes all processes of a pod through its cgroup.
@@ -163,7 +160,9 @@ impl RealRuntime {
 
     fn sandbox_of(&self, container_id: &str) -> String {
         let containers = self.list_containers();
-        let container = containers.into_iter().find(|container| container.id == container_id);
+        let container = containers
+            .into_iter()
+            .find(|container| container.id == container_id);
         container.expect("the container is listed").pod_sandbox_id
     }
 }
@@ -187,7 +186,9 @@ impl Freezer {
             let pod = Path::new(path.trim_start_matches('/')).parent().unwrap();
             if controllers == "freezer" {
                 return Self {
-                    control: Path::new("/sys/fs/cgroup/freezer").join(pod).join("freezer.state"),
+                    control: Path::new("/sys/fs/cgroup/freezer")
+                        .join(pod)
+                        .join("freezer.state"),
                     frozen: "FROZEN",
                     thawed: "THAWED",
                 };
@@ -215,7 +216,8 @@ fn is_frozen(control: &Path) -> bool {
     state.is_ok_and(|state| state.lines().any(|line| line == "FROZEN" || line == "frozen 1"))
 }
 
-fn processes() -> impl Iterator<Item = Pid> {
+/// All processes of this machine.
+pub fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").unwrap();
     entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
@@ -226,7 +228,7 @@ fn arguments(pid: Pid) -> Vec<String> {
 }
 
 /// The letter of `/proc/PID/stat`, `None` if there is no such process.
-fn process_state(pid: Pid) -> Option<char> {
+pub fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name before it is in parentheses and may contain anything, even parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;

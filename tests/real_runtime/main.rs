@@ -13,7 +13,32 @@
 //!
 //! Nothing is left behind, whatever becomes of the test: see `reap.sh`.
 
+/// One test for each containerd, so that they run side by side and fail by name.
+macro_rules! on_each_containerd {
+    ($($test:ident)*) => {
+        $(mod $test {
+            use crate::packages::Containerd;
+
+            #[test]
+            fn on_containerd_1_6() {
+                super::$test(Containerd::V1_6);
+            }
+
+            #[test]
+            fn on_containerd_1_7() {
+                super::$test(Containerd::V1_7);
+            }
+
+            #[test]
+            fn on_containerd_2() {
+                super::$test(Containerd::V2);
+            }
+        })*
+    };
+}
+
 mod calls;
+mod cleanup;
 mod daemon;
 mod faults;
 mod generated;

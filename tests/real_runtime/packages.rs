@@ -17,9 +17,6 @@ pub enum Containerd {
 }
 
 impl Containerd {
-    /// All of them, oldest first.
-    pub const ALL: [Self; 3] = [Self::V1_6, Self::V1_7, Self::V2];
-
     fn folder(self) -> &'static str {
         match self {
             Self::V1_6 => "containerd-1.6",
@@ -90,7 +87,9 @@ pub fn on_ci() -> bool {
 
 /// A script that lies beside this file.
 pub fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_runtime").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/real_runtime")
+        .join(name)
 }
 
 fn find() -> Result<Packages, String> {

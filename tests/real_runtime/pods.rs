@@ -14,10 +14,11 @@ use crate::calls::within;
 use crate::daemon::RealRuntime;
 use crate::generated::runtime_service_client::RuntimeServiceClient;
 use crate::generated::{
-    Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest, DnsConfig,
-    ImageSpec, LinuxContainerConfig, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode,
-    NamespaceOption, PodSandbox, PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest, RemovePodSandboxRequest,
-    RunPodSandboxRequest, StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
+    Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
+    DnsConfig, ImageSpec, LinuxContainerConfig, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
+    NamespaceMode, NamespaceOption, PodSandbox, PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest,
+    RemovePodSandboxRequest, RunPodSandboxRequest, StartContainerRequest, StopContainerRequest,
+    StopPodSandboxRequest,
 };
 use crate::wait_for;
 
@@ -351,7 +352,10 @@ async fn create_container(
     Ok(within(PATIENCE, call).await?.container_id)
 }
 
-async fn start_container(mut client: RuntimeServiceClient<Channel>, container_id: &str) -> Result<(), Status> {
+async fn start_container(
+    mut client: RuntimeServiceClient<Channel>,
+    container_id: &str,
+) -> Result<(), Status> {
     let call = client.start_container(StartContainerRequest {
         container_id: container_id.to_owned(),
     });
@@ -361,5 +365,8 @@ async fn start_container(mut client: RuntimeServiceClient<Channel>, container_id
 /// In the form of the API server's, different for each pod of this process.
 fn fresh_uid() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
-    format!("00000000-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "00000000-0000-4000-8000-{:012x}",
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }
