@@ -5,3 +5,4 @@ pub mod support;
 
 mod fake_runtime;
 mod runner;
+mod watch;

@@ -27,11 +27,8 @@ pub struct Calls {
 impl Calls {
     /// Does not connect yet.
     pub fn to(socket: &Path) -> Self {
-        let network = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let network =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let guard = network.enter();
         let channel = connect_lazily(socket.to_owned());
         drop(guard);
@@ -80,13 +77,9 @@ impl Calls {
     /// `ContainerStatus`.
     pub fn container_status(&self, container_id: &str, limit: Duration) -> Result<ContainerStatus, Status> {
         let mut client = self.client();
-        let call = client.container_status(ContainerStatusRequest {
-            container_id: container_id.to_owned(),
-        });
+        let call = client.container_status(ContainerStatusRequest { container_id: container_id.to_owned() });
         let answer = self.block_on(within(limit, call))?;
-        answer
-            .status
-            .ok_or_else(|| Status::internal("no status in the answer"))
+        answer.status.ok_or_else(|| Status::internal("no status in the answer"))
     }
 }
 

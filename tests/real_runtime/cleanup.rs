@@ -42,9 +42,7 @@ fn nothing_is_left_of_a_killed_test() {
     assert_ne!(leftovers(&directory), Vec::<String>::new());
     victim.kill().unwrap();
     victim.wait().unwrap();
-    wait_for("the watcher to clean up", || {
-        leftovers(&directory).is_empty().then_some(())
-    });
+    wait_for("the watcher to clean up", || leftovers(&directory).is_empty().then_some(()));
 }
 
 #[test]
@@ -70,10 +68,7 @@ fn victim() {
         return;
     };
     runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
-    println!(
-        "{ENDPOINT_MARK}{}",
-        runtime.endpoint().trim_start_matches("unix://")
-    );
+    println!("{ENDPOINT_MARK}{}", runtime.endpoint().trim_start_matches("unix://"));
     loop {
         std::thread::park();
     }
@@ -91,11 +86,7 @@ fn victim_command() -> Command {
 }
 
 fn run_victim() -> Child {
-    victim_command()
-        .arg("--nocapture")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    victim_command().arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap()
 }
 
 fn run_without_packages(ci: &str) -> Output {
@@ -114,10 +105,7 @@ fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
         let (_, socket) = line.split_once(ENDPOINT_MARK)?;
         Some(socket.to_owned())
     });
-    Path::new(&socket.expect("the victim names its endpoint"))
-        .parent()
-        .unwrap()
-        .to_owned()
+    Path::new(&socket.expect("the victim names its endpoint")).parent().unwrap().to_owned()
 }
 
 /// Everything on this machine that carries the directory's path or name.
@@ -129,12 +117,7 @@ fn leftovers(directory: &Path) -> Vec<String> {
         found.push(path.to_owned());
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    found.extend(
-        mounts
-            .lines()
-            .filter(|line| line.contains(path))
-            .map(str::to_owned),
-    );
+    found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
     for pid in processes().filter(|&pid| is_alive(pid)) {
         for file in ["cmdline", "cgroup"] {
             let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap_or_default();
@@ -145,9 +128,7 @@ fn leftovers(directory: &Path) -> Vec<String> {
         }
     }
     let roots = [Path::new("/sys/fs/cgroup").to_owned()];
-    let hierarchies = fs::read_dir("/sys/fs/cgroup")
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());
     for cgroup in roots.into_iter().chain(hierarchies).map(|root| root.join(name)) {
         if cgroup.exists() {
             found.push(cgroup.display().to_string());

@@ -37,14 +37,7 @@ impl RealRuntime {
         let directory = fresh_directory();
         let watcher = start_watcher(&directory);
         let calls = Calls::to(&directory.join("containerd.sock"));
-        let runtime = Self {
-            version,
-            packages,
-            directory,
-            daemon: Mutex::new(None),
-            watcher,
-            calls,
-        };
+        let runtime = Self { version, packages, directory, daemon: Mutex::new(None), watcher, calls };
         fs::create_dir(runtime.directory.join("cni")).unwrap();
         fs::write(runtime.config_file(), runtime.config()).unwrap();
         runtime.start_daemon();
@@ -80,11 +73,7 @@ impl RealRuntime {
 
     /// Starts the daemon after [`Self::kill_daemon`], on the same directories, and waits until it answers.
     pub fn start_daemon(&self) {
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.log_file())
-            .unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
         let daemon = Command::new(self.packages.program(self.version, "containerd"))
             .arg("--config")
             .arg(self.config_file())

@@ -30,9 +30,7 @@ impl Stopped {
         kill_process(pid, Signal::STOP).unwrap();
         // Made before waiting, so that the process goes on if the wait fails.
         let stopped = Self { pid };
-        wait_for("a process to stop", || {
-            (process_state(pid) == Some('T')).then_some(())
-        });
+        wait_for("a process to stop", || (process_state(pid) == Some('T')).then_some(()));
         stopped
     }
 }
@@ -100,10 +98,7 @@ impl RealRuntime {
         let membership = fs::read_to_string(format!("/proc/{}/cgroup", pause.as_raw_nonzero())).unwrap();
         let freeze = Freezer::of_the_pod_above(&membership);
         fs::write(&freeze.control, freeze.frozen).unwrap();
-        let frozen = Frozen {
-            control: freeze.control,
-            thawed: freeze.thawed,
-        };
+        let frozen = Frozen { control: freeze.control, thawed: freeze.thawed };
         wait_for("the pod to freeze", || is_frozen(&frozen.control).then_some(()));
         frozen
     }
@@ -123,11 +118,7 @@ impl RealRuntime {
             let update = client.update_container_resources(request);
             within(PATIENCE, update).await.map(drop)
         });
-        let held = HeldLock {
-            runtime: self,
-            shim: Some(shim),
-            update: Some(update),
-        };
+        let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
             let status = self.calls.container_status(container_id, HELD_UP);
             matches!(status, Err(status) if status.code() == Code::DeadlineExceeded).then_some(())
@@ -149,20 +140,15 @@ impl RealRuntime {
 
     /// The first process of a container, or the pause process of a sandbox. Does not ask the daemon.
     pub fn container_pid(&self, id: &str) -> Pid {
-        let file = self
-            .directory()
-            .join("state/io.containerd.runtime.v2.task/k8s.io")
-            .join(id)
-            .join("init.pid");
+        let file =
+            self.directory().join("state/io.containerd.runtime.v2.task/k8s.io").join(id).join("init.pid");
         let pid: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
         Pid::from_raw(pid).unwrap()
     }
 
     fn sandbox_of(&self, container_id: &str) -> String {
         let containers = self.list_containers();
-        let container = containers
-            .into_iter()
-            .find(|container| container.id == container_id);
+        let container = containers.into_iter().find(|container| container.id == container_id);
         container.expect("the container is listed").pod_sandbox_id
     }
 }
@@ -186,9 +172,7 @@ impl Freezer {
             let pod = Path::new(path.trim_start_matches('/')).parent().unwrap();
             if controllers == "freezer" {
                 return Self {
-                    control: Path::new("/sys/fs/cgroup/freezer")
-                        .join(pod)
-                        .join("freezer.state"),
+                    control: Path::new("/sys/fs/cgroup/freezer").join(pod).join("freezer.state"),
                     frozen: "FROZEN",
                     thawed: "THAWED",
                 };

@@ -87,9 +87,7 @@ pub fn on_ci() -> bool {
 
 /// A script that lies beside this file.
 pub fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/real_runtime")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_runtime").join(name)
 }
 
 fn find() -> Result<Packages, String> {
@@ -108,10 +106,7 @@ fn find() -> Result<Packages, String> {
         fetch(&cache)?;
     }
     if !cache.join("complete").is_file() {
-        return Err(format!(
-            "no packages in {}: run tests/real_runtime/fetch.sh",
-            cache.display()
-        ));
+        return Err(format!("no packages in {}: run tests/real_runtime/fetch.sh", cache.display()));
     }
     Ok(Packages { cache })
 }
@@ -126,9 +121,5 @@ fn fetch(cache: &Path) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "{} failed: {}",
-        fetch.display(),
-        String::from_utf8_lossy(&output.stderr)
-    ))
+    Err(format!("{} failed: {}", fetch.display(), String::from_utf8_lossy(&output.stderr)))
 }

@@ -88,10 +88,8 @@ impl PodSpec {
     }
 
     fn config(&self, runtime: &RealRuntime) -> PodSandboxConfig {
-        let log_directory = runtime
-            .directory()
-            .join("logs")
-            .join(format!("{}_{}_{}", self.namespace, self.name, self.uid));
+        let log_directory =
+            runtime.directory().join("logs").join(format!("{}_{}_{}", self.namespace, self.name, self.uid));
         PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
                 name: self.name.clone(),
@@ -187,13 +185,8 @@ impl ContainerSpec {
         labels.extend(pod.labels.clone());
         labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
         ContainerConfig {
-            metadata: Some(ContainerMetadata {
-                name: self.name.clone(),
-                attempt: self.attempt,
-            }),
-            image: Some(ImageSpec {
-                image: "registry.local/busybox:1".to_owned(),
-            }),
+            metadata: Some(ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
+            image: Some(ImageSpec { image: "registry.local/busybox:1".to_owned() }),
             command: self.command.clone(),
             labels,
             annotations: self.annotations.clone(),
@@ -224,9 +217,8 @@ impl RealRuntime {
 
     /// Runs that many pods, named `pod-0` and so on, with so many containers each, a few at a time.
     pub fn run_pods(&self, pods: usize, containers_each: usize) -> Vec<Pod> {
-        let containers: Vec<ContainerSpec> = (0..containers_each)
-            .map(|number| ContainerSpec::new(&format!("container-{number}")))
-            .collect();
+        let containers: Vec<ContainerSpec> =
+            (0..containers_each).map(|number| ContainerSpec::new(&format!("container-{number}"))).collect();
         let turns = Arc::new(Semaphore::new(PODS_AT_A_TIME));
         let mut running = JoinSet::new();
         self.calls.block_on(async {
@@ -259,37 +251,30 @@ impl RealRuntime {
     /// Stops a container without grace.
     pub fn stop_container(&self, container_id: &str) {
         let mut client = self.calls.client();
-        let call = client.stop_container(StopContainerRequest {
-            container_id: container_id.to_owned(),
-            timeout: 0,
-        });
+        let call =
+            client.stop_container(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
     /// Removes a container.
     pub fn remove_container(&self, container_id: &str) {
         let mut client = self.calls.client();
-        let call = client.remove_container(RemoveContainerRequest {
-            container_id: container_id.to_owned(),
-        });
+        let call = client.remove_container(RemoveContainerRequest { container_id: container_id.to_owned() });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
     /// Stops a pod and its containers.
     pub fn stop_pod(&self, sandbox_id: &str) {
         let mut client = self.calls.client();
-        let call = client.stop_pod_sandbox(StopPodSandboxRequest {
-            pod_sandbox_id: sandbox_id.to_owned(),
-        });
+        let call = client.stop_pod_sandbox(StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
     /// Removes a pod and its containers.
     pub fn remove_pod(&self, sandbox_id: &str) {
         let mut client = self.calls.client();
-        let call = client.remove_pod_sandbox(RemovePodSandboxRequest {
-            pod_sandbox_id: sandbox_id.to_owned(),
-        });
+        let call =
+            client.remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
@@ -317,12 +302,8 @@ async fn run_pod(
     config: PodSandboxConfig,
     containers: Vec<ContainerSpec>,
 ) -> Result<Pod, Status> {
-    let request = RunPodSandboxRequest {
-        config: Some(config.clone()),
-    };
-    let sandbox_id = within(PATIENCE, client.run_pod_sandbox(request))
-        .await?
-        .pod_sandbox_id;
+    let request = RunPodSandboxRequest { config: Some(config.clone()) };
+    let sandbox_id = within(PATIENCE, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
     let mut container_ids = Vec::new();
     for container in &containers {
         let container_id = create_container(client.clone(), &sandbox_id, &config, container).await?;
@@ -330,12 +311,7 @@ async fn run_pod(
         container_ids.push(container_id);
     }
     let uid = config.metadata.as_ref().map(|metadata| metadata.uid.clone());
-    Ok(Pod {
-        sandbox_id,
-        containers: container_ids,
-        uid: uid.unwrap_or_default(),
-        config,
-    })
+    Ok(Pod { sandbox_id, containers: container_ids, uid: uid.unwrap_or_default(), config })
 }
 
 async fn create_container(
@@ -356,17 +332,12 @@ async fn start_container(
     mut client: RuntimeServiceClient<Channel>,
     container_id: &str,
 ) -> Result<(), Status> {
-    let call = client.start_container(StartContainerRequest {
-        container_id: container_id.to_owned(),
-    });
+    let call = client.start_container(StartContainerRequest { container_id: container_id.to_owned() });
     within(PATIENCE, call).await.map(drop)
 }
 
 /// In the form of the API server's, different for each pod of this process.
 fn fresh_uid() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
-    format!(
-        "00000000-0000-4000-8000-{:012x}",
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!("00000000-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
 }

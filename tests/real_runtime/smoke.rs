@@ -28,10 +28,7 @@ on_each_containerd! {
 fn a_pod_runs_dies_and_goes(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let answer = runtime.calls.version(PATIENCE).unwrap();
-    assert!(
-        answer.runtime_version.starts_with(version.version_prefix()),
-        "{answer:?}"
-    );
+    assert!(answer.runtime_version.starts_with(version.version_prefix()), "{answer:?}");
 
     let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     assert_eq!(states(&runtime), [ContainerState::ContainerRunning]);
@@ -132,9 +129,7 @@ fn a_frozen_pod_goes_on_after_the_thaw(version: Containerd) {
 fn pods_look_like_a_kubelets(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let hash = "0123456789abcdef0123456789abcdef";
-    let etcd = PodSpec::new("etcd-node")
-        .namespace("kube-system")
-        .static_pod(hash);
+    let etcd = PodSpec::new("etcd-node").namespace("kube-system").static_pod(hash);
     let etcd = etcd.label("tier", "control-plane");
     let container = ContainerSpec::new("etcd").hash("5f3a").label("extra", "yes");
     let first = runtime.run_pod(&etcd, std::slice::from_ref(&container));
@@ -151,10 +146,7 @@ fn pods_look_like_a_kubelets(version: Containerd) {
     assert_eq!(pod.annotations["kubernetes.io/config.source"], "file");
 
     let containers = runtime.list_containers();
-    let container = containers
-        .iter()
-        .find(|one| one.id == second.containers[0])
-        .unwrap();
+    let container = containers.iter().find(|one| one.id == second.containers[0]).unwrap();
     assert_eq!(container.labels["io.kubernetes.container.name"], "etcd");
     assert_eq!(container.labels["io.kubernetes.pod.name"], "etcd-node");
     assert_eq!(container.annotations["io.kubernetes.container.hash"], "5f3a");

@@ -93,7 +93,15 @@ impl Invocation {
         feed(child.stdin.take().unwrap(), self.stdin);
         let stdout = child.stdout.take().map(BufReader::new);
         let stderr = drained(child.stderr.take().unwrap());
-        Running { pid: child.id(), command: text, stdout, stderr, ended: awaited(child), bound: self.bound }
+        Running {
+            pid: child.id(),
+            command: text,
+            stdout,
+            stderr,
+            ended: awaited(child),
+            over: false,
+            bound: self.bound,
+        }
     }
 }
 
@@ -105,6 +113,7 @@ pub struct Running {
     stdout: Option<BufReader<ChildStdout>>,
     stderr: Receiver<Vec<u8>>,
     ended: Receiver<ExitStatus>,
+    over: bool,
     bound: Duration,
 }
 
@@ -165,6 +174,7 @@ impl Running {
 
     fn end(&mut self, stdout: Vec<u8>) -> Output {
         let Ok(status) = self.ended.recv_timeout(self.bound) else { self.fail("did not end") };
+        self.over = true;
         let stderr = self.stderr.recv_timeout(self.bound).unwrap_or_default();
         Output {
             command: self.command.clone(),
@@ -190,7 +200,7 @@ impl Running {
 impl Drop for Running {
     /// A test that fails half-way leaves no process behind.
     fn drop(&mut self) {
-        if matches!(self.ended.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+        if !self.over && matches!(self.ended.try_recv(), Err(mpsc::TryRecvError::Empty)) {
             send_signal(self.pid, "KILL");
         }
     }
