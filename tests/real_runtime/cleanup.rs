@@ -5,9 +5,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::faults::{process_state, processes};
+use crate::daemon::sweep;
+use crate::faults::{arguments, processes};
 use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
@@ -37,12 +38,34 @@ fn nothing_is_left_of_a_killed_test() {
     if real_is_skipped() {
         return;
     }
-    let mut victim = run_victim();
+    let mut victim = run_victim(&std::env::temp_dir());
     let directory = victim_directory(&mut victim);
     assert_ne!(leftovers(&directory), Vec::<String>::new());
     victim.kill().unwrap();
     victim.wait().unwrap();
     wait_for("the watcher to clean up", || leftovers(&directory).is_empty().then_some(()));
+}
+
+#[test]
+fn the_next_run_sweeps_up_after_a_killed_watcher() {
+    if real_is_skipped() {
+        return;
+    }
+    // A place of its own, so that no other test's sweep comes first.
+    let place = std::env::temp_dir().join(format!("plegctl-sweep-{}", std::process::id()));
+    fs::create_dir(&place).unwrap();
+    let mut victim = run_victim(&place);
+    let directory = victim_directory(&mut victim);
+    kill_process(watcher_of(&directory), Signal::KILL).unwrap();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_ne!(leftovers(&directory), Vec::<String>::new());
+
+    wait_for("the sweep to clean up", || {
+        sweep(&place);
+        leftovers(&directory).is_empty().then_some(())
+    });
+    fs::remove_dir(&place).unwrap();
 }
 
 #[test]
@@ -85,8 +108,13 @@ fn victim_command() -> Command {
     command
 }
 
-fn run_victim() -> Child {
-    victim_command().arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap()
+fn run_victim(place: &Path) -> Child {
+    victim_command()
+        .env("TMPDIR", place)
+        .arg("--nocapture")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 fn run_without_packages(ci: &str) -> Output {
@@ -108,6 +136,13 @@ fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
     Path::new(&socket.expect("the victim names its endpoint")).parent().unwrap().to_owned()
 }
 
+fn watcher_of(directory: &Path) -> Pid {
+    let directory = directory.to_str().unwrap();
+    let mut all = processes();
+    let watcher = all.find(|&pid| arguments(pid).windows(2).any(|pair| pair == ["watch", directory]));
+    watcher.expect("the victim has a watcher")
+}
+
 /// Everything on this machine that carries the directory's path or name.
 fn leftovers(directory: &Path) -> Vec<String> {
     let path = directory.to_str().unwrap();
@@ -117,16 +152,18 @@ fn leftovers(directory: &Path) -> Vec<String> {
         found.push(path.to_owned());
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
-    for pid in processes().filter(|&pid| is_alive(pid)) {
-        for file in ["cmdline", "cgroup"] {
-            let text = fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            if text.contains(name.to_str().unwrap()) {
-                found.push(format!("{pid:?}: {text}"));
-            }
-        }
-    }
+    found.extend(
+        mounts
+            .lines()
+            .filter(|line| line.contains(path))
+            .map(str::to_owned),
+    );
+    // A cgroup with a process in it cannot be removed, so those of the pods are covered by their cgroups.
+    found.extend(
+        processes()
+            .map(|pid| arguments(pid).join(" "))
+            .filter(|command| command.contains(path)),
+    );
     let roots = [Path::new("/sys/fs/cgroup").to_owned()];
     let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());
     for cgroup in roots.into_iter().chain(hierarchies).map(|root| root.join(name)) {
@@ -135,9 +172,4 @@ fn leftovers(directory: &Path) -> Vec<String> {
         }
     }
     found
-}
-
-/// A zombie is not: it has ended, and only waits for its new parent to take note.
-fn is_alive(pid: Pid) -> bool {
-    process_state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }

@@ -1,7 +1,7 @@
 //! One private containerd: its directory, its process, and the watcher that outlives us to clean up.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -245,18 +245,18 @@ fn start_watcher(directory: &Path) -> Child {
     watcher
 }
 
-/// Takes apart what is left of runs whose watcher was killed too.
 fn sweep_stale_directories() {
     static SWEPT: OnceLock<()> = OnceLock::new();
-    SWEPT.get_or_init(|| {
-        let output = Command::new("sh")
-            .arg(script("reap.sh"))
-            .arg("sweep")
-            .arg(std::env::temp_dir())
-            .output()
-            .unwrap();
-        if !output.status.success() {
-            let _ = writeln!(std::io::stderr(), "cannot sweep old runtimes: {output:?}");
-        }
-    });
+    SWEPT.get_or_init(|| sweep(&std::env::temp_dir()));
+}
+
+/// Takes apart what is left in `place` of runs whose watcher was killed too.
+pub fn sweep(place: &Path) {
+    let output = Command::new("sh")
+        .arg(script("reap.sh"))
+        .arg("sweep")
+        .arg(place)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cannot sweep old runtimes: {output:?}");
 }

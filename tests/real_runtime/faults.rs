@@ -3,6 +3,7 @@
 //! What can be undone is undone when the returned guard is dropped.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -84,6 +85,7 @@ impl RealRuntime {
 
     /// Kills a pod's shim. Its containers' processes live on as orphans.
     pub fn kill_shim(&self, sandbox_id: &str) {
+        self.remember_shims();
         kill_process(self.shim_pid(sandbox_id), Signal::KILL).unwrap();
     }
 
@@ -140,10 +142,27 @@ impl RealRuntime {
 
     /// The first process of a container, or the pause process of a sandbox. Does not ask the daemon.
     pub fn container_pid(&self, id: &str) -> Pid {
-        let file =
-            self.directory().join("state/io.containerd.runtime.v2.task/k8s.io").join(id).join("init.pid");
+        let file = self.bundles().join(id).join("init.pid");
         let pid: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
         Pid::from_raw(pid).unwrap()
+    }
+
+    /// One folder for each container and sandbox that runs, named by its ID.
+    fn bundles(&self) -> PathBuf {
+        self.directory()
+            .join("state/io.containerd.runtime.v2.task/k8s.io")
+    }
+
+    /// Writes down for `reap.sh` whose shims there are, while containerd still knows.
+    fn remember_shims(&self) {
+        let mut list = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.directory().join("killed-shims"))
+            .unwrap();
+        for bundle in fs::read_dir(self.bundles()).unwrap() {
+            writeln!(list, "{}", bundle.unwrap().file_name().display()).unwrap();
+        }
     }
 
     fn sandbox_of(&self, container_id: &str) -> String {
@@ -206,13 +225,14 @@ pub fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
 }
 
-fn arguments(pid: Pid) -> Vec<String> {
+/// The command line of a process; empty if there is none, or no such process.
+pub fn arguments(pid: Pid) -> Vec<String> {
     let line = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     line.split('\0').map(str::to_owned).collect()
 }
 
 /// The letter of `/proc/PID/stat`, `None` if there is no such process.
-pub fn process_state(pid: Pid) -> Option<char> {
+fn process_state(pid: Pid) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name before it is in parentheses and may contain anything, even parentheses.
     let (_, rest) = stat.rsplit_once(") ")?;

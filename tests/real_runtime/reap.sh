@@ -14,56 +14,58 @@ trap '' INT TERM HUP
 
 # The processes whose command line names DIR: the daemon (`-c DIR/...`) and its shims (`-address DIR/...`).
 pids_naming() {
-    for cmdline in /proc/[0-9]*/cmdline; do
-        pid=${cmdline#/proc/}
-        pid=${pid%/cmdline}
-        [ "$pid" != $$ ] || continue
-        tr '\0' '\n' <"$cmdline" 2>/dev/null | grep -q -x -e "$1/config.toml" -e "$1/containerd.sock" && echo "$pid"
+    # The arguments in a command line end in NUL, so each is one of grep's lines. Our own do not name the files: grep
+    # would find itself.
+    printf '%s\n' "$1/config.toml" "$1/containerd.sock" |
+        grep -l -z -x -F -f - /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
+}
+
+# The cgroups above all of this instance's pods, one in each hierarchy.
+cgroups_of() {
+    for tree in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
+        [ ! -d "$tree" ] || echo "$tree"
     done
 }
 
-# The cgroup directories of this instance's pods, deepest first, in every hierarchy.
-cgroups_of() {
-    for tree in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
-        [ -d "$tree" ] && find "$tree" -depth -type d 2>/dev/null
-    done
+# The processes in them.
+pids_in_cgroups_of() {
+    cgroups_of "$1" | while read -r tree; do
+        find "$tree" -name cgroup.procs -exec cat {} +
+    done 2>/dev/null | sort -u
 }
 
 kill_everything() {
     # The daemon goes with the first round, so nothing starts a shim again while the later rounds look for stragglers.
-    for pid in $(pids_naming "$1"); do
-        kill -KILL "$pid" 2>/dev/null
+    pids_naming "$1" | xargs -r kill -KILL
+    # A frozen process does not even die of SIGKILL on cgroup v1.
+    cgroups_of "$2" | while read -r tree; do
+        find "$tree" -name freezer.state -exec sh -c 'for file; do echo THAWED >"$file"; done' sh {} +
+        find "$tree" -name cgroup.freeze -exec sh -c 'for file; do echo 0 >"$file"; done' sh {} +
     done
-    cgroups_of "$2" | while read -r cgroup; do
-        # A frozen process does not even die of SIGKILL on cgroup v1.
-        [ ! -w "$cgroup/freezer.state" ] || echo THAWED >"$cgroup/freezer.state"
-        [ ! -w "$cgroup/cgroup.freeze" ] || echo 0 >"$cgroup/cgroup.freeze"
-        while read -r pid; do
-            kill -KILL "$pid"
-        done <"$cgroup/cgroup.procs"
-    done 2>/dev/null
-}
+    pids_in_cgroups_of "$2" | xargs -r kill -KILL
+} 2>/dev/null
 
 still_running() {
-    [ -n "$(pids_naming "$1")" ] ||
-        [ -n "$(cgroups_of "$2" | while read -r cgroup; do cat "$cgroup/cgroup.procs"; done 2>/dev/null)" ]
+    [ -n "$(pids_naming "$1")" ] || [ -n "$(pids_in_cgroups_of "$2")" ]
 }
 
-# What a shim keeps outside of DIR: its socket and runc's state, both named in or by the bundle directory.
-forget_bundles() {
-    for bundle in "$1"/state/io.containerd.runtime.v2.task/k8s.io/*; do
-        [ -d "$bundle" ] || continue
-        rm -rf "/run/containerd/runc/k8s.io/${bundle##*/}"
-        for file in "$bundle/address" "$bundle/bootstrap.json"; do
-            socket=$(grep -o -s '/run/containerd/s/[0-9a-f]*' "$file") && rm -f "$socket"
-        done
+# What a shim keeps outside of DIR: runc's state, and a socket that is named by a hash. A killed shim cannot remove its
+# own, and containerd forgets the bundle, so whoever killed it wrote the IDs down.
+forget_shims() {
+    {
+        ls "$1/state/io.containerd.runtime.v2.task/k8s.io"
+        cat "$1/killed-shims"
+    } 2>/dev/null | while read -r id; do
+        rm -rf "/run/containerd/runc/k8s.io/$id"
+        hash=$(printf %s "$1/containerd.sock/k8s.io/$id" | sha256sum)
+        rm -f "/run/containerd/s/${hash%% *}"
     done
 }
 
 unmount_under() {
     # Latest mount first, so that nothing is mounted on top of what goes.
-    cut -d' ' -f2 /proc/self/mounts | grep "^$1/" | sed '1!G;h;$!d' | while read -r mount; do
-        umount "$mount" || umount -l "$mount"
+    for force in "" -l; do
+        cut -d' ' -f2 /proc/self/mounts | grep "^$1/" | tac | xargs -r umount $force
     done 2>/dev/null
 }
 
@@ -77,10 +79,10 @@ reap() {
         rounds=$((rounds + 1))
         kill_everything "$dir" "$name"
     done
-    forget_bundles "$dir"
+    forget_shims "$dir"
     unmount_under "$dir"
-    cgroups_of "$name" | while read -r cgroup; do
-        rmdir "$cgroup"
+    cgroups_of "$name" | while read -r tree; do
+        find "$tree" -depth -type d -exec rmdir {} +
     done 2>/dev/null
     # Never across a mount that did not go away.
     rm -rf --one-file-system "$dir"
@@ -101,9 +103,7 @@ sweep)
     for dir in "$2"/plegctl-rt-*; do
         [ -d "$dir" ] || continue
         exec 9>"$dir.lock"
-        if flock -n 9; then
-            reap "$dir"
-        fi
+        ! flock -n 9 || reap "$dir"
     done
     ;;
 esac
