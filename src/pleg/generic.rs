@@ -303,15 +303,12 @@ impl Generic {
         let flagged = self.hub.lock().reinspect.clone();
         let mut touched = Vec::new();
         for pod in pods.iter() {
-            let unchanged = match self.records.get_mut(pod.uid) {
-                Some(record) => {
-                    record.seen = self.pass;
-                    record.old.as_ref().is_some_and(|old| old.same_as(&pod))
-                }
-                None => {
-                    self.remember(&pod);
-                    false
-                }
+            let unchanged = if let Some(record) = self.records.get_mut(pod.uid) {
+                record.seen = self.pass;
+                record.old.as_ref().is_some_and(|old| old.same_as(&pod))
+            } else {
+                self.remember(&pod);
+                false
             };
             if !unchanged || (!flagged.is_empty() && flagged.contains(pod.uid)) {
                 touched.push(pod);
