@@ -68,9 +68,7 @@ impl Message {
                     .sandbox
                     .as_ref()
                     .map(|sandbox| sandbox_status_of(&sandbox.sandbox(), Some(sandbox.network()))),
-                containers: containers
-                    .map(|item| status_of(&item.container(), item.exit_code()))
-                    .collect(),
+                containers: containers.map(|item| status_of(&item.container(), item.exit_code())).collect(),
             },
             at: now,
             bytes: 1,
@@ -91,10 +89,7 @@ async fn replay(script: &Script) -> Expected {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
     let hub = Arc::new(Hub::new(true));
-    let settings = Settings {
-        evented_gate: true,
-        ..Settings::default()
-    };
+    let settings = Settings { evented_gate: true, ..Settings::default() };
     let mut generic = Generic::new(Arc::clone(&hub), settings);
     let mut events: Vec<Event> = Vec::new();
     let mut steps = script.steps.iter();
@@ -151,10 +146,7 @@ async fn replay(script: &Script) -> Expected {
         let own = pods.entry(event.pod.uid.clone()).or_default();
         own.push((event.event_type.as_str().to_owned(), id));
     }
-    Expected {
-        events: pods,
-        streams,
-    }
+    Expected { events: pods, streams }
 }
 
 #[tokio::test]

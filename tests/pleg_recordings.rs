@@ -43,10 +43,7 @@ fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
 async fn replay(history: &History, era: Era) {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
-    let settings = Settings {
-        era,
-        ..Settings::default()
-    };
+    let settings = Settings { era, ..Settings::default() };
     let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
     for (number, (step, expected)) in history.steps.iter().zip(&history.expect).enumerate() {
         runtime.set(|state| step.play(state));
@@ -55,15 +52,8 @@ async fn replay(history: &History, era: Era) {
         clock.advance(Duration::from_secs(1));
         let mut calls = runtime.asked();
         calls.sort();
-        let found = Expected {
-            events: by_pod(&events),
-            calls,
-        };
-        assert_eq!(
-            &found, expected,
-            "{}: relist {number} (left ours, right the kubelet's)",
-            history.name
-        );
+        let found = Expected { events: by_pod(&events), calls };
+        assert_eq!(&found, expected, "{}: relist {number} (left ours, right the kubelet's)", history.name);
     }
 }
 

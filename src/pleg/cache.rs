@@ -19,10 +19,7 @@ pub struct Cached {
 
 impl Cached {
     fn unknown(uid: &str) -> Self {
-        Self {
-            status: Some(Arc::new(PodStatus::unknown(uid))),
-            error: None,
-        }
+        Self { status: Some(Arc::new(PodStatus::unknown(uid))), error: None }
     }
 }
 
@@ -60,17 +57,12 @@ pub struct Cache {
 impl Cache {
     /// An empty cache. With the kubelet's `EventedPLEG` gate on it refuses what is older than what it has.
     pub fn new(evented_gate: bool) -> Self {
-        Self {
-            refuses_stale: evented_gate,
-            ..Self::default()
-        }
+        Self { refuses_stale: evented_gate, ..Self::default() }
     }
 
     /// What is known of a pod now. An unknown pod is no error.
     pub fn get(&self, uid: &str) -> Cached {
-        self.entries
-            .get(uid)
-            .map_or_else(|| Cached::unknown(uid), |entry| entry.cached.clone())
+        self.entries.get(uid).map_or_else(|| Cached::unknown(uid), |entry| entry.cached.clone())
     }
 
     /// Stores what is known of a pod as of `time`; false if that is refused as stale.
@@ -84,11 +76,7 @@ impl Cache {
         if self.refuses_stale && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
             return false;
         }
-        let entry = Entry {
-            cached: Cached { status, error },
-            modified: time,
-            observed: time,
-        };
+        let entry = Entry { cached: Cached { status, error }, modified: time, observed: time };
         self.entries.insert(uid.to_owned(), entry);
         self.notify(uid, time);
         true
@@ -128,10 +116,7 @@ impl Cache {
         let subscribers = self.subscribers.entry(uid.to_owned()).or_default();
         // Who has stopped waiting must not be kept for ever.
         subscribers.retain(|subscriber| !subscriber.answer.is_closed());
-        subscribers.push(Subscriber {
-            newer_than: than,
-            answer,
-        });
+        subscribers.push(Subscriber { newer_than: than, answer });
         Newer::Later(later)
     }
 
@@ -140,9 +125,8 @@ impl Cache {
         let Some(subscribers) = self.subscribers.remove(uid) else {
             return;
         };
-        let (served, waiting): (Vec<_>, Vec<_>) = subscribers
-            .into_iter()
-            .partition(|subscriber| subscriber.newer_than <= time);
+        let (served, waiting): (Vec<_>, Vec<_>) =
+            subscribers.into_iter().partition(|subscriber| subscriber.newer_than <= time);
         for subscriber in served {
             // A worker that is gone needs no answer.
             let _ = subscriber.answer.send(self.get(uid));

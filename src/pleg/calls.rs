@@ -6,7 +6,7 @@ use super::document::{CallRecord, PodRef};
 use super::hub::Hub;
 use super::stream::Event;
 use crate::clock::{Clock, Mono};
-use crate::cri::{self, Call, Rpc};
+use crate::cri::{self, Call, Container, Filter, Rpc, Runtime, Sandbox};
 
 /// Takes what the engine produces, the moment it is produced: events of one pod must not wait for the hung call of
 /// another, and a call that never returns is only visible while it is open.
@@ -103,26 +103,15 @@ impl<R> Caller<'_, R> {
         call: impl Future<Output = Call<T>>,
         accept: impl FnOnce(T) -> Result<U, String>,
     ) -> Result<U, Failure> {
-        let open = OpenCall {
-            rpc,
-            id: id.map(str::to_owned),
-            pod: pod.cloned(),
-            started: self.clock.mono(),
-        };
+        let open = OpenCall { rpc, id: id.map(str::to_owned), pod: pod.cloned(), started: self.clock.mono() };
         self.sink.call_started(&open);
         self.log.open = Some(open);
         let call = call.await;
-        let (id, pod) = self
-            .log
-            .open
-            .take()
-            .map_or((None, None), |open| (open.id, open.pod));
+        let (id, pod) = self.log.open.take().map_or((None, None), |open| (open.id, open.pod));
 
         let (duration, response_bytes) = (call.duration, call.response_bytes);
-        let result = call
-            .result
-            .map_err(Failure::Call)
-            .and_then(|answer| accept(answer).map_err(Failure::Refused));
+        let result =
+            call.result.map_err(Failure::Call).and_then(|answer| accept(answer).map_err(Failure::Refused));
         let failure = result.as_ref().err();
         let error = match failure {
             Some(Failure::Call(error)) => Some(error),
@@ -139,14 +128,27 @@ impl<R> Caller<'_, R> {
                 (Some(_), Some(error)) => error.outcome(),
                 (Some(_), None) => cri::Outcome::Error,
             },
-            code: error
-                .and_then(cri::Error::code)
-                .map(|code| code.name().to_owned()),
+            code: error.and_then(cri::Error::code).map(|code| code.name().to_owned()),
             message: failure.map(ToString::to_string),
         };
         self.hub.lock().metrics.operation(rpc, duration, error.is_some());
         self.sink.call_finished(&record);
         self.log.finished.push(record);
         result
+    }
+}
+
+impl<R: Runtime> Caller<'_, R> {
+    /// The kubelet's two lists in its order, of everything or of one pod. If the first fails, the second is not made.
+    pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), Failure> {
+        let rt = self.rt;
+        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_sandboxes(&filter);
+        let sandboxes = self.make(Rpc::ListPodSandbox, None, pod.as_ref(), call, Ok).await?;
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_containers(&filter);
+        let containers = self.make(Rpc::ListContainers, None, pod.as_ref(), call, Ok).await?;
+        Ok((sandboxes, containers))
     }
 }

@@ -38,11 +38,7 @@ pub struct EventChannel {
 impl EventChannel {
     /// An empty channel.
     pub const fn new(capacity: usize, consumer: Consumer) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            capacity,
-            consumer,
-        }
+        Self { waiting: VecDeque::new(), capacity, consumer }
     }
 
     /// Puts an event in, or says that there was no room.

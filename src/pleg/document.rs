@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::pods::Pod;
 use crate::cri::Outcome;
 
 /// Version of every document that this program writes.
@@ -20,10 +21,7 @@ pub struct Document<'a, T> {
 
 /// `body` as a document, ready for any serializer.
 pub const fn document<T: Serialize>(body: &T) -> Document<'_, T> {
-    Document {
-        api_version: API_VERSION,
-        body,
-    }
+    Document { api_version: API_VERSION, body }
 }
 
 /// A duration, or a difference of two clocks, that is a number of seconds in JSON.
@@ -44,10 +42,7 @@ impl Seconds {
     }
 
     /// As a number.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a double holds 104 days in whole nanoseconds"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a double holds 104 days in whole nanoseconds")]
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / 1e9
     }
@@ -87,6 +82,12 @@ pub struct PodRef {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl From<&Pod<'_, '_>> for PodRef {
+    fn from(pod: &Pod<'_, '_>) -> Self {
+        Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
+    }
 }
 
 /// A call that is over.

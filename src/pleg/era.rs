@@ -31,15 +31,11 @@ impl KubeletVersion {
 
     /// Reads `1.30`, `v1.30.4+rke2r1`, `v1.29.3-eks-…` and the like; what follows the minor does not count.
     pub fn parse(text: &str) -> Result<Self, BadVersion> {
-        let bad = || BadVersion {
-            text: text.to_owned(),
-        };
+        let bad = || BadVersion { text: text.to_owned() };
         let rest = text.trim();
         let rest = rest.strip_prefix('v').unwrap_or(rest);
         let rest = rest.strip_prefix("1.").ok_or_else(bad)?;
-        let end = rest
-            .find(|letter: char| !letter.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
         let (minor, tail) = rest.split_at(end);
         if !tail.is_empty() && !tail.starts_with(['.', '+', '-']) {
             return Err(bad());
@@ -58,9 +54,7 @@ impl KubeletVersion {
 
     /// A word of warning where the release itself is not known and the nearest one stands in.
     pub fn note(self) -> Option<String> {
-        let nearest = Self {
-            minor: self.minor.clamp(OLDEST_MINOR, NEWEST_MINOR),
-        };
+        let nearest = Self { minor: self.minor.clamp(OLDEST_MINOR, NEWEST_MINOR) };
         (nearest != self).then(|| {
             format!("kubelet {self} is not known; taking the relist of {nearest}, the nearest that is")
         })
@@ -139,13 +133,7 @@ mod tests {
 
     #[test]
     fn the_minor_counts_and_the_rest_does_not() {
-        for text in [
-            "1.30",
-            "v1.30",
-            "v1.30.4+rke2r1",
-            "v1.30.3-eks-036c24b",
-            " 1.30.0-rc.1 ",
-        ] {
+        for text in ["1.30", "v1.30", "v1.30.4+rke2r1", "v1.30.3-eks-036c24b", " 1.30.0-rc.1 "] {
             assert_eq!(version(text).to_string(), "1.30", "{text}");
         }
     }
@@ -159,13 +147,7 @@ mod tests {
 
     #[test]
     fn eras_change_at_32_and_36() {
-        let eras = [
-            ("1.28", Era::A),
-            ("1.31", Era::A),
-            ("1.32", Era::B),
-            ("1.35", Era::B),
-            ("1.36", Era::C),
-        ];
+        let eras = [("1.28", Era::A), ("1.31", Era::A), ("1.32", Era::B), ("1.35", Era::B), ("1.36", Era::C)];
         for (text, era) in eras {
             assert_eq!((version(text).era(), version(text).note()), (era, None), "{text}");
         }

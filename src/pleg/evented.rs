@@ -45,11 +45,7 @@ impl Evented {
     /// Starts: from here on the status cache goes by the runtime's time stamps.
     pub fn start(hub: Arc<Hub>, clock: &dyn Clock) -> Self {
         hub.lock().evented_in_use = true;
-        let evented = Self {
-            hub,
-            failures: 0,
-            open: false,
-        };
+        let evented = Self { hub, failures: 0, open: false };
         evented.tick(clock);
         evented
     }
@@ -126,21 +122,12 @@ impl Evented {
                 id: sandbox.id.clone(),
                 state: KubeletState::from(sandbox.state),
             }],
-            containers: event
-                .containers
-                .iter()
-                .cloned()
-                .map(ContainerDetail::from)
-                .collect(),
+            containers: event.containers.iter().cloned().map(ContainerDetail::from).collect(),
             timestamp: Wall::default(),
         };
         sort_newest_first(&mut status.containers);
         let latency = Seconds::from_nanos(received.at.nanos().saturating_sub(event.created_at));
-        let subject = if event.container_id == sandbox.id {
-            Subject::Sandbox
-        } else {
-            Subject::Container
-        };
+        let subject = if event.container_id == sandbox.id { Subject::Sandbox } else { Subject::Container };
 
         let mut shared = self.hub.lock();
         shared.preserve_ips(&mut status);
@@ -154,13 +141,7 @@ impl Evented {
         drop(shared);
 
         if accepted {
-            let happening = Happening {
-                event,
-                subject,
-                status: &status,
-                known,
-                latency,
-            };
+            let happening = Happening { event, subject, status: &status, known, latency };
             for &event_type in lifecycle(event.kind) {
                 let mut event = happening.event(event_type, clock);
                 self.hub.send(&mut event);
@@ -171,12 +152,7 @@ impl Evented {
     }
 
     fn stream(&self, clock: &dyn Clock, state: StreamState, error: Option<String>) -> Stream {
-        Stream {
-            time: clock.wall(),
-            state,
-            attempt: self.failures + 1,
-            error,
-        }
+        Stream { time: clock.wall(), state, attempt: self.failures + 1, error }
     }
 }
 
@@ -231,11 +207,7 @@ fn store(shared: &mut Shared, event: &ContainerEvent, subject: Subject, status: 
 
 /// Why the kubelet would crash over this event, if it would.
 fn would_crash(event: &ContainerEvent, cached_error: Option<&str>) -> Option<String> {
-    if let Some(container) = event
-        .containers
-        .iter()
-        .find(|container| container.image.is_none())
-    {
+    if let Some(container) = event.containers.iter().find(|container| container.image.is_none()) {
         return Some(format!(
             "the kubelet would crash here: the event has the status of container {} without an image",
             container.id
@@ -290,19 +262,8 @@ impl Happening<'_> {
         let named = detail.or_else(|| self.known.and_then(|known| known.container(id)));
         let died = detail.filter(|_| event_type == EventType::ContainerDied);
         Event {
-            time: clock.wall(),
-            relist: None,
-            initial: false,
-            source: Source::Evented,
-            event_type,
-            delivered: true,
-            discarded: false,
-            pod: self.status.pod.clone(),
-            subject: self.subject,
             id: Some(id.clone()),
-            name: named
-                .map(|container| container.name.clone())
-                .filter(|name| !name.is_empty()),
+            name: named.map(|container| container.name.clone()).filter(|name| !name.is_empty()),
             from: self.known.map(|known| state_of(known, id)),
             to: Some(match self.event.kind {
                 ContainerEventType::Started => PlegState::Running,
@@ -310,10 +271,9 @@ impl Happening<'_> {
                 _ => PlegState::Exited,
             }),
             exit_code: died.and_then(|container| container.exit_code),
-            reason: died
-                .map(|container| container.reason.clone())
-                .filter(|reason| !reason.is_empty()),
+            reason: died.map(|container| container.reason.clone()).filter(|reason| !reason.is_empty()),
             latency_seconds: Some(self.latency),
+            ..Event::new(clock.wall(), Source::Evented, event_type, self.status.pod.clone(), self.subject)
         }
     }
 }

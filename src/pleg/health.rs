@@ -45,9 +45,7 @@ pub fn check(last_list: Option<Mono>, now: Mono, threshold: Duration) -> Result<
 /// The kubelet's check `EventedPLEG`.
 pub fn check_channel(channel: &EventChannel) -> Result<(), Unhealthy> {
     if channel.is_full() {
-        return Err(Unhealthy::ChannelFull {
-            waiting: channel.len(),
-        });
+        return Err(Unhealthy::ChannelFull { waiting: channel.len() });
     }
     Ok(())
 }

@@ -24,10 +24,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub fn now(clock: &dyn Clock) -> Self {
-        Self {
-            mono: clock.mono(),
-            wall: clock.wall(),
-        }
+        Self { mono: clock.mono(), wall: clock.wall() }
     }
 }
 
@@ -54,10 +51,7 @@ pub struct Hub {
 impl Hub {
     /// A hub as the kubelet has it, with a sync loop that keeps up.
     pub fn new(evented_gate: bool) -> Self {
-        Self::with_channel(
-            evented_gate,
-            EventChannel::new(EVENT_CHANNEL_CAPACITY, Consumer::Prompt),
-        )
+        Self::with_channel(evented_gate, EventChannel::new(EVENT_CHANNEL_CAPACITY, Consumer::Prompt))
     }
 
     /// A hub with another channel.
@@ -131,10 +125,7 @@ impl Shared {
         if cached.error.is_some() {
             return;
         }
-        let ready = status
-            .sandboxes
-            .iter()
-            .any(|sandbox| sandbox.state == KubeletState::Running);
+        let ready = status.sandboxes.iter().any(|sandbox| sandbox.state == KubeletState::Running);
         if !ready && let Some(known) = cached.status {
             status.ips.clone_from(&known.ips);
         }

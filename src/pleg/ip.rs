@@ -10,16 +10,8 @@ pub(super) fn of(network: Option<&Network>) -> Vec<String> {
         return Vec::new();
     };
     let primary = (!network.ip.is_empty()).then_some(&network.ip);
-    let all: Vec<String> = primary
-        .into_iter()
-        .chain(&network.additional_ips)
-        .cloned()
-        .collect();
-    if all.iter().all(|text| is_address(text)) {
-        all
-    } else {
-        Vec::new()
-    }
+    let all: Vec<String> = primary.into_iter().chain(&network.additional_ips).cloned().collect();
+    if all.iter().all(|text| is_address(text)) { all } else { Vec::new() }
 }
 
 /// Go's tolerant reader: leading zeros in an IPv4 address are fine.
@@ -53,33 +45,19 @@ mod tests {
     use super::*;
 
     fn network(ip: &str, more: &[&str]) -> Network {
-        Network {
-            ip: ip.into(),
-            additional_ips: more.iter().map(ToString::to_string).collect(),
-        }
+        Network { ip: ip.into(), additional_ips: more.iter().map(ToString::to_string).collect() }
     }
 
     #[test]
     fn addresses_are_kept_as_written_primary_first() {
-        assert_eq!(
-            of(Some(&network("010.0.0.1", &["fd00::1"]))),
-            ["010.0.0.1", "fd00::1"]
-        );
+        assert_eq!(of(Some(&network("010.0.0.1", &["fd00::1"]))), ["010.0.0.1", "fd00::1"]);
         assert_eq!(of(Some(&network("", &["10.0.0.1"]))), ["10.0.0.1"]);
         assert_eq!(of(Some(&network("::ffff:010.0.0.1", &[]))).len(), 1);
     }
 
     #[test]
     fn one_bad_address_spoils_all() {
-        for bad in [
-            "",
-            "10.0.0",
-            "10.0.0.256",
-            "10.0.0.+1",
-            "fe80::1%eth0",
-            "x",
-            "1.2.3.4.5",
-        ] {
+        for bad in ["", "10.0.0", "10.0.0.256", "10.0.0.+1", "fe80::1%eth0", "x", "1.2.3.4.5"] {
             assert!(of(Some(&network("10.0.0.1", &[bad]))).is_empty(), "{bad}");
         }
         assert!(of(None).is_empty());

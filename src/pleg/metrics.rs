@@ -39,12 +39,7 @@ pub struct Histogram {
 
 impl Histogram {
     fn new(bounds: &'static [f64]) -> Self {
-        Self {
-            bounds,
-            counts: vec![0; bounds.len()],
-            count: 0,
-            sum: 0.0,
-        }
+        Self { bounds, counts: vec![0; bounds.len()], count: 0, sum: 0.0 }
     }
 
     /// Counts one value.
@@ -69,11 +64,7 @@ impl Histogram {
             writeln!(out, "{name}_bucket{{{label}{comma}le=\"{bound}\"}} {count}")?;
         }
         writeln!(out, "{name}_bucket{{{label}{comma}le=\"+Inf\"}} {}", self.count)?;
-        let braces = if label.is_empty() {
-            String::new()
-        } else {
-            format!("{{{label}}}")
-        };
+        let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
         writeln!(out, "{name}_sum{braces} {}", self.sum)?;
         writeln!(out, "{name}_count{braces} {}", self.count)
     }
@@ -202,13 +193,7 @@ impl Metrics {
             single(out, "kubelet_pleg_last_seen_seconds", "gauge", help, seconds)?;
         }
         let help = "The number of discard events in PLEG.";
-        single(
-            out,
-            "kubelet_pleg_discard_events",
-            "counter",
-            help,
-            self.discarded_events,
-        )?;
+        single(out, "kubelet_pleg_discard_events", "counter", help, self.discarded_events)?;
         if let Some(pods) = self.running_pods {
             let help = "Number of pods that have a running pod sandbox";
             single(out, "kubelet_running_pods", "gauge", help, pods)?;
@@ -241,22 +226,12 @@ impl Metrics {
             return Ok(());
         }
         let name = "kubelet_runtime_operations_total";
-        head(
-            out,
-            name,
-            "counter",
-            "Cumulative number of runtime operations by operation type.",
-        )?;
+        head(out, name, "counter", "Cumulative number of runtime operations by operation type.")?;
         for (kind, operation) in &self.operations {
             writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.total)?;
         }
         let name = "kubelet_runtime_operations_errors_total";
-        head(
-            out,
-            name,
-            "counter",
-            "Cumulative number of runtime operation errors by operation type.",
-        )?;
+        head(out, name, "counter", "Cumulative number of runtime operation errors by operation type.")?;
         for (kind, operation) in &self.operations {
             if operation.errors > 0 {
                 writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.errors)?;
@@ -266,9 +241,7 @@ impl Metrics {
         let help = "Duration in seconds of runtime operations. Broken down by operation type.";
         head(out, name, "histogram", help)?;
         for (kind, operation) in &self.operations {
-            operation
-                .duration
-                .render(out, name, &format!("operation_type=\"{kind}\""))?;
+            operation.duration.render(out, name, &format!("operation_type=\"{kind}\""))?;
         }
         Ok(())
     }

@@ -143,14 +143,7 @@ struct Head<'a> {
 
 impl<'a> Head<'a> {
     const fn new(uid: &'a str) -> Self {
-        Self {
-            uid,
-            namespace: "",
-            name: "",
-            created_at: 0,
-            sandboxes: 0..0,
-            containers: 0..0,
-        }
+        Self { uid, namespace: "", name: "", created_at: 0, sandboxes: 0..0, containers: 0..0 }
     }
 }
 
@@ -302,10 +295,8 @@ struct Buckets<'a, T> {
 
 impl<'a, T> Buckets<'a, T> {
     fn fill(items: &'a [T], uid: impl Fn(&'a T) -> Option<&'a str>, index: &mut Index<'a>) -> Self {
-        let numbers: Vec<Option<usize>> = items
-            .iter()
-            .map(|item| uid(item).map(|uid| index.number(uid)))
-            .collect();
+        let numbers: Vec<Option<usize>> =
+            items.iter().map(|item| uid(item).map(|uid| index.number(uid))).collect();
         let mut ends = vec![0_usize; index.heads.len()];
         for number in numbers.iter().flatten() {
             if let Some(count) = ends.get_mut(*number) {
@@ -334,10 +325,7 @@ impl<'a, T> Buckets<'a, T> {
         let Some(&end) = self.ends.get(number) else {
             return &[];
         };
-        let start = number
-            .checked_sub(1)
-            .and_then(|before| self.ends.get(before))
-            .copied();
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
         self.items.get(start.unwrap_or(0)..end).unwrap_or_default()
     }
 }
@@ -380,8 +368,5 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
 }
 
 fn newest_container_first(one: &Container, other: &Container) -> Ordering {
-    other
-        .created_at
-        .cmp(&one.created_at)
-        .then_with(|| one.id.cmp(&other.id))
+    other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
 }

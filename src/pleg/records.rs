@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::document::PodRef;
 use super::pods::{KubeletState, PlegState, Pod};
-use super::stream::{EventType, Subject};
+use super::stream::{Event, EventType, Source, Subject};
+use crate::clock::Wall;
 use crate::cri::{Container, Sandbox};
 
 /// A container or sandbox as remembered.
@@ -42,11 +43,7 @@ impl Members {
     pub fn of(pod: &Pod<'_, '_>) -> Self {
         let containers = pod.containers.iter().map(|container| Member {
             id: container.id.as_str().into(),
-            name: container
-                .metadata
-                .as_ref()
-                .map_or("", |metadata| &metadata.name)
-                .into(),
+            name: container.metadata.as_ref().map_or("", |metadata| &metadata.name).into(),
             state: container_state(container),
         });
         let sandboxes = pod.sandboxes.iter().map(|sandbox| Member {
@@ -54,10 +51,7 @@ impl Members {
             name: Box::default(),
             state: sandbox_state(sandbox),
         });
-        Self {
-            containers: containers.collect(),
-            sandboxes: sandboxes.collect(),
-        }
+        Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
     /// Whether a listed pod has exactly these ids and states in this order. If so, there is no event.
@@ -107,12 +101,28 @@ pub struct Transition<'a> {
     pub to: PlegState,
 }
 
+impl Transition<'_> {
+    /// Whether a container, and no sandbox, died.
+    pub fn is_death_of_a_container(&self) -> bool {
+        self.event_type == EventType::ContainerDied && self.subject == Subject::Container
+    }
+
+    /// As an event of a pod.
+    pub fn event(&self, time: Wall, pod: &PodRef) -> Event {
+        Event {
+            id: Some(self.member.id.to_string()),
+            name: Some(self.member.name.to_string()).filter(|name| !name.is_empty()),
+            from: Some(self.from),
+            to: Some(self.to),
+            ..Event::new(time, Source::Generic, self.event_type, pod.clone(), self.subject)
+        }
+    }
+}
+
 /// The events that lead from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then what is new.
 pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Vec<Transition<'a>> {
-    let (old_states, new_states) = (
-        old.map(Members::states).unwrap_or_default(),
-        new.map(Members::states).unwrap_or_default(),
-    );
+    let (old_states, new_states) =
+        (old.map(Members::states).unwrap_or_default(), new.map(Members::states).unwrap_or_default());
     let state_in = |states: &HashMap<&str, PlegState>, id: &str| {
         states.get(id).copied().unwrap_or(PlegState::NonExistent)
     };

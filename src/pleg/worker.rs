@@ -20,15 +20,9 @@ pub struct Timing {
 
 impl Timing {
     /// Relisting alone, also after the event stream was given up.
-    pub const GENERIC: Self = Self {
-        period: generic::PERIOD,
-        threshold: health::THRESHOLD,
-    };
+    pub const GENERIC: Self = Self { period: generic::PERIOD, threshold: health::THRESHOLD };
     /// Relisting beside the event stream.
-    pub const EVENTED: Self = Self {
-        period: generic::EVENTED_PERIOD,
-        threshold: health::EVENTED_THRESHOLD,
-    };
+    pub const EVENTED: Self = Self { period: generic::EVENTED_PERIOD, threshold: health::EVENTED_THRESHOLD };
 }
 
 /// What to do next.
@@ -62,12 +56,7 @@ pub struct Worker {
 impl Worker {
     /// A worker whose first relist is due at once.
     pub const fn start(timing: Timing, now: Mono) -> Self {
-        Self {
-            timing,
-            due: now,
-            requests: VecDeque::new(),
-            stopped: false,
-        }
+        Self { timing, due: now, requests: VecDeque::new(), stopped: false }
     }
 
     /// Its timing.
@@ -92,10 +81,7 @@ impl Worker {
         if self.requests.len() >= REQUEST_QUEUE_CAPACITY {
             return false;
         }
-        self.requests.push_back(Request {
-            uid: uid.to_owned(),
-            at: now,
-        });
+        self.requests.push_back(Request { uid: uid.to_owned(), at: now });
         true
     }
 

@@ -77,10 +77,7 @@ impl RecordedSandbox {
     }
 
     pub fn network(&self) -> Network {
-        Network {
-            ip: self.ip.clone(),
-            additional_ips: Vec::new(),
-        }
+        Network { ip: self.ip.clone(), additional_ips: Vec::new() }
     }
 }
 
@@ -89,14 +86,9 @@ impl RecordedContainer {
         Container {
             id: self.id.clone(),
             sandbox_id: self.sandbox.clone(),
-            metadata: (!self.no_metadata).then(|| ContainerMetadata {
-                name: self.name.clone(),
-                attempt: self.attempt,
-            }),
-            image: Some(Image {
-                image: "img:1".into(),
-                user_specified: String::new(),
-            }),
+            metadata: (!self.no_metadata)
+                .then(|| ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
+            image: Some(Image { image: "img:1".into(), user_specified: String::new() }),
             image_ref: "sha256:0".into(),
             state: match self.state.as_str() {
                 "CREATED" => ContainerState::Created,
@@ -145,15 +137,9 @@ impl Step {
         let sandboxes = self.sandboxes.as_deref().unwrap_or_default();
         let containers = self.containers.as_deref().unwrap_or_default();
         state.sandboxes = sandboxes.iter().map(RecordedSandbox::sandbox).collect();
-        state.networks = sandboxes
-            .iter()
-            .map(|item| (item.id.clone(), item.network()))
-            .collect();
+        state.networks = sandboxes.iter().map(|item| (item.id.clone(), item.network())).collect();
         state.containers = containers.iter().map(RecordedContainer::container).collect();
-        state.exit_codes = containers
-            .iter()
-            .map(|item| (item.id.clone(), item.exit_code))
-            .collect();
+        state.exit_codes = containers.iter().map(|item| (item.id.clone(), item.exit_code)).collect();
         state.faults = self
             .faults
             .iter()
@@ -168,14 +154,8 @@ impl Step {
 
 /// The lines of one recording.
 pub fn lines<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/recordings")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
     let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
-        .read_to_string(&mut text)
-        .unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -72,11 +72,7 @@ impl Scripted {
             rpc,
             duration: Duration::from_millis(1),
             response_bytes: 1,
-            result: result.map_err(|code| Error::Runtime {
-                rpc,
-                code,
-                message: "scripted".into(),
-            }),
+            result: result.map_err(|code| Error::Runtime { rpc, code, message: "scripted".into() }),
         }
     }
 }
@@ -86,11 +82,7 @@ fn matches(labels: &plegctl::cri::Labels, wanted: &[(String, String)]) -> bool {
 }
 
 fn filter_text<S>(filter: &Filter<S>) -> String {
-    let pairs: Vec<String> = filter
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let pairs: Vec<String> = filter.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     pairs.join(",")
 }
 
@@ -129,75 +121,35 @@ pub fn sandbox_status_of(sandbox: &Sandbox, network: Option<Network>) -> Sandbox
 
 impl Runtime for Scripted {
     async fn version(&self) -> Call<Version> {
-        self.answer(
-            Rpc::Version,
-            "",
-            &["Version"],
-            |_| Ok(Version::default()),
-            || None,
-        )
-        .await
+        self.answer(Rpc::Version, "", &["Version"], |_| Ok(Version::default()), || None).await
     }
 
     async fn status(&self) -> Call<RuntimeStatus> {
-        self.answer(
-            Rpc::Status,
-            "",
-            &["Status"],
-            |_| Ok(RuntimeStatus::default()),
-            || None,
-        )
-        .await
+        self.answer(Rpc::Status, "", &["Status"], |_| Ok(RuntimeStatus::default()), || None).await
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
         let list = |state: &State| {
-            let chosen = state
-                .sandboxes
-                .iter()
-                .filter(|item| matches(&item.labels, &filter.labels));
+            let chosen = state.sandboxes.iter().filter(|item| matches(&item.labels, &filter.labels));
             Ok(chosen.cloned().collect())
         };
-        self.answer(
-            Rpc::ListPodSandbox,
-            &filter_text(filter),
-            &["ListPodSandbox"],
-            list,
-            || None,
-        )
-        .await
+        self.answer(Rpc::ListPodSandbox, &filter_text(filter), &["ListPodSandbox"], list, || None).await
     }
 
     async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
         let list = |state: &State| {
-            let chosen = state
-                .containers
-                .iter()
-                .filter(|item| matches(&item.labels, &filter.labels));
+            let chosen = state.containers.iter().filter(|item| matches(&item.labels, &filter.labels));
             Ok(chosen.cloned().collect())
         };
-        self.answer(
-            Rpc::ListContainers,
-            &filter_text(filter),
-            &["ListContainers"],
-            list,
-            || None,
-        )
-        .await
+        self.answer(Rpc::ListContainers, &filter_text(filter), &["ListContainers"], list, || None).await
     }
 
     async fn sandbox_status(&self, id: &str) -> Call<SandboxStatusAnswer> {
         let good = |state: &State| {
-            let sandbox = state
-                .sandboxes
-                .iter()
-                .find(|sandbox| sandbox.id == id)
-                .ok_or(Code::NotFound)?;
+            let sandbox = state.sandboxes.iter().find(|sandbox| sandbox.id == id).ok_or(Code::NotFound)?;
             let timestamp = state.timestamps.get(id).copied().unwrap_or(0);
-            let own = state
-                .containers
-                .iter()
-                .filter(|container| timestamp != 0 && container.sandbox_id == id);
+            let own =
+                state.containers.iter().filter(|container| timestamp != 0 && container.sandbox_id == id);
             Ok(SandboxStatusAnswer {
                 status: Some(sandbox_status_of(sandbox, state.networks.get(id).cloned())),
                 containers: own.map(|container| status_of(container, 0)).collect(),
@@ -212,32 +164,19 @@ impl Runtime for Scripted {
 
     async fn container_status(&self, id: &str) -> Call<Option<ContainerStatus>> {
         let good = |state: &State| {
-            let container = state
-                .containers
-                .iter()
-                .find(|container| container.id == id)
-                .ok_or(Code::NotFound)?;
-            Ok(Some(status_of(
-                container,
-                state.exit_codes.get(id).copied().unwrap_or(0),
-            )))
+            let container =
+                state.containers.iter().find(|container| container.id == id).ok_or(Code::NotFound)?;
+            Ok(Some(status_of(container, state.exit_codes.get(id).copied().unwrap_or(0))))
         };
-        self.answer(Rpc::ContainerStatus, id, &[id, "ContainerStatus"], good, || {
-            Some(None)
-        })
-        .await
+        self.answer(Rpc::ContainerStatus, id, &[id, "ContainerStatus"], good, || Some(None)).await
     }
 
     async fn container_stats(&self, id: &str) -> Call<()> {
-        self.answer(Rpc::ContainerStats, id, &[id], |_| Ok(()), || None)
-            .await
+        self.answer(Rpc::ContainerStats, id, &[id], |_| Ok(()), || None).await
     }
 
     async fn container_events(&self) -> Result<EventStream, Error> {
-        Err(Error::Unimplemented {
-            rpc: Rpc::GetContainerEvents,
-            message: "scripted".into(),
-        })
+        Err(Error::Unimplemented { rpc: Rpc::GetContainerEvents, message: "scripted".into() })
     }
 }
 
@@ -263,14 +202,8 @@ pub fn container(id: &str, uid: &str, state: ContainerState) -> Container {
     Container {
         id: id.into(),
         sandbox_id: format!("{uid}-sandbox"),
-        metadata: Some(plegctl::cri::ContainerMetadata {
-            name: format!("name-{id}"),
-            attempt: 0,
-        }),
-        image: Some(Image {
-            image: "img:1".into(),
-            user_specified: String::new(),
-        }),
+        metadata: Some(plegctl::cri::ContainerMetadata { name: format!("name-{id}"), attempt: 0 }),
+        image: Some(Image { image: "img:1".into(), user_specified: String::new() }),
         image_ref: "sha256:0".into(),
         state,
         created_at: 2_000,
