@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::pods::Pod;
 use crate::cri::Outcome;
 
 /// Version of every document that this program writes.
@@ -81,6 +82,12 @@ pub struct PodRef {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl From<&Pod<'_, '_>> for PodRef {
+    fn from(pod: &Pod<'_, '_>) -> Self {
+        Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
+    }
 }
 
 /// A call that is over.

@@ -13,7 +13,7 @@ use super::records::{Members, Record, Transition, transitions};
 use super::status::{Fetch, PodStatus};
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Container, Filter, Outcome, Rpc, Runtime, Sandbox};
+use crate::cri::{Outcome, Runtime};
 
 /// Pause between relists (`genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);
@@ -69,8 +69,6 @@ enum Reconciled {
     /// The status fetch failed.
     Failed,
 }
-
-type Lists = (Vec<Sandbox>, Vec<Container>);
 
 impl Generic {
     /// A PLEG that has seen nothing yet.
@@ -134,7 +132,7 @@ impl Generic {
             events: 0,
             reinspect: 0,
         };
-        match self.list(&mut io, None).await {
+        match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.lock().last_list = Some(started);
                 let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
@@ -176,7 +174,7 @@ impl Generic {
         self.calls.clear();
         let started = clock.mono();
         let listed_at = clock.wall();
-        let found = match self.list(&mut io, Some(uid)).await {
+        let found = match io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await {
             Ok((sandboxes, containers)) => {
                 let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
                 let pod = pods.iter().find(|pod| pod.uid == uid);
@@ -193,19 +191,6 @@ impl Generic {
         let seconds = clock.mono().since(started).as_secs_f64();
         self.hub.lock().metrics.pod_relist_duration.observe(seconds);
         found
-    }
-
-    async fn list<R: Runtime>(&mut self, io: &mut Io<'_, R>, uid: Option<&str>) -> Result<Lists, Failure> {
-        let mut caller = io.caller(&self.hub, &mut self.calls);
-        let rt = caller.rt;
-        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
-        let filter = uid.map(Filter::pod).unwrap_or_default();
-        let sandboxes =
-            caller.make(Rpc::ListPodSandbox, None, pod.as_ref(), rt.list_sandboxes(&filter), Ok).await?;
-        let filter = uid.map(Filter::pod).unwrap_or_default();
-        let containers =
-            caller.make(Rpc::ListContainers, None, pod.as_ref(), rt.list_containers(&filter), Ok).await?;
-        Ok((sandboxes, containers))
     }
 
     fn count(&self, pods: &Pods<'_>, report: &mut Relist) {
@@ -251,7 +236,7 @@ impl Generic {
                     events += sent;
                     again.retain(|waiting| waiting.uid != uid);
                 }
-                Reconciled::Failed => failed.extend(pod.map(pod_ref)),
+                Reconciled::Failed => failed.extend(pod.map(PodRef::from)),
             }
         }
         if self.settings.era.reinspects_in_a_second_round() {
@@ -271,15 +256,12 @@ impl Generic {
         let flagged = self.hub.lock().reinspect.clone();
         let mut touched = Vec::new();
         for pod in pods.iter() {
-            let unchanged = match self.records.get_mut(pod.uid) {
-                Some(record) => {
-                    record.seen = self.pass;
-                    record.old.as_ref().is_some_and(|old| old.same_as(&pod))
-                }
-                None => {
-                    self.remember(&pod);
-                    false
-                }
+            let unchanged = if let Some(record) = self.records.get_mut(pod.uid) {
+                record.seen = self.pass;
+                record.old.as_ref().is_some_and(|old| old.same_as(&pod))
+            } else {
+                self.remember(&pod);
+                false
             };
             if !unchanged || (!flagged.is_empty() && flagged.contains(pod.uid)) {
                 touched.push(pod);
@@ -303,7 +285,7 @@ impl Generic {
     fn remember(&mut self, pod: &Pod<'_, '_>) {
         let pass = self.pass;
         let record = self.records.entry(pod.uid.to_owned()).or_insert_with(|| Record {
-            pod: pod_ref(pod),
+            pod: PodRef::from(pod),
             old: None,
             seen: pass,
         });
@@ -329,7 +311,7 @@ impl Generic {
         if changes.is_empty() && !flagged {
             return Reconciled::Quiet;
         }
-        let identity = pod.map_or_else(|| record.pod.clone(), pod_ref);
+        let identity = pod.map_or_else(|| record.pod.clone(), PodRef::from);
         let status = match pod {
             None => {
                 hub.lock().cache.delete(uid);
@@ -386,10 +368,10 @@ async fn fetch<R: Runtime>(
     };
     let mut as_of =
         if settings.era.stamps_status_with_list_time() { pass.listed_at } else { io.clock.wall() };
-    let result = fetch.run(&mut io.caller(hub, calls), listed).await;
+    let (mut status, result) = fetch.run(&mut io.caller(hub, calls), listed).await;
     let mut shared = hub.lock();
     match result {
-        Ok(mut status) => {
+        Ok(()) => {
             shared.preserve_ips(&mut status);
             if settings.evented_gate && shared.evented_in_use {
                 as_of = status.timestamp;
@@ -420,38 +402,22 @@ fn send<R>(hub: &Hub, events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
 impl Pass {
     fn pod_sync(self, pod: &PodRef) -> Event {
         Event {
-            time: self.listed_at,
             relist: self.relist,
             initial: self.initial,
-            source: Source::Generic,
-            event_type: EventType::PodSync,
-            delivered: true,
-            discarded: false,
-            pod: pod.clone(),
-            subject: Subject::Pod,
-            id: None,
-            name: None,
-            from: None,
-            to: None,
-            exit_code: None,
-            reason: None,
-            latency_seconds: None,
+            ..Event::new(self.listed_at, Source::Generic, EventType::PodSync, pod.clone(), Subject::Pod)
         }
     }
 
     fn event(self, pod: &PodRef, change: &Transition<'_>, status: Option<&PodStatus>) -> Event {
-        let died = change.event_type == EventType::ContainerDied && change.subject == Subject::Container;
-        let detail = status.filter(|_| died).and_then(|status| status.container(&change.member.id));
+        let detail = status
+            .filter(|_| change.is_death_of_a_container())
+            .and_then(|status| status.container(&change.member.id));
         Event {
-            event_type: change.event_type,
-            subject: change.subject,
-            id: Some(change.member.id.to_string()),
-            name: Some(change.member.name.to_string()).filter(|name| !name.is_empty()),
-            from: Some(change.from),
-            to: Some(change.to),
+            relist: self.relist,
+            initial: self.initial,
             exit_code: detail.and_then(|detail| detail.exit_code),
             reason: detail.map(|detail| detail.reason.clone()).filter(|reason| !reason.is_empty()),
-            ..self.pod_sync(pod)
+            ..change.event(self.listed_at, pod)
         }
     }
 }
@@ -471,8 +437,4 @@ impl<R> Io<'_, R> {
 
 fn count(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
-}
-
-fn pod_ref(pod: &Pod<'_, '_>) -> PodRef {
-    PodRef { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
 }

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::document::PodRef;
 use super::pods::{KubeletState, PlegState, Pod};
-use super::stream::{EventType, Subject};
+use super::stream::{Event, EventType, Source, Subject};
+use crate::clock::Wall;
 use crate::cri::{Container, Sandbox};
 
 /// A container or sandbox as remembered.
@@ -98,6 +99,24 @@ pub struct Transition<'a> {
     pub from: PlegState,
     /// State after.
     pub to: PlegState,
+}
+
+impl Transition<'_> {
+    /// Whether a container, and no sandbox, died.
+    pub fn is_death_of_a_container(&self) -> bool {
+        self.event_type == EventType::ContainerDied && self.subject == Subject::Container
+    }
+
+    /// As an event of a pod.
+    pub fn event(&self, time: Wall, pod: &PodRef) -> Event {
+        Event {
+            id: Some(self.member.id.to_string()),
+            name: Some(self.member.name.to_string()).filter(|name| !name.is_empty()),
+            from: Some(self.from),
+            to: Some(self.to),
+            ..Event::new(time, Source::Generic, self.event_type, pod.clone(), self.subject)
+        }
+    }
 }
 
 /// The events that lead from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then what is new.

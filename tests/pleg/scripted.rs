@@ -129,10 +129,6 @@ impl Runtime for Scripted {
         self.answer(Rpc::Status, "", &["Status"], |_| Ok(RuntimeStatus::default()), || None).await
     }
 
-    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
-        Call { rpc: Rpc::RuntimeConfig, duration: Duration::ZERO, response_bytes: 0, result: Ok(None) }
-    }
-
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
         let list = |state: &State| {
             let chosen = state.sandboxes.iter().filter(|item| matches(&item.labels, &filter.labels));
