@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{cell::Cell, thread};
 
+use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
@@ -31,7 +32,7 @@ pub struct Context {
     /// `--timeout`, if it was given.
     pub timeout: Option<Duration>,
     /// Whether tables have headers.
-    pub headers: bool,
+    headers: bool,
     /// Whether progress and notes are unwanted.
     pub quiet: bool,
     /// How much more to say.
@@ -115,8 +116,12 @@ impl Context {
         }
     }
 
-    /// Whether what goes to stdout may be coloured.
-    pub fn color(&self) -> bool {
+    /// How text on stdout is to look.
+    pub fn style(&self) -> Style {
+        Style { headers: self.headers, color: self.color() }
+    }
+
+    fn color(&self) -> bool {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -140,14 +145,13 @@ impl Context {
             let _ = writeln!(io::stderr(), "{}", escaped(text));
         }
     }
+}
 
-    /// Runs `work` on a network thread of its own: this one.
-    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
-        let answer = runtime.block_on(work);
-        // An abandoned call must not keep us from leaving.
-        runtime.shutdown_background();
-        Ok(answer)
-    }
+/// Runs `work` with this thread as its network thread.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let answer = runtime.block_on(work);
+    // An abandoned call must not keep us from leaving.
+    runtime.shutdown_background();
+    Ok(answer)
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::cri;
+use crate::pleg::ReadError;
+use crate::pleg::diff::TwoNodes;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,31 @@ pub enum Error {
     /// The runtime did not answer, or not with what was asked for.
     #[error(transparent)]
     Runtime(#[from] cri::Error),
+    /// The runtime answered, and the kubelet's client would refuse the answer.
+    #[error("the runtime's answer is of no use: {0}")]
+    Refused(String),
+    /// A report could not be read.
+    #[error("cannot read {name}: {source}")]
+    Read {
+        /// The file, or stdin.
+        name: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// What was read is no report.
+    #[error("cannot compare {name}: {source}")]
+    NoReport {
+        /// The file, or stdin.
+        name: String,
+        /// What is wrong with it.
+        source: ReadError,
+    },
+    /// Two reports that do not belong together.
+    #[error(transparent)]
+    TwoNodes(#[from] TwoNodes),
+    /// Stdin cannot be read twice.
+    #[error("cannot read both sides from stdin")]
+    StdinTwice,
     /// A file that was named on the command line could not be written.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
@@ -52,7 +79,14 @@ impl Error {
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }
-            Self::Output(_) | Self::Start(_) | Self::NoSimulator(_) => None,
+            Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
+            Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
+            Self::StdinTwice => Some("give one of them as a file".to_owned()),
+            Self::Read { .. }
+            | Self::Refused(_)
+            | Self::Output(_)
+            | Self::Start(_)
+            | Self::NoSimulator(_) => None,
         }
     }
 

@@ -4,8 +4,10 @@
 
 mod completions;
 mod context;
+mod diff;
 mod error;
 mod exit;
+mod relist;
 mod render;
 mod watch;
 
@@ -37,7 +39,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
+    Diff(diff::DiffArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -120,7 +124,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn run(cli: &Cli) -> Result<Exit, Error> {
     let context = || Context::resolve(&cli.global);
     match &cli.command {
+        Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
+        Command::Diff(arguments) => diff::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),
         Command::Man(arguments) => completions::man(arguments),
     }

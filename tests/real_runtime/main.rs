@@ -43,8 +43,11 @@ mod daemon;
 mod faults;
 mod generated;
 mod packages;
+#[path = "../support/plegctl.rs"]
+pub mod plegctl;
 mod pods;
 mod smoke;
+mod watch;
 
 use std::io::Write;
 use std::time::Duration;

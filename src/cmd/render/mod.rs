@@ -1,5 +1,7 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
+pub mod diff;
+pub mod relist;
 pub mod table;
 pub mod watch;
 pub mod words;
