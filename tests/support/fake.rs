@@ -54,6 +54,7 @@ pub(super) struct Script {
 
 /// The node during one relist, and what goes wrong in it.
 #[derive(Debug)]
+#[must_use]
 pub struct Step {
     node: Arc<Node>,
     rules: Vec<Rule>,

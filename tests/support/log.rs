@@ -63,13 +63,13 @@ impl Log {
     /// Waits until the calls are as the test wants them.
     pub(super) fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let (calls, waited) = self
+        let (calls, wait) = self
             .changed
             .wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls))
             .unwrap();
         let calls = calls.clone();
         assert!(
-            !waited.timed_out(),
+            !wait.timed_out(),
             "not seen within {PATIENCE:?}; the calls were {calls:#?}"
         );
         calls
