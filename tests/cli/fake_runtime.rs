@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use plegctl::cri::Rpc;
 use prost::Message;
 use prost::bytes::Bytes;
+use serde_json::Value;
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
@@ -157,6 +158,49 @@ async fn node_is_answered_as_built() {
     let db = client.sandbox("s-db").await.unwrap().status.unwrap();
     assert_eq!(db.state(), wire::PodSandboxState::SandboxNotready);
     assert_eq!(client.container("gone").await.unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn what_follows_a_sandbox_or_container_is_about_it() {
+    let node = Node::new()
+        .pod("default/web-0", "uid-web")
+        .sandbox("s-old")
+        .without_labels()
+        .sandbox("s-new")
+        .host_network()
+        .annotation("where", "sandbox")
+        .container("c-web", "web")
+        .unknown()
+        .attempt(7)
+        .created_at(5)
+        .annotation("where", "container")
+        .container("c-bare", "bare")
+        .without_metadata()
+        .without_labels();
+    let fake = FakeRuntime::start(node);
+    let client = Client::connect(&fake).await;
+    let old = client.sandbox("s-old").await.unwrap().status.unwrap();
+    assert_eq!((old.metadata.unwrap().attempt, old.labels), (0, Vec::new()));
+    let new = client.sandbox("s-new").await.unwrap().status.unwrap();
+    assert_eq!(
+        (new.metadata.unwrap().attempt, new.network.unwrap().ip),
+        (1, String::new())
+    );
+    assert_eq!(new.annotations, [pair("where", "sandbox")]);
+    assert_eq!(new.labels.len(), 3);
+    let web = client.container("c-web").await.unwrap().unwrap();
+    assert_eq!(web.state(), wire::ContainerState::ContainerUnknown);
+    assert_eq!((web.metadata.unwrap().attempt, web.created_at), (7, 5));
+    assert_eq!(web.annotations, [pair("where", "container")]);
+    let bare = client.container("c-bare").await.unwrap().unwrap();
+    assert_eq!((bare.metadata, bare.labels), (None, Vec::new()));
+    let request = wire::ContainerStatsRequest {
+        container_id: "c-web".to_owned(),
+    };
+    assert_eq!(
+        client.messages(Rpc::ContainerStats, &request).await.unwrap(),
+        [Bytes::new()]
+    );
 }
 
 #[tokio::test]
@@ -397,6 +441,50 @@ async fn pushed_event_waits_for_the_first_subscriber() {
 }
 
 #[tokio::test]
+async fn every_subscriber_gets_every_event_but_from_containerd_1_7() {
+    for (kind, second) in [(Kind::Containerd21, "c1"), (Kind::Containerd17, "c2")] {
+        let fake = FakeRuntime::start_as(kind, Node::new());
+        let client = Client::connect(&fake).await;
+        let push_once_both_listen = async {
+            fake.seen(|calls| {
+                calls.len() == 2 && calls.iter().all(|call| call.state == CallState::Streaming)
+            })
+            .await;
+            fake.push_event(event("c1"));
+            fake.push_event(event("c2"));
+        };
+        let first_event = async || event_id(client.events().await.unwrap().message().await.unwrap()).unwrap();
+        let (one, other, ()) = tokio::join!(first_event(), first_event(), push_once_both_listen);
+        let mut seen = [one, other];
+        seen.sort();
+        assert_eq!(seen, ["c1", second], "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn stalled_stream_says_nothing_though_events_are_pushed() {
+    let fake = FakeRuntime::start(Node::new());
+    fake.streams([Attempt::ending(End::Stall).events([event("c1")])]);
+    let client = Client::connect(&fake).await;
+    let mut stream = client.events().await.unwrap();
+    assert_eq!(event_id(stream.message().await.unwrap()).unwrap(), "c1");
+    fake.push_event(event("c2"));
+    tokio::select! {
+        biased;
+        message = stream.message() => panic!("a stalled stream said {message:?}"),
+        version = client.version() => assert!(version.is_ok()),
+    }
+}
+
+#[tokio::test]
+async fn stream_can_lose_its_connection() {
+    let fake = FakeRuntime::start(Node::new());
+    fake.streams([Attempt::ending(End::Cut(Cut::Close))]);
+    let client = Client::connect(&fake).await;
+    assert!(client.events().await.is_err());
+}
+
+#[tokio::test]
 async fn stream_given_up_is_seen_as_cancelled() {
     let fake = FakeRuntime::start(Node::new());
     fake.push_event(event("c1"));
@@ -510,35 +598,49 @@ async fn restarted_fake_answers_at_the_same_place() {
 
 #[tokio::test]
 async fn recorded_faults_hit_the_step_they_were_recorded_in() {
-    for name in ["pleg-1.28.6", "pleg-1.31.12", "pleg-1.32.10", "pleg-1.36.2"] {
-        for history in recording::histories(name) {
-            let fake = FakeRuntime::replay(&history);
-            let client = Client::connect(&fake).await;
-            for step in history["steps"].as_array().unwrap() {
-                let fails = |rpc: Rpc| step["faults"].get(rpc.name()).is_some();
-                assert_eq!(
-                    client.sandboxes().await.is_err(),
-                    fails(Rpc::ListPodSandbox),
-                    "{name}"
-                );
-                assert_eq!(
-                    client.containers(None).await.is_err(),
-                    fails(Rpc::ListContainers),
-                    "{name}"
-                );
-                for container in step["containers"].as_array().into_iter().flatten() {
-                    let id = container["id"].as_str().unwrap();
-                    let answer = client.container(id).await;
-                    assert_eq!(answer.is_err(), step["faults"].get(id).is_some(), "{name} {id}");
-                    let no_status = step["faults"].get(format!("nil:{id}")).is_some();
-                    assert_eq!(
-                        answer.is_ok_and(|status| status.is_none()),
-                        no_status,
-                        "{name} {id}"
-                    );
-                }
+    for history in recording::histories("pleg-1.32.10") {
+        let fake = FakeRuntime::replay(&history);
+        let client = Client::connect(&fake).await;
+        for step in history["steps"].as_array().unwrap() {
+            let faults = &step["faults"];
+            let fails = |rpc: Rpc| faults.get(rpc.name()).is_some();
+            assert_eq!(client.sandboxes().await.is_err(), fails(Rpc::ListPodSandbox));
+            assert_eq!(client.containers(None).await.is_err(), fails(Rpc::ListContainers));
+            for sandbox in recorded_ids(&step["sandboxes"]) {
+                let answer = client.sandbox(sandbox).await.map(|answer| answer.status);
+                assert_eq!(met(&answer), recorded_fault(faults, sandbox), "{sandbox}");
+            }
+            for container in recorded_ids(&step["containers"]) {
+                let answer = client.container(container).await;
+                assert_eq!(met(&answer), recorded_fault(faults, container), "{container}");
             }
         }
+    }
+}
+
+fn recorded_ids(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .map(|entry| entry["id"].as_str().unwrap())
+}
+
+fn recorded_fault(faults: &Value, id: &str) -> &'static str {
+    let no_status = faults.get(format!("nil:{id}")).is_some();
+    if faults.get(id).is_some() {
+        "failed"
+    } else if no_status {
+        "no status"
+    } else {
+        "status"
+    }
+}
+
+fn met<T>(answer: &Result<Option<T>, Status>) -> &'static str {
+    match answer {
+        Err(_) => "failed",
+        Ok(None) => "no status",
+        Ok(Some(_)) => "status",
     }
 }
 
