@@ -50,11 +50,7 @@ impl Kind {
     }
 
     pub(super) fn stream(self) -> Attempt {
-        if self == Self::Crio {
-            Attempt::eof()
-        } else {
-            Attempt::open()
-        }
+        if self == Self::Crio { Attempt::eof() } else { Attempt::open() }
     }
 
     fn is_crio(self) -> bool {
@@ -88,21 +84,13 @@ impl Kind {
             ..wire::RuntimeCondition::default()
         };
         let conditions = names.into_iter().map(condition).collect();
-        wire::StatusResponse {
-            status: Some(wire::RuntimeStatus { conditions }),
-        }
+        wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions }) }
     }
 
     fn config(self) -> wire::RuntimeConfigResponse {
-        let driver = if self.is_crio() {
-            wire::CgroupDriver::Systemd
-        } else {
-            wire::CgroupDriver::Cgroupfs
-        };
+        let driver = if self.is_crio() { wire::CgroupDriver::Systemd } else { wire::CgroupDriver::Cgroupfs };
         wire::RuntimeConfigResponse {
-            linux: Some(wire::LinuxRuntimeConfiguration {
-                cgroup_driver: driver.into(),
-            }),
+            linux: Some(wire::LinuxRuntimeConfiguration { cgroup_driver: driver.into() }),
         }
     }
 }
@@ -119,26 +107,18 @@ pub(super) enum Question {
 impl Question {
     pub(super) fn decode(rpc: Rpc, bytes: Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match rpc {
-            Rpc::ListPodSandbox => Self::Sandboxes(
-                wire::ListPodSandboxRequest::decode(bytes)?
-                    .filter
-                    .unwrap_or_default(),
-            ),
-            Rpc::StreamPodSandboxes => Self::Sandboxes(
-                wire::StreamPodSandboxesRequest::decode(bytes)?
-                    .filter
-                    .unwrap_or_default(),
-            ),
-            Rpc::ListContainers => Self::Containers(
-                wire::ListContainersRequest::decode(bytes)?
-                    .filter
-                    .unwrap_or_default(),
-            ),
-            Rpc::StreamContainers => Self::Containers(
-                wire::StreamContainersRequest::decode(bytes)?
-                    .filter
-                    .unwrap_or_default(),
-            ),
+            Rpc::ListPodSandbox => {
+                Self::Sandboxes(wire::ListPodSandboxRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::StreamPodSandboxes => {
+                Self::Sandboxes(wire::StreamPodSandboxesRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::ListContainers => {
+                Self::Containers(wire::ListContainersRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::StreamContainers => {
+                Self::Containers(wire::StreamContainersRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
             Rpc::PodSandboxStatus => Self::Id(wire::PodSandboxStatusRequest::decode(bytes)?.pod_sandbox_id),
             Rpc::ContainerStatus => Self::Id(wire::ContainerStatusRequest::decode(bytes)?.container_id),
             Rpc::ContainerStats => Self::Id(wire::ContainerStatsRequest::decode(bytes)?.container_id),
@@ -157,10 +137,7 @@ impl Question {
             }
             Self::Containers(filter) => {
                 let state = filter.state.map(|value| value.state().as_str_name());
-                let ids = [
-                    ("id", filter.id.as_str()),
-                    ("pod_sandbox_id", &filter.pod_sandbox_id),
-                ];
+                let ids = [("id", filter.id.as_str()), ("pod_sandbox_id", &filter.pod_sandbox_id)];
                 filter_text(&ids, state, &filter.label_selector)
             }
         }
@@ -178,14 +155,9 @@ fn unknown_method(rpc: Rpc) -> String {
 }
 
 fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair]) -> String {
-    let ids = ids
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(key, value)| format!("{key}={value}"));
+    let ids = ids.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}"));
     let state = state.map(|state| format!("state={state}"));
-    let labels = labels
-        .iter()
-        .map(|label| format!("{}={}", label.key, label.value));
+    let labels = labels.iter().map(|label| format!("{}={}", label.key, label.value));
     ids.chain(state).chain(labels).collect::<Vec<_>>().join(",")
 }
 
@@ -223,16 +195,10 @@ fn sandbox_status(
     pad: usize,
 ) -> Result<wire::PodSandboxStatusResponse, Status> {
     let mut status = node.find_sandbox(id).cloned().ok_or_else(|| {
-        Status::new(
-            Code::NotFound,
-            "an error occurred when try to find sandbox: not found",
-        )
+        Status::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
     })?;
     status.annotations.extend(padding(pad));
-    let mut answer = wire::PodSandboxStatusResponse {
-        status: Some(status),
-        ..Default::default()
-    };
+    let mut answer = wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
     if kind == Kind::CrioWithEvents {
         answer.containers_statuses = node.containers_of(id);
         answer.timestamp = super::events::unix_nanos();
@@ -264,13 +230,7 @@ fn sandbox_list(node: &Node, rpc: Rpc, filter: &wire::PodSandboxFilter, pad: usi
         return vec![encode(&wire::ListPodSandboxResponse { items })];
     }
     let batches = items.chunks(STREAM_BATCH);
-    batches
-        .map(|batch| {
-            encode(&wire::StreamPodSandboxesResponse {
-                pod_sandboxes: batch.to_vec(),
-            })
-        })
-        .collect()
+    batches.map(|batch| encode(&wire::StreamPodSandboxesResponse { pod_sandboxes: batch.to_vec() })).collect()
 }
 
 fn container_list(node: &Node, rpc: Rpc, filter: &wire::ContainerFilter, pad: usize) -> Vec<Bytes> {
@@ -285,13 +245,7 @@ fn container_list(node: &Node, rpc: Rpc, filter: &wire::ContainerFilter, pad: us
         return vec![encode(&wire::ListContainersResponse { containers })];
     }
     let batches = containers.chunks(STREAM_BATCH);
-    batches
-        .map(|batch| {
-            encode(&wire::StreamContainersResponse {
-                containers: batch.to_vec(),
-            })
-        })
-        .collect()
+    batches.map(|batch| encode(&wire::StreamContainersResponse { containers: batch.to_vec() })).collect()
 }
 
 fn padding(bytes: usize) -> Option<wire::Pair> {

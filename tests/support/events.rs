@@ -54,12 +54,7 @@ impl Attempt {
 
     /// No events, then this.
     pub fn ending(end: End) -> Self {
-        Self {
-            first_after: Duration::ZERO,
-            between: Duration::ZERO,
-            events: Vec::new(),
-            end,
-        }
+        Self { first_after: Duration::ZERO, between: Duration::ZERO, events: Vec::new(), end }
     }
 
     /// Events to begin with.
@@ -86,10 +81,7 @@ pub struct Event {
 impl Event {
     /// Sent with a creation time so long before its sending.
     pub fn aged(message: ContainerEventResponse, age_nanos: i64) -> Self {
-        Self {
-            message,
-            age_nanos: Some(age_nanos),
-        }
+        Self { message, age_nanos: Some(age_nanos) }
     }
 
     pub(super) fn encode(mut self) -> Bytes {
@@ -103,10 +95,7 @@ impl Event {
 impl From<ContainerEventResponse> for Event {
     /// Sent as it is.
     fn from(message: ContainerEventResponse) -> Self {
-        Self {
-            message,
-            age_nanos: None,
-        }
+        Self { message, age_nanos: None }
     }
 }
 
@@ -128,10 +117,7 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(competing: bool) -> Self {
-        Self {
-            competing,
-            ..Self::default()
-        }
+        Self { competing, ..Self::default() }
     }
 
     pub(super) fn subscribe(&mut self) -> UnboundedReceiver<Pushed> {

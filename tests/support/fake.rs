@@ -70,10 +70,7 @@ impl Step {
 
 impl From<Node> for Step {
     fn from(node: Node) -> Self {
-        Self {
-            node: Arc::new(node),
-            rules: Vec::new(),
-        }
+        Self { node: Arc::new(node), rules: Vec::new() }
     }
 }
 
@@ -93,25 +90,11 @@ impl FakeRuntime {
         let steps: Vec<Step> = steps.into_iter().map(Into::into).collect();
         assert!(!steps.is_empty(), "a fake needs a node");
         let hub = Hub::new(kind == Kind::Containerd17);
-        let script = Script {
-            hub,
-            kind,
-            steps,
-            current: None,
-            rules: Vec::new(),
-            attempts: VecDeque::new(),
-        };
-        let shared = Arc::new(Shared {
-            script: Mutex::new(script),
-            log: Arc::default(),
-        });
+        let script = Script { hub, kind, steps, current: None, rules: Vec::new(), attempts: VecDeque::new() };
+        let shared = Arc::new(Shared { script: Mutex::new(script), log: Arc::default() });
         let folder = TempDir::new();
         let server = Some(Server::start(&socket_in(&folder), Arc::clone(&shared)));
-        Self {
-            server,
-            shared,
-            folder,
-        }
+        Self { server, shared, folder }
     }
 
     /// Path of its socket.
@@ -138,11 +121,7 @@ impl FakeRuntime {
 
     /// Says what calls of `rpc` meet; the rule made last is looked at first.
     pub fn on(&self, rpc: Rpc) -> On<'_> {
-        On {
-            fake: self,
-            rpc,
-            id: None,
-        }
+        On { fake: self, rpc, id: None }
     }
 
     /// Forgets all rules: plain answers again.
@@ -190,9 +169,7 @@ impl FakeRuntime {
     /// The same as [`Self::wait_until`] for a test whose own runtime has to go on. A paused clock stands still meanwhile.
     pub async fn seen(&self, wanted: impl Fn(&[Received]) -> bool + Send + 'static) -> Vec<Received> {
         let log = Arc::clone(&self.shared.log);
-        tokio::task::spawn_blocking(move || log.wait_until(wanted))
-            .await
-            .unwrap()
+        tokio::task::spawn_blocking(move || log.wait_until(wanted)).await.unwrap()
     }
 
     /// Blocks until the calls are as wanted, and returns them; the test fails after half a minute.
@@ -236,27 +213,16 @@ impl Script {
     /// How this call is met, by whom, and from which state of the node.
     pub(super) fn reply(&mut self, rpc: Rpc, question: &Question, id: &str) -> (Reply, Kind, Arc<Node>) {
         if question.begins_relist() && self.kind.refusal(rpc).is_none() {
-            self.current = Some(
-                self.current
-                    .map_or(0, |step| (step + 1).min(self.steps.len() - 1)),
-            );
+            self.current = Some(self.current.map_or(0, |step| (step + 1).min(self.steps.len() - 1)));
         }
         let step = &mut self.steps[self.current.unwrap_or(0)];
         let reply = self.rules.iter_mut().rev().find_map(|rule| rule.take(rpc, id));
         let reply = reply.or_else(|| step.rules.iter_mut().rev().find_map(|rule| rule.take(rpc, id)));
-        (
-            reply.unwrap_or_else(Reply::normal),
-            self.kind,
-            Arc::clone(&step.node),
-        )
+        (reply.unwrap_or_else(Reply::normal), self.kind, Arc::clone(&step.node))
     }
 
     pub(super) fn next_attempt(&mut self) -> Option<Attempt> {
-        if self.attempts.len() == 1 {
-            self.attempts.front().cloned()
-        } else {
-            self.attempts.pop_front()
-        }
+        if self.attempts.len() == 1 { self.attempts.front().cloned() } else { self.attempts.pop_front() }
     }
 }
 
@@ -327,9 +293,6 @@ impl On<'_> {
     }
 
     fn sequence(self, replies: impl IntoIterator<Item = Reply>, last_stays: bool) {
-        self.fake
-            .script()
-            .rules
-            .push(Rule::sequence(self.rpc, self.id, replies, last_stays));
+        self.fake.script().rules.push(Rule::sequence(self.rpc, self.id, replies, last_stays));
     }
 }

@@ -51,11 +51,7 @@ impl Log {
         let number = calls.len();
         calls.push(call);
         self.changed.notify_all();
-        Ticket {
-            log: Arc::clone(self),
-            number,
-            end: CallState::Cancelled,
-        }
+        Ticket { log: Arc::clone(self), number, end: CallState::Cancelled }
     }
 
     pub(super) fn calls(&self) -> Vec<Received> {
@@ -65,15 +61,9 @@ impl Log {
     /// Waits until the calls are as the test wants them.
     pub(super) fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let (calls, wait) = self
-            .changed
-            .wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls))
-            .unwrap();
+        let (calls, wait) = self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
         let calls = calls.clone();
-        assert!(
-            !wait.timed_out(),
-            "not seen within {PATIENCE:?}; the calls were {calls:#?}"
-        );
+        assert!(!wait.timed_out(), "not seen within {PATIENCE:?}; the calls were {calls:#?}");
         calls
     }
 }

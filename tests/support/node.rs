@@ -80,9 +80,7 @@ impl Node {
     pub fn many(pods: usize, containers: usize) -> Self {
         let mut node = Self::new();
         for pod in 0..pods {
-            node = node
-                .pod(&format!("default/pod-{pod}"), &format!("uid-{pod}"))
-                .sandbox(&format!("s{pod}"));
+            node = node.pod(&format!("default/pod-{pod}"), &format!("uid-{pod}")).sandbox(&format!("s{pod}"));
             for container in 0..containers {
                 node = node.container(&format!("c{pod}-{container}"), &format!("c{container}"));
             }
@@ -121,12 +119,7 @@ impl Node {
             state: PodSandboxState::SandboxReady.into(),
             created_at,
             network: Some(wire::PodSandboxNetworkStatus {
-                ip: format!(
-                    "10.{}.{}.{}",
-                    number / 65536 % 256,
-                    number / 256 % 256,
-                    number % 256
-                ),
+                ip: format!("10.{}.{}.{}", number / 65536 % 256, number / 256 % 256, number % 256),
                 additional_ips: Vec::new(),
             }),
             linux: Some(linux(wire::NamespaceMode::Pod)),
@@ -138,20 +131,12 @@ impl Node {
     /// A running container in the sandbox last named.
     pub fn container(mut self, id: &str, name: &str) -> Self {
         let created_at = self.next_birth();
-        let sandbox_id = self
-            .sandboxes
-            .last()
-            .expect("a container needs a sandbox")
-            .id
-            .clone();
+        let sandbox_id = self.sandboxes.last().expect("a container needs a sandbox").id.clone();
         let mut labels = self.pod.as_ref().expect("a container needs a pod").labels();
         labels.push(pair("io.kubernetes.container.name", name));
         let status = ContainerStatus {
             id: id.to_owned(),
-            metadata: Some(wire::ContainerMetadata {
-                name: name.to_owned(),
-                attempt: 0,
-            }),
+            metadata: Some(wire::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
             state: ContainerState::ContainerRunning.into(),
             created_at,
             started_at: created_at + NANOS_PER_SECOND / 2,
@@ -206,8 +191,7 @@ impl Node {
 
     /// The sandbox uses the node's network and has no address of its own.
     pub fn host_network(self) -> Self {
-        self.ip("")
-            .edit_sandbox(|sandbox| sandbox.linux = Some(linux(wire::NamespaceMode::Node)))
+        self.ip("").edit_sandbox(|sandbox| sandbox.linux = Some(linux(wire::NamespaceMode::Node)))
     }
 
     /// The container is created and not started.
@@ -291,26 +275,17 @@ impl Node {
 impl Node {
     /// A sandbox by id.
     pub fn find_sandbox(&self, id: &str) -> Option<&PodSandboxStatus> {
-        self.index()
-            .sandboxes
-            .get(id)
-            .map(|place| &self.sandboxes[*place])
+        self.index().sandboxes.get(id).map(|place| &self.sandboxes[*place])
     }
 
     /// A container by id.
     pub fn find_container(&self, id: &str) -> Option<&Contained> {
-        self.index()
-            .containers
-            .get(id)
-            .map(|place| &self.containers[*place])
+        self.index().containers.get(id).map(|place| &self.containers[*place])
     }
 
     /// Statuses of a sandbox's containers.
     pub fn containers_of(&self, sandbox_id: &str) -> Vec<ContainerStatus> {
-        let of_it = self
-            .containers
-            .iter()
-            .filter(|container| container.sandbox_id == sandbox_id);
+        let of_it = self.containers.iter().filter(|container| container.sandbox_id == sandbox_id);
         of_it.map(|container| container.status.clone()).collect()
     }
 
@@ -383,14 +358,8 @@ fn has_labels(labels: &[wire::Pair], selector: &[wire::Pair]) -> bool {
 }
 
 fn linux(network: wire::NamespaceMode) -> wire::LinuxPodSandboxStatus {
-    let options = wire::NamespaceOption {
-        network: network.into(),
-    };
-    wire::LinuxPodSandboxStatus {
-        namespaces: Some(wire::Namespace {
-            options: Some(options),
-        }),
-    }
+    let options = wire::NamespaceOption { network: network.into() };
+    wire::LinuxPodSandboxStatus { namespaces: Some(wire::Namespace { options: Some(options) }) }
 }
 
 fn sandbox_entry(status: &PodSandboxStatus) -> wire::PodSandbox {

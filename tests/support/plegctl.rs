@@ -45,15 +45,8 @@ impl Invocation {
     /// Another program with these arguments.
     pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        Self {
-            command,
-            stdin: Vec::new(),
-            bound: BOUND,
-        }
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        Self { command, stdin: Vec::new(), bound: BOUND }
     }
 
     /// plegctl in a terminal; see [`Self::program_in_terminal`].
@@ -65,11 +58,8 @@ impl Invocation {
     pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
         let words = [&[program], arguments].concat();
         let line: Vec<String> = words.into_iter().map(quoted).collect();
-        Self::program(
-            "script",
-            &["--quiet", "--return", "--command", &line.join(" "), "/dev/null"],
-        )
-        .env("TERM", "xterm-256color")
+        Self::program("script", &["--quiet", "--return", "--command", &line.join(" "), "/dev/null"])
+            .env("TERM", "xterm-256color")
     }
 
     /// With this in the environment.
@@ -106,11 +96,7 @@ impl Invocation {
     /// Starts it; nobody reads its stdout until the test does.
     pub fn spawn(mut self) -> Running {
         let text = format!("{:?}", self.command);
-        let command = self
-            .command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let command = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{text}: {error}"));
         feed(child.stdin.take().unwrap(), self.stdin);
         let stdout = child.stdout.take().map(BufReader::new);
@@ -147,10 +133,7 @@ impl Running {
         thread::spawn(move || {
             let mut line = String::new();
             let length = reader.read_line(&mut line).unwrap();
-            let _ = sender.send((
-                reader,
-                (length > 0).then(|| line.trim_end_matches('\n').to_owned()),
-            ));
+            let _ = sender.send((reader, (length > 0).then(|| line.trim_end_matches('\n').to_owned())));
         });
         let Ok((reader, line)) = receiver.recv_timeout(self.bound) else {
             self.fail("printed no line");
@@ -198,13 +181,9 @@ impl Running {
     }
 
     fn end(&mut self, stdout: Vec<u8>) -> Output {
-        let Ok(status) = self.ended.recv_timeout(self.bound) else {
-            self.fail("did not end")
-        };
+        let Ok(status) = self.ended.recv_timeout(self.bound) else { self.fail("did not end") };
         self.over = true;
-        let Ok(stderr) = self.stderr.recv_timeout(self.bound) else {
-            self.fail("did not end its stderr")
-        };
+        let Ok(stderr) = self.stderr.recv_timeout(self.bound) else { self.fail("did not end its stderr") };
         Output {
             command: self.command.clone(),
             stdout: String::from_utf8(stdout).unwrap(),
@@ -258,13 +237,7 @@ pub struct Output {
 
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            command,
-            stdout,
-            stderr,
-            code,
-            signal,
-        } = self;
+        let Self { command, stdout, stderr, code, signal } = self;
         writeln!(f, "{command}\nexit status {code:?}, signal {signal:?}")?;
         write!(f, "--- stdout\n{stdout}\n--- stderr\n{stderr}\n---")
     }
@@ -298,9 +271,7 @@ fn awaited(mut child: Child) -> Receiver<ExitStatus> {
 
 /// Through the `kill` program, since a library call would need unsafe code.
 fn send_signal(pid: u32, name: &str) {
-    let _ = Command::new("kill")
-        .args([&format!("-{name}"), &pid.to_string()])
-        .status();
+    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
 }
 
 fn quoted(word: &str) -> String {

@@ -26,9 +26,7 @@ pub fn histories(name: &str) -> Vec<Value> {
     let file = File::open(folder.join(format!("{name}.jsonl.gz"))).unwrap();
     let mut text = String::new();
     MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 impl FakeRuntime {
@@ -50,10 +48,7 @@ fn step(recorded: &Value) -> Step {
     }
     for recorded in list(&recorded["containers"]) {
         let sandbox_id = text(&recorded["sandbox"]);
-        node = node.add_container(Contained {
-            sandbox_id,
-            status: container(recorded),
-        });
+        node = node.add_container(Contained { sandbox_id, status: container(recorded) });
     }
     let mut step = Step::from(node);
     for (key, fault) in recorded["faults"].as_object().into_iter().flatten() {
@@ -71,8 +66,7 @@ fn faulty(step: Step, key: &str, fault: &Value) -> Step {
         "ListPodSandbox" => step.on(Rpc::ListPodSandbox, None, reply),
         "ListContainers" => step.on(Rpc::ListContainers, None, reply),
         id => {
-            step.on(Rpc::PodSandboxStatus, Some(id), reply.clone())
-                .on(Rpc::ContainerStatus, Some(id), reply)
+            step.on(Rpc::PodSandboxStatus, Some(id), reply.clone()).on(Rpc::ContainerStatus, Some(id), reply)
         }
     }
 }
@@ -95,9 +89,7 @@ fn event(recorded: &Value) -> Event {
         container_id: text(&recorded["id"]),
         container_event_type: number(&recorded["type"]),
         created_at: 0,
-        pod_sandbox_status: recorded["sandbox"]
-            .is_object()
-            .then(|| sandbox(&recorded["sandbox"])),
+        pod_sandbox_status: recorded["sandbox"].is_object().then(|| sandbox(&recorded["sandbox"])),
         containers_statuses: list(&recorded["containers"]).iter().map(container).collect(),
     };
     Event::aged(message, number(&recorded["age"]))
@@ -131,10 +123,8 @@ fn sandbox(recorded: &Value) -> wire::PodSandboxStatus {
 }
 
 fn container(recorded: &Value) -> wire::ContainerStatus {
-    let metadata = wire::ContainerMetadata {
-        name: text(&recorded["name"]),
-        attempt: number(&recorded["attempt"]),
-    };
+    let metadata =
+        wire::ContainerMetadata { name: text(&recorded["name"]), attempt: number(&recorded["attempt"]) };
     let state = match text(&recorded["state"]).as_str() {
         "CREATED" => wire::ContainerState::ContainerCreated,
         "RUNNING" => wire::ContainerState::ContainerRunning,
@@ -148,10 +138,7 @@ fn container(recorded: &Value) -> wire::ContainerStatus {
         state: state.into(),
         created_at: number(&recorded["created_at"]),
         exit_code: number(&recorded["exit_code"]),
-        image: Some(wire::ImageSpec {
-            image: "img:1".to_owned(),
-            user_specified_image: String::new(),
-        }),
+        image: Some(wire::ImageSpec { image: "img:1".to_owned(), user_specified_image: String::new() }),
         image_ref: "sha256:0".to_owned(),
         labels: labels(recorded),
         ..wire::ContainerStatus::default()
@@ -160,11 +147,7 @@ fn container(recorded: &Value) -> wire::ContainerStatus {
 
 fn labels(recorded: &Value) -> Vec<wire::Pair> {
     let labels = recorded["labels"].as_object();
-    labels
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| pair(key, &text(value)))
-        .collect()
+    labels.into_iter().flatten().map(|(key, value)| pair(key, &text(value))).collect()
 }
 
 fn has_metadata(recorded: &Value) -> bool {

@@ -43,10 +43,7 @@ pub enum Cut {
 impl Reply {
     /// The plain answer.
     pub fn normal() -> Self {
-        Self {
-            delay: Duration::ZERO,
-            action: Action::Normal,
-        }
+        Self { delay: Duration::ZERO, action: Action::Normal }
     }
 
     /// A gRPC status.
@@ -103,10 +100,7 @@ impl Reply {
 
 impl From<Action> for Reply {
     fn from(action: Action) -> Self {
-        Self {
-            delay: Duration::ZERO,
-            action,
-        }
+        Self { delay: Duration::ZERO, action }
     }
 }
 
@@ -156,12 +150,7 @@ impl Rule {
         replies: impl IntoIterator<Item = Reply>,
         last_stays: bool,
     ) -> Self {
-        Self {
-            rpc,
-            id,
-            replies: replies.into_iter().collect(),
-            last_stays,
-        }
+        Self { rpc, id, replies: replies.into_iter().collect(), last_stays }
     }
 
     /// The reply for this call, if the rule is about it and has one left.

@@ -45,10 +45,7 @@ impl Server {
         listener.set_nonblocking(true).unwrap();
         let (stop, stopped) = oneshot::channel();
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 tokio::select! {
                     () = accept(listener, shared) => {}
@@ -56,10 +53,7 @@ impl Server {
                 }
             });
         });
-        Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        Self { stop: Some(stop), thread: Some(thread) }
     }
 }
 
@@ -118,23 +112,9 @@ async fn route(
     let Some(rpc) = RPCS.into_iter().find(|rpc| rpc.path() == path) else {
         return Ok(Status::new(Code::Unimplemented, format!("unknown path {path}")).into_http());
     };
-    let authority = request
-        .uri()
-        .authority()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     // One message is a stream of one: on the wire there is no difference.
-    Ok(Grpc::new(RawCodec)
-        .server_streaming(
-            Handler {
-                rpc,
-                line,
-                authority,
-                shared,
-            },
-            request,
-        )
-        .await)
+    Ok(Grpc::new(RawCodec).server_streaming(Handler { rpc, line, authority, shared }, request).await)
 }
 
 struct Handler {
@@ -150,16 +130,8 @@ impl ServerStreamingService<Bytes> for Handler {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Status>> + Send>>;
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
-        let Self {
-            rpc,
-            line,
-            authority,
-            shared,
-        } = self;
-        let deadline = request
-            .metadata()
-            .get("grpc-timeout")
-            .and_then(|value| value.to_str().ok());
+        let Self { rpc, line, authority, shared } = self;
+        let deadline = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
         let deadline = deadline.and_then(parse_grpc_timeout);
         let call = Received {
             rpc: *rpc,
@@ -252,11 +224,9 @@ async fn stream(
             ticket.answered();
             Err(status)
         }
-        Some(Ok(first)) => Ok(Response::new(Answer {
-            ready: [Ok(first)].into(),
-            live: Some(receiver),
-            ticket,
-        })),
+        Some(Ok(first)) => {
+            Ok(Response::new(Answer { ready: [Ok(first)].into(), live: Some(receiver), ticket }))
+        }
         None => Answer::listed(ticket, VecDeque::new()),
     }
 }
@@ -316,11 +286,7 @@ impl Answer {
             ticket.answered();
             return Err(status);
         }
-        Ok(Response::new(Self {
-            ready: messages,
-            live: None,
-            ticket,
-        }))
+        Ok(Response::new(Self { ready: messages, live: None, ticket }))
     }
 }
 

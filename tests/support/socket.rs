@@ -78,38 +78,26 @@ impl NotARuntime {
     pub fn nobody_listens() -> Self {
         let folder = TempDir::new();
         drop(UnixListener::bind(path_in(&folder)).unwrap());
-        Self {
-            folder,
-            listener: None,
-        }
+        Self { folder, listener: None }
     }
 
     /// An ordinary file.
     pub fn regular_file() -> Self {
         let folder = TempDir::new();
         fs::write(path_in(&folder), "not a socket\n").unwrap();
-        Self {
-            folder,
-            listener: None,
-        }
+        Self { folder, listener: None }
     }
 
     /// A folder.
     pub fn directory() -> Self {
         let folder = TempDir::new();
         fs::create_dir(path_in(&folder)).unwrap();
-        Self {
-            folder,
-            listener: None,
-        }
+        Self { folder, listener: None }
     }
 
     /// Nothing at all, in a folder that exists.
     pub fn missing() -> Self {
-        Self {
-            folder: TempDir::new(),
-            listener: None,
-        }
+        Self { folder: TempDir::new(), listener: None }
     }
 
     /// Its path.
@@ -155,11 +143,7 @@ impl Listener {
                 serve(stream.unwrap());
             }
         });
-        Self {
-            path,
-            stopping,
-            thread: Some(thread),
-        }
+        Self { path, stopping, thread: Some(thread) }
     }
 }
 

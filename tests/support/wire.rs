@@ -7,10 +7,7 @@ use prost::bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-#[expect(
-    missing_docs,
-    reason = "generated from proto/cri.proto, which has the comments"
-)]
+#[expect(missing_docs, reason = "generated from proto/cri.proto, which has the comments")]
 #[expect(clippy::pedantic, reason = "generated")]
 mod generated {
     include!("../../src/cri/generated/runtime.v1.rs");
@@ -35,10 +32,7 @@ pub const RPCS: [Rpc; 11] = [
 
 /// A label or an annotation.
 pub fn pair(key: &str, value: &str) -> Pair {
-    Pair {
-        key: key.to_owned(),
-        value: value.to_owned(),
-    }
+    Pair { key: key.to_owned(), value: value.to_owned() }
 }
 
 /// Messages go in and out as they are on the wire.

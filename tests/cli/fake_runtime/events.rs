@@ -10,18 +10,11 @@ use crate::support::events::{Attempt, End};
 use crate::support::{CallState, Cut, FakeRuntime, Kind, Node, recording, wire};
 
 fn event(id: &str) -> wire::ContainerEventResponse {
-    wire::ContainerEventResponse {
-        container_id: id.to_owned(),
-        ..Default::default()
-    }
+    wire::ContainerEventResponse { container_id: id.to_owned(), ..Default::default() }
 }
 
 fn event_id(message: Option<Bytes>) -> Option<String> {
-    message.map(|message| {
-        wire::ContainerEventResponse::decode(message)
-            .unwrap()
-            .container_id
-    })
+    message.map(|message| wire::ContainerEventResponse::decode(message).unwrap().container_id)
 }
 
 #[tokio::test]
@@ -45,10 +38,7 @@ async fn events_are_scripted_attempt_by_attempt() {
     fake.push_event(event("c4"));
     assert_eq!(event_id(fourth.message().await.unwrap()).unwrap(), "c4");
     fake.fail_streams(Code::Unavailable, "gone");
-    assert_eq!(
-        fourth.next().await.unwrap().unwrap_err().code(),
-        Code::Unavailable
-    );
+    assert_eq!(fourth.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
 }
 
 #[tokio::test]

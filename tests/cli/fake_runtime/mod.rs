@@ -38,15 +38,9 @@ async fn node_is_answered_as_built() {
     let client = Client::connect(&fake).await;
     assert_eq!(client.version().await.unwrap().runtime_version, "2.1.9+unknown");
     assert_eq!(client.sandboxes().await.unwrap(), ["s-web", "s-db"]);
-    assert_eq!(
-        client.containers(None).await.unwrap(),
-        ["c-web", "c-init", "c-db"]
-    );
+    assert_eq!(client.containers(None).await.unwrap(), ["c-web", "c-init", "c-db"]);
     let init = client.container("c-init").await.unwrap().unwrap();
-    assert_eq!(
-        (init.state(), init.exit_code),
-        (wire::ContainerState::ContainerExited, 3)
-    );
+    assert_eq!((init.state(), init.exit_code), (wire::ContainerState::ContainerExited, 3));
     let db = client.sandbox("s-db").await.unwrap().status.unwrap();
     assert_eq!(db.state(), wire::PodSandboxState::SandboxNotready);
     assert_eq!(client.container("gone").await.unwrap_err().code(), Code::NotFound);
@@ -74,10 +68,7 @@ async fn what_follows_a_sandbox_or_container_is_about_it() {
     let old = client.sandbox("s-old").await.unwrap().status.unwrap();
     assert_eq!((old.metadata.unwrap().attempt, old.labels), (0, Vec::new()));
     let new = client.sandbox("s-new").await.unwrap().status.unwrap();
-    assert_eq!(
-        (new.metadata.unwrap().attempt, new.network.unwrap().ip),
-        (1, String::new())
-    );
+    assert_eq!((new.metadata.unwrap().attempt, new.network.unwrap().ip), (1, String::new()));
     assert_eq!(new.annotations, [pair("where", "sandbox")]);
     assert_eq!(new.labels.len(), 3);
     let web = client.container("c-web").await.unwrap().unwrap();
@@ -86,13 +77,8 @@ async fn what_follows_a_sandbox_or_container_is_about_it() {
     assert_eq!(web.annotations, [pair("where", "container")]);
     let bare = client.container("c-bare").await.unwrap().unwrap();
     assert_eq!((bare.metadata, bare.labels), (None, Vec::new()));
-    let request = wire::ContainerStatsRequest {
-        container_id: "c-web".to_owned(),
-    };
-    assert_eq!(
-        client.messages(Rpc::ContainerStats, &request).await.unwrap(),
-        [Bytes::new()]
-    );
+    let request = wire::ContainerStatsRequest { container_id: "c-web".to_owned() };
+    assert_eq!(client.messages(Rpc::ContainerStats, &request).await.unwrap(), [Bytes::new()]);
 }
 
 #[tokio::test]
@@ -104,13 +90,8 @@ async fn filter_is_honoured_and_recorded() {
         ..Default::default()
     };
     assert_eq!(client.containers(Some(of_pod)).await.unwrap(), ["c-db"]);
-    let running = wire::ContainerStateValue {
-        state: wire::ContainerState::ContainerRunning.into(),
-    };
-    let running = wire::ContainerFilter {
-        state: Some(running),
-        ..Default::default()
-    };
+    let running = wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() };
+    let running = wire::ContainerFilter { state: Some(running), ..Default::default() };
     assert_eq!(client.containers(Some(running)).await.unwrap(), ["c-web"]);
     let ids: Vec<String> = fake.calls().into_iter().map(|call| call.id).collect();
     assert_eq!(ids, ["io.kubernetes.pod.uid=uid-db", "state=CONTAINER_RUNNING"]);
@@ -127,19 +108,13 @@ async fn one_id_hangs_and_the_others_answer() {
         answer = &mut hung => panic!("a hung call answered {answer:?}"),
         other = client.container("c-db") => assert!(other.unwrap().is_some()),
     }
-    fake.seen(|calls| calls.len() == 2 && calls[1].state == CallState::Answered)
-        .await;
+    fake.seen(|calls| calls.len() == 2 && calls[1].state == CallState::Answered).await;
     assert_eq!(fake.in_flight(), 1);
     drop(hung);
     drop(client);
-    let calls = fake
-        .seen(|calls| calls.iter().any(|call| call.state == CallState::Cancelled))
-        .await;
-    let given_up: Vec<&str> = calls
-        .iter()
-        .filter(|call| call.state == CallState::Cancelled)
-        .map(|call| call.id.as_str())
-        .collect();
+    let calls = fake.seen(|calls| calls.iter().any(|call| call.state == CallState::Cancelled)).await;
+    let given_up: Vec<&str> =
+        calls.iter().filter(|call| call.state == CallState::Cancelled).map(|call| call.id.as_str()).collect();
     assert_eq!(given_up, ["c-web"]);
 }
 
@@ -151,11 +126,7 @@ async fn held_call_answers_when_the_gate_opens() {
     let client = Client::connect(&fake).await;
     let held = async {
         client.version().await.unwrap();
-        assert_eq!(
-            fake.calls_of(Rpc::ListPodSandbox).len(),
-            1,
-            "the list was answered first"
-        );
+        assert_eq!(fake.calls_of(Rpc::ListPodSandbox).len(), 1, "the list was answered first");
     };
     let other = async {
         client.sandboxes().await.unwrap();
@@ -168,15 +139,13 @@ async fn held_call_answers_when_the_gate_opens() {
 async fn replies_come_in_turn_and_the_last_stays() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
-    fake.on(Rpc::Version)
-        .replies([Reply::normal(), Reply::fail(Code::Internal, "broken")]);
+    fake.on(Rpc::Version).replies([Reply::normal(), Reply::fail(Code::Internal, "broken")]);
     assert!(client.version().await.is_ok());
     for _ in 0..2 {
         let status = client.version().await.unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::Internal, "broken"));
     }
-    fake.on(Rpc::Version)
-        .times(1, &Reply::fail(Code::Unavailable, "starting"));
+    fake.on(Rpc::Version).times(1, &Reply::fail(Code::Unavailable, "starting"));
     assert_eq!(client.version().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(client.version().await.unwrap_err().code(), Code::Internal);
     fake.forgive();
@@ -190,16 +159,10 @@ async fn answer_can_lack_its_status_or_be_missing_or_be_garbage() {
     fake.on(Rpc::ContainerStatus).id("c-web").empty();
     assert_eq!(client.container("c-web").await.unwrap(), None);
     fake.on(Rpc::Version).reply(Reply::nothing());
-    let nothing = client
-        .messages(Rpc::Version, &wire::VersionRequest::default())
-        .await
-        .unwrap();
+    let nothing = client.messages(Rpc::Version, &wire::VersionRequest::default()).await.unwrap();
     assert_eq!(nothing, Vec::<Bytes>::new());
     fake.on(Rpc::Version).reply(Reply::raw([&b"\xff"[..]]));
-    let garbage = client
-        .messages(Rpc::Version, &wire::VersionRequest::default())
-        .await
-        .unwrap();
+    let garbage = client.messages(Rpc::Version, &wire::VersionRequest::default()).await.unwrap();
     assert_eq!(garbage, [&b"\xff"[..]]);
 }
 
@@ -208,15 +171,10 @@ async fn oversize_answer_is_still_the_answer() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
     fake.on(Rpc::ListContainers).oversize(17 << 20);
-    let messages = client
-        .messages(Rpc::ListContainers, &wire::ListContainersRequest::default())
-        .await
-        .unwrap();
+    let messages =
+        client.messages(Rpc::ListContainers, &wire::ListContainersRequest::default()).await.unwrap();
     assert!(messages[0].len() >= 17 << 20, "{} bytes", messages[0].len());
-    assert_eq!(
-        client.containers(None).await.unwrap(),
-        ["c-web", "c-init", "c-db"]
-    );
+    assert_eq!(client.containers(None).await.unwrap(), ["c-web", "c-init", "c-db"]);
 }
 
 #[tokio::test]
@@ -225,14 +183,8 @@ async fn each_relist_meets_its_step_and_the_last_stays() {
     let fake = FakeRuntime::start_steps(Kind::Containerd21, [empty, two_pods().into()]);
     let client = Client::connect(&fake).await;
     assert_eq!(client.sandboxes().await.unwrap(), [""; 0]);
-    let of_pod = wire::ContainerFilter {
-        id: "c-web".to_owned(),
-        ..Default::default()
-    };
-    assert_eq!(
-        client.containers(Some(of_pod)).await.unwrap_err().code(),
-        Code::Unknown
-    );
+    let of_pod = wire::ContainerFilter { id: "c-web".to_owned(), ..Default::default() };
+    assert_eq!(client.containers(Some(of_pod)).await.unwrap_err().code(), Code::Unknown);
     for _ in 0..2 {
         assert_eq!(client.sandboxes().await.unwrap(), ["s-web", "s-db"]);
         assert_eq!(client.containers(None).await.unwrap().len(), 3);
@@ -298,10 +250,7 @@ async fn paused_clock_stands_still_until_the_call_was_seen() {
         fake.seen(|calls| !calls.is_empty())
     );
     assert!(answer.is_err(), "a hung call answered");
-    assert_eq!(
-        (calls[0].rpc, calls[0].state),
-        (Rpc::ContainerStatus, CallState::InFlight)
-    );
+    assert_eq!((calls[0].rpc, calls[0].state), (Rpc::ContainerStatus, CallState::InFlight));
 }
 
 #[tokio::test]
@@ -315,33 +264,16 @@ async fn delay_is_before_the_answer() {
 #[tokio::test]
 async fn each_runtime_refuses_what_it_does_not_know() {
     for (kind, version, config, stream) in [
-        (
-            Kind::Containerd16,
-            "1.6.20~ds1",
-            Some(Code::Unimplemented),
-            Some(Code::Unimplemented),
-        ),
-        (
-            Kind::Containerd17,
-            "1.7.24~ds1",
-            Some(Code::Unimplemented),
-            Some(Code::Unimplemented),
-        ),
-        (
-            Kind::Containerd21,
-            "2.1.9+unknown",
-            None,
-            Some(Code::Unimplemented),
-        ),
+        (Kind::Containerd16, "1.6.20~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
+        (Kind::Containerd17, "1.7.24~ds1", Some(Code::Unimplemented), Some(Code::Unimplemented)),
+        (Kind::Containerd21, "2.1.9+unknown", None, Some(Code::Unimplemented)),
         (Kind::Containerd24, "2.4.0", None, None),
         (Kind::Crio, "1.36.3", None, None),
     ] {
         let fake = FakeRuntime::start_as(kind, Node::new());
         let client = Client::connect(&fake).await;
         assert_eq!(client.version().await.unwrap().runtime_version, version);
-        let answer = client
-            .messages(Rpc::RuntimeConfig, &wire::RuntimeConfigRequest {})
-            .await;
+        let answer = client.messages(Rpc::RuntimeConfig, &wire::RuntimeConfigRequest {}).await;
         assert_eq!(answer.err().map(|status| status.code()), config, "{kind:?}");
         let request = wire::StreamPodSandboxesRequest::default();
         let answer = client.messages(Rpc::StreamPodSandboxes, &request).await;
@@ -359,11 +291,7 @@ async fn each_runtime_refuses_what_it_does_not_know() {
 async fn crio_with_events_puts_the_containers_into_the_sandbox_status() {
     let fake = FakeRuntime::start_as(Kind::CrioWithEvents, two_pods());
     let answer = Client::connect(&fake).await.sandbox("s-web").await.unwrap();
-    let ids: Vec<&str> = answer
-        .containers_statuses
-        .iter()
-        .map(|status| status.id.as_str())
-        .collect();
+    let ids: Vec<&str> = answer.containers_statuses.iter().map(|status| status.id.as_str()).collect();
     assert_eq!(ids, ["c-web", "c-init"]);
     assert!(answer.timestamp > 0);
 }
@@ -373,20 +301,9 @@ async fn streamed_list_comes_in_batches_and_can_break() {
     let fake = FakeRuntime::start_as(Kind::Containerd24, Node::many(2, STREAM_BATCH));
     let client = Client::connect(&fake).await;
     let request = wire::StreamContainersRequest::default();
-    assert_eq!(
-        client
-            .messages(Rpc::StreamContainers, &request)
-            .await
-            .unwrap()
-            .len(),
-        2
-    );
-    fake.on(Rpc::StreamContainers)
-        .reply(Reply::broken_after(1, Code::Internal, "half-way"));
-    let mut stream = client
-        .stream(Rpc::StreamContainers, Request::new(Bytes::new()))
-        .await
-        .unwrap();
+    assert_eq!(client.messages(Rpc::StreamContainers, &request).await.unwrap().len(), 2);
+    fake.on(Rpc::StreamContainers).reply(Reply::broken_after(1, Code::Internal, "half-way"));
+    let mut stream = client.stream(Rpc::StreamContainers, Request::new(Bytes::new())).await.unwrap();
     assert!(stream.message().await.unwrap().is_some());
     assert_eq!(stream.message().await.unwrap_err().message(), "half-way");
 }
@@ -436,10 +353,7 @@ async fn recorded_faults_hit_the_step_they_were_recorded_in() {
 }
 
 fn recorded_ids(list: &Value) -> impl Iterator<Item = &str> {
-    list.as_array()
-        .into_iter()
-        .flatten()
-        .map(|entry| entry["id"].as_str().unwrap())
+    list.as_array().into_iter().flatten().map(|entry| entry["id"].as_str().unwrap())
 }
 
 fn recorded_fault(faults: &Value, id: &str) -> &'static str {
@@ -475,10 +389,7 @@ fn odd_sockets_are_what_they_say() {
     let silent = NotARuntime::accepts_and_is_silent();
     let mut stream = UnixStream::connect(silent.path()).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    assert_eq!(
-        stream.read(&mut [0]).unwrap_err().kind(),
-        std::io::ErrorKind::WouldBlock
-    );
+    assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     let dead = NotARuntime::nobody_listens();
     let refused = UnixStream::connect(dead.path()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
