@@ -10,14 +10,10 @@ fn compare(folder: &str, proto: &str, committed: &str, configure: impl FnOnce(Bu
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = Scratch::new(&committed.replace('/', "-"));
     let descriptors = protox::compile([proto], [root.join(folder)]).unwrap();
-    configure(
-        tonic_prost_build::configure()
-            .build_client(false)
-            .build_server(false),
-    )
-    .out_dir(&out.0)
-    .compile_fds(descriptors)
-    .unwrap();
+    configure(tonic_prost_build::configure().build_client(false).build_server(false))
+        .out_dir(&out.0)
+        .compile_fds(descriptors)
+        .unwrap();
     let fresh = fs::read_to_string(out.0.join("runtime.v1.rs")).unwrap();
     let committed = root.join(committed);
     if env::var_os("PLEGCTL_BLESS").is_some() {
@@ -52,10 +48,5 @@ impl Drop for Scratch {
 
 #[test]
 fn product_messages_are_current() {
-    compare(
-        "proto",
-        "cri.proto",
-        "src/cri/generated/runtime.v1.rs",
-        |builder| builder,
-    );
+    compare("proto", "cri.proto", "src/cri/generated/runtime.v1.rs", |builder| builder);
 }

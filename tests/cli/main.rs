@@ -6,3 +6,4 @@ pub mod support;
 
 mod fake_runtime;
 mod runner;
+mod watch;
