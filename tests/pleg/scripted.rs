@@ -129,6 +129,10 @@ impl Runtime for Scripted {
         self.answer(Rpc::Status, "", &["Status"], |_| Ok(RuntimeStatus::default()), || None).await
     }
 
+    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
+        self.answer(Rpc::RuntimeConfig, "", &["RuntimeConfig"], |_| Ok(None), || None).await
+    }
+
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
         let list = |state: &State| {
             let chosen = state.sandboxes.iter().filter(|item| matches(&item.labels, &filter.labels));
