@@ -149,18 +149,15 @@ impl RealRuntime {
 
     /// One folder for each container and sandbox that runs, named by its ID.
     fn bundles(&self) -> PathBuf {
-        self.directory()
-            .join("state/io.containerd.runtime.v2.task/k8s.io")
+        self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
     }
 
     /// Writes down for `reap.sh` whose shims there are, while containerd still knows.
-    fn remember_shims(&self) {
-        let mut list = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.directory().join("killed-shims"))
-            .unwrap();
-        for bundle in fs::read_dir(self.bundles()).unwrap() {
+    pub(crate) fn remember_shims(&self) {
+        let mut list =
+            fs::File::options().create(true).append(true).open(self.directory().join("shims")).unwrap();
+        // There is no such folder before the first pod.
+        for bundle in fs::read_dir(self.bundles()).into_iter().flatten() {
             writeln!(list, "{}", bundle.unwrap().file_name().display()).unwrap();
         }
     }
