@@ -1,21 +1,16 @@
 //! The evented engine against scripted streams that a real kubelet made something of: same events, same attempts.
 
-#[path = "support/recording.rs"]
-mod recording;
-#[path = "support/scripted.rs"]
-mod scripted;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recording::{RecordedContainer, RecordedSandbox, Step};
+use crate::scripted::{Scripted, sandbox_status_of, status_of};
 use plegctl::clock::{Clock, ManualClock, Mono, Wall};
 use plegctl::cri::{ContainerEvent, ContainerEventType, Error, ReceivedEvent, Rpc};
 use plegctl::pleg::evented::Next;
 use plegctl::pleg::stream::Event;
 use plegctl::pleg::{Evented, Generic, Hub, Settings, Timing, Turn, Worker};
-use recording::{RecordedContainer, RecordedSandbox, Step};
-use scripted::{Scripted, sandbox_status_of, status_of};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -79,7 +74,7 @@ impl Message {
 fn failure(kind: &str) -> Option<Error> {
     (kind != "eof").then(|| Error::Runtime {
         rpc: Rpc::GetContainerEvents,
-        code: recording::code(kind),
+        code: crate::recording::code(kind),
         message: "scripted".into(),
     })
 }
@@ -151,7 +146,7 @@ async fn replay(script: &Script) -> Expected {
 
 #[tokio::test]
 async fn the_event_streams_recorded_from_1_36_2_give_the_same_events_and_attempts() {
-    let scripts: Vec<Script> = recording::lines("evented-1.36.2.jsonl.gz");
+    let scripts: Vec<Script> = crate::recording::lines("evented-1.36.2.jsonl.gz");
     assert_eq!(scripts.len(), 20);
     let mut wrong = Vec::new();
     for script in &scripts {

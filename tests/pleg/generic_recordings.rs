@@ -1,20 +1,15 @@
 //! The generic engine against histories that real kubelets made something of: same events, same calls, relist by
 //! relist.
 
-#[path = "support/recording.rs"]
-mod recording;
-#[path = "support/scripted.rs"]
-mod scripted;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recording::Step;
+use crate::scripted::Scripted;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::pleg::stream::Event;
 use plegctl::pleg::{Era, Generic, Hub, KubeletVersion, Settings};
-use recording::Step;
-use scripted::Scripted;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -58,7 +53,7 @@ async fn replay(history: &History, era: Era) {
 }
 
 async fn replay_all(version: &str, histories: usize) {
-    let recorded: Vec<History> = recording::lines(&format!("pleg-{version}.jsonl.gz"));
+    let recorded: Vec<History> = crate::recording::lines(&format!("pleg-{version}.jsonl.gz"));
     assert_eq!(recorded.len(), histories);
     for history in &recorded {
         assert_eq!(history.steps.len(), history.expect.len());

@@ -10,7 +10,7 @@ use plegctl::cri::{
 };
 use serde::Deserialize;
 
-use super::scripted::{Fault, State};
+use crate::scripted::{Fault, State};
 
 #[derive(Debug, Deserialize)]
 pub struct Step {
