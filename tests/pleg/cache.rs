@@ -13,10 +13,10 @@ fn after(seconds: u64) -> Wall {
     T0.plus(Duration::from_secs(seconds))
 }
 
-fn status(name: &str) -> Option<Arc<PodStatus>> {
+fn status(name: &str) -> Arc<PodStatus> {
     let mut status = PodStatus::unknown("a");
-    status.pod.name = name.to_owned();
-    Some(Arc::new(status))
+    status.pod.name.push_str(name);
+    Arc::new(status)
 }
 
 fn is_newer(cache: &mut Cache, uid: &str, than: Wall) -> bool {
@@ -32,7 +32,7 @@ fn a_cache_that_was_never_updated_has_nothing_newer() {
 fn an_entry_is_newer_by_the_global_time_or_by_its_own() {
     for (global, modified, newer) in [(20, 0, true), (5, 20, true), (5, 5, false), (10, 10, false)] {
         let mut cache = Cache::default();
-        cache.set("a", status("x"), None, after(modified));
+        cache.set("a", Some(status("x")), None, after(modified));
         cache.update_time(after(global));
         assert_eq!(is_newer(&mut cache, "a", after(10)), newer, "global {global}, modified {modified}");
     }
@@ -53,7 +53,9 @@ fn a_missing_entry_is_newer_by_the_global_time_alone() {
 #[test]
 fn what_was_set_is_got_errors_included_until_it_is_deleted() {
     let mut cache = Cache::default();
-    for (status, error) in [(status("x"), None), (status("y"), Some("bad")), (None, Some("worse"))] {
+    for (status, error) in
+        [(Some(status("x")), None), (Some(status("y")), Some("bad")), (None, Some("worse"))]
+    {
         cache.set("a", status.clone(), error.map(str::to_owned), T0);
         let cached = cache.get("a");
         assert_eq!((cached.status, cached.error.as_deref()), (status, error));
@@ -76,7 +78,7 @@ enum Action {
 impl Action {
     fn take(self, cache: &mut Cache, time: Wall) {
         match self {
-            Self::Set => assert!(cache.set("a", status("new"), None, time)),
+            Self::Set => assert!(cache.set("a", Some(status("new")), None, time)),
             Self::SetObservedTime => cache.set_observed_time("a", time),
             Self::UpdateTime => cache.update_time(time),
             Self::Delete => cache.delete("a"),
@@ -91,7 +93,7 @@ fn a_waiter_is_released_by_what_is_newer_and_not_by_what_is_older() {
     for (exists, action) in existing.into_iter().chain(missing) {
         let mut cache = Cache::default();
         if exists {
-            cache.set("a", status("old"), None, T0);
+            cache.set("a", Some(status("old")), None, T0);
         }
         let Newer::Later(mut answer) = cache.get_newer_than("a", after(10)) else {
             panic!("nothing is newer yet");
@@ -120,7 +122,7 @@ fn a_waiter_is_released_at_its_minimum_although_that_is_not_newer() {
 #[test]
 fn a_deletion_tells_nobody() {
     let mut cache = Cache::default();
-    cache.set("a", status("x"), None, T0);
+    cache.set("a", Some(status("x")), None, T0);
     let Newer::Later(mut answer) = cache.get_newer_than("a", after(10)) else {
         panic!("nothing is newer yet");
     };
@@ -131,10 +133,10 @@ fn a_deletion_tells_nobody() {
 #[test]
 fn with_the_evented_gate_what_is_older_is_refused_and_what_is_as_old_is_not() {
     let mut cache = Cache::new(true);
-    assert!(cache.set("a", status("x"), None, after(10)));
-    assert!(!cache.set("a", status("y"), None, after(9)));
-    assert!(cache.set("a", status("z"), None, after(10)));
+    assert!(cache.set("a", Some(status("x")), None, after(10)));
+    assert!(!cache.set("a", Some(status("y")), None, after(9)));
+    assert!(cache.set("a", Some(status("z")), None, after(10)));
     let mut ungated = Cache::new(false);
-    assert!(ungated.set("a", status("x"), None, after(10)));
-    assert!(ungated.set("a", status("y"), None, after(9)));
+    assert!(ungated.set("a", Some(status("x")), None, after(10)));
+    assert!(ungated.set("a", Some(status("y")), None, after(9)));
 }

@@ -1,108 +1,18 @@
 //! What the relisting PLEG does, case by case.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::scripted::{Fault, Scripted, container, sandbox};
-use plegctl::clock::{Clock, ManualClock, Mono, Wall};
-use plegctl::cri::{Code, Container, ContainerState, Network, Sandbox, SandboxState};
-use plegctl::pleg::cache::{Cached, Newer};
+use plegctl::clock::Mono;
+use plegctl::cri::{Code, ContainerState, Network, SandboxState};
 use plegctl::pleg::channel::{Consumer, EventChannel};
-use plegctl::pleg::stream::{Event, Relist, Subject};
-use plegctl::pleg::{Era, Generic, Hub, KubeletState, PlegState, Settings, Timing, Turn, Worker};
+use plegctl::pleg::stream::{Event, Subject};
+use plegctl::pleg::{Era, Hub, KubeletState, PlegState, Settings, Timing};
+
+use crate::node::{LISTS, Node, delivered};
+use crate::scripted::Fault;
 
 use ContainerState::{Created, Exited, Running, Unknown};
 use SandboxState::{NotReady, Ready};
-
-const LISTS: [&str; 2] = ["ListPodSandbox", "ListContainers"];
-
-/// A node, and a PLEG that watches it.
-struct Node {
-    runtime: Scripted,
-    clock: ManualClock,
-    hub: Arc<Hub>,
-    generic: Generic,
-}
-
-impl Node {
-    fn new() -> Self {
-        Self::with(Hub::new(false), Settings::default())
-    }
-
-    fn of_era(era: Era) -> Self {
-        let settings = Settings { era, ..Settings::default() };
-        Self::with(Hub::new(false), settings)
-    }
-
-    fn with(hub: Hub, settings: Settings) -> Self {
-        let hub = Arc::new(hub);
-        Self {
-            runtime: Scripted::default(),
-            clock: ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000)),
-            hub: Arc::clone(&hub),
-            generic: Generic::new(hub, settings),
-        }
-    }
-
-    /// Containers as pod, id, state.
-    fn containers(&self, containers: &[(&str, &str, ContainerState)]) {
-        let containers: Vec<Container> =
-            containers.iter().map(|(pod, id, state)| container(id, pod, *state)).collect();
-        self.runtime.set(|state| state.containers = containers);
-    }
-
-    /// Sandboxes as pod, id, attempt, state.
-    fn sandboxes(&self, sandboxes: &[(&str, &str, u32, SandboxState)]) {
-        let sandboxes: Vec<Sandbox> =
-            sandboxes.iter().map(|(pod, id, attempt, state)| sandbox(id, pod, *attempt, *state)).collect();
-        self.runtime.set(|state| state.sandboxes = sandboxes);
-    }
-
-    fn fault(&self, key: &str, fault: Fault) {
-        self.runtime.set(|state| drop(state.faults.insert(key.to_owned(), fault)));
-    }
-
-    fn heal(&self) {
-        self.runtime.set(|state| state.faults.clear());
-    }
-
-    async fn relist_raw(&mut self) -> (Relist, Vec<Event>) {
-        let mut events = Vec::new();
-        let report = self.generic.relist(&self.runtime, &self.clock, &mut events).await;
-        self.clock.advance(Duration::from_secs(1));
-        (report, events)
-    }
-
-    /// One relist: what was delivered, as `pod type id`.
-    async fn relist(&mut self) -> Vec<String> {
-        let (_, events) = self.relist_raw().await;
-        delivered(&events)
-    }
-
-    /// The calls since the last time, by name and id.
-    fn calls(&self) -> Vec<String> {
-        let asked = self.runtime.asked().into_iter();
-        asked.map(|(rpc, id)| if id.is_empty() { rpc } else { format!("{rpc} {id}") }).collect()
-    }
-
-    fn cached(&self, uid: &str) -> Cached {
-        self.hub.lock().cache.get(uid)
-    }
-
-    fn ips(&self, uid: &str) -> Vec<String> {
-        self.cached(uid).status.map(|status| status.ips.clone()).unwrap_or_default()
-    }
-}
-
-fn delivered(events: &[Event]) -> Vec<String> {
-    let delivered = events.iter().filter(|event| event.delivered);
-    delivered
-        .map(|event| {
-            let id = event.id.as_deref().unwrap_or("-");
-            format!("{} {} {id}", event.pod.uid, event.event_type.as_str())
-        })
-        .collect()
-}
 
 fn sorted(mut events: Vec<String>) -> Vec<String> {
     events.sort();
@@ -248,91 +158,6 @@ async fn health_goes_by_the_start_of_the_last_good_lists() {
     assert_eq!(error, "pleg was last seen active 4m1s ago; threshold is 3m0s");
 }
 
-/// One row of the kubelet's table of reinspections, for a pod that is recorded and has no containers.
-async fn reinspection(
-    failed_before: bool,
-    requested: bool,
-    fails: bool,
-    listed: bool,
-) -> (Node, Vec<String>) {
-    let mut node = Node::new();
-    node.sandboxes(&[("a", "s", 0, Ready)]);
-    node.relist().await;
-    if failed_before {
-        node.hub.request_reinspect("a");
-        node.fault("s", Fault::Code(Code::Internal));
-        node.relist().await;
-        node.heal();
-    }
-    if requested {
-        node.hub.request_reinspect("a");
-    }
-    if fails {
-        node.fault("s", Fault::Code(Code::Internal));
-    }
-    if !listed {
-        node.sandboxes(&[]);
-    }
-    node.calls();
-    let events = node.relist().await;
-    (node, events)
-}
-
-#[tokio::test]
-async fn a_reinspection_that_succeeds_is_a_pod_sync() {
-    for (failed_before, requested) in [(false, true), (true, true), (true, false)] {
-        let (mut node, events) = reinspection(failed_before, requested, false, true).await;
-        assert_eq!(events, ["a PodSync -"]);
-        assert_eq!(node.calls(), ["ListPodSandbox", "ListContainers", "PodSandboxStatus s"]);
-        assert!(node.cached("a").error.is_none());
-        assert_eq!(node.relist().await, Vec::<String>::new());
-        assert_eq!(node.calls(), LISTS);
-    }
-}
-
-#[tokio::test]
-async fn a_reinspection_that_fails_is_silent_and_made_again() {
-    for (failed_before, requested) in [(false, true), (true, true), (true, false)] {
-        let (mut node, events) = reinspection(failed_before, requested, true, true).await;
-        assert_eq!(events, Vec::<String>::new());
-        let cached = node.cached("a");
-        assert!(cached.status.is_none() && cached.error.is_some());
-        node.calls();
-        let (report, _) = node.relist_raw().await;
-        assert_eq!(node.calls(), ["ListPodSandbox", "ListContainers", "PodSandboxStatus s"]);
-        assert_eq!(report.reinspect, 1);
-    }
-}
-
-#[tokio::test]
-async fn without_a_request_an_unchanged_pod_is_left_alone() {
-    let (node, events) = reinspection(false, false, false, true).await;
-    assert_eq!(events, Vec::<String>::new());
-    assert_eq!(node.calls(), LISTS);
-}
-
-#[tokio::test]
-async fn a_pod_that_failed_and_then_went_leaves_no_trace_in_the_cache() {
-    let (node, events) = reinspection(true, false, false, false).await;
-    assert_eq!(events, ["a ContainerDied s", "a ContainerRemoved s"]);
-    assert_eq!(node.calls(), LISTS);
-    assert!(node.cached("a").error.is_none());
-}
-
-#[tokio::test]
-async fn a_new_pod_that_failed_and_then_went_is_one_pod_sync() {
-    let mut node = Node::new();
-    node.sandboxes(&[("a", "s", 0, Ready)]);
-    node.fault("s", Fault::Code(Code::Internal));
-    assert_eq!(node.relist().await, Vec::<String>::new());
-    node.sandboxes(&[]);
-    node.calls();
-    assert_eq!(node.relist().await, ["a PodSync -"]);
-    assert_eq!(node.calls(), LISTS);
-    let (report, events) = node.relist_raw().await;
-    assert_eq!((events.len(), report.reinspect), (0, 0));
-}
-
 fn network(ips: &[&str]) -> Network {
     let mut ips = ips.iter().map(ToString::to_string);
     Network { ip: ips.next().unwrap_or_default(), additional_ips: ips.collect() }
@@ -401,101 +226,6 @@ async fn the_gauges_count_containers_by_state_and_pods_once() {
     node.containers(&[("a", "c1", Running), ("b", "c4", Running)]);
     node.relist().await;
     assert_eq!(gauges(&node), (2, [None, Some(2), Some(1), Some(2)]));
-}
-
-/// The worker and its node, as the kubelet's loop has them.
-struct Loop {
-    node: Node,
-    worker: Worker,
-    waiting: Vec<(&'static str, tokio::sync::oneshot::Receiver<Cached>)>,
-}
-
-impl Loop {
-    fn wait_for(&mut self, name: &'static str, uid: &str) {
-        let now = self.node.clock.wall();
-        match self.node.hub.lock().cache.get_newer_than(uid, now) {
-            Newer::Later(answer) => self.waiting.push((name, answer)),
-            Newer::Now(cached) => panic!("{name} does not have to wait: {cached:?}"),
-        }
-        self.node.clock.advance(Duration::from_millis(1));
-    }
-
-    fn request(&mut self, uid: &str) {
-        assert!(self.worker.request(uid, self.node.clock.mono()));
-        self.node.clock.advance(Duration::from_millis(1));
-    }
-
-    /// One turn: the calls it made, and who waits no longer.
-    async fn turn(&mut self) -> (Vec<String>, Vec<&'static str>) {
-        let mut events = Vec::new();
-        let (node, worker) = (&mut self.node, &mut self.worker);
-        match worker.next(node.clock.mono(), node.hub.last_list()) {
-            Turn::Relist => {
-                node.generic.relist(&node.runtime, &node.clock, &mut events).await;
-                worker.relisted(node.clock.mono());
-            }
-            Turn::RelistPod(uid) => {
-                assert!(node.generic.relist_pod(&uid, &node.runtime, &node.clock, &mut events).await);
-            }
-            Turn::Wait(_) | Turn::Stop => {}
-        }
-        node.clock.advance(Duration::from_millis(1));
-        let calls = node.calls();
-        let mut released = Vec::new();
-        self.waiting.retain_mut(|(name, answer)| {
-            let answered = answer.try_recv().is_ok();
-            if answered {
-                released.push(*name);
-            }
-            !answered
-        });
-        (calls, released)
-    }
-}
-
-#[tokio::test]
-async fn the_worker_serves_requests_waiters_and_the_timer_in_the_kubelets_order() {
-    let mut node = Node::new();
-    node.containers(&[("p1", "c1", Running), ("p2", "c2", Running)]);
-    node.relist().await;
-    let timing = Timing { period: Duration::from_secs(2), threshold: Duration::from_secs(180) };
-    let mut worker = Worker::start(timing, node.clock.mono());
-    worker.relisted(node.clock.mono());
-    node.calls();
-    let mut turns = Loop { node, worker, waiting: Vec::new() };
-
-    turns.wait_for("first", "p1");
-    turns.wait_for("second", "p2");
-    turns.node.containers(&[("p1", "c1", Exited), ("p2", "c2", Running)]);
-    turns.request("p1");
-    let filter = "io.kubernetes.pod.uid=p1";
-    let lists = [format!("ListPodSandbox {filter}"), format!("ListContainers {filter}")];
-    let (calls, released) = turns.turn().await;
-    assert_eq!(calls, [&lists[..], &["ContainerStatus c1".to_owned()]].concat());
-    assert_eq!(released, ["first"]);
-
-    turns.wait_for("third", "p1");
-    assert_eq!(turns.turn().await, (vec![], vec![]));
-
-    // The timer is due as well: it goes first, and what changed is pod 2.
-    turns.node.containers(&[("p1", "c1", Exited), ("p2", "c2", Exited)]);
-    turns.request("p2");
-    turns.node.clock.advance(Duration::from_secs(2));
-    let (calls, mut released) = turns.turn().await;
-    released.sort_unstable();
-    assert_eq!(calls, ["ListPodSandbox", "ListContainers", "ContainerStatus c2"]);
-    assert_eq!(released, ["second", "third"]);
-    // The request is older than the relist that has just been: it costs nothing.
-    assert_eq!(turns.turn().await, (vec![], vec![]));
-
-    turns.wait_for("fourth", "p1");
-    turns.node.hub.request_reinspect("p1");
-    turns.request("p1");
-    turns.node.clock.advance(Duration::from_secs(2));
-    let (calls, released) = turns.turn().await;
-    assert_eq!(calls, ["ListPodSandbox", "ListContainers", "ContainerStatus c1"]);
-    assert_eq!(released, ["fourth"]);
-    assert_eq!(turns.turn().await, (vec![], vec![]));
 }
 
 #[tokio::test]
@@ -722,55 +452,4 @@ async fn before_1_36_a_reinspection_is_no_event() {
         assert_eq!(node.relist().await, Vec::<String>::new(), "{era}");
         assert!(node.calls().contains(&"PodSandboxStatus s".to_owned()), "{era}");
     }
-}
-
-/// Two turns of the worker on a node with so many pods whose status call takes the kubelet's two minutes: the health
-/// text right before the lists of the second turn, and right after them.
-async fn health_around_the_lists(hung: usize) -> (Option<String>, Option<String>) {
-    let mut node = Node::new();
-    let ids: Vec<String> = (0..hung).map(|number| format!("c{number}")).collect();
-    let pods: Vec<_> = ids.iter().map(|id| (id.as_str(), id.as_str(), Running)).collect();
-    node.containers(&pods);
-    let clock = Arc::new(ManualClock::default());
-    for id in &ids {
-        node.fault(id, Fault::TimesOut(Arc::clone(&clock), Duration::from_secs(120)));
-    }
-    let mut worker = Worker::start(Timing::GENERIC, clock.mono());
-    let mut around = (None, None);
-    for _ in 0..2 {
-        let health = |node: &Node| {
-            let checked = node.hub.check(&*clock, Timing::GENERIC.threshold);
-            checked.err().map(|why| why.to_string())
-        };
-        around.0 = health(&node);
-        assert_eq!(worker.next(clock.mono(), node.hub.last_list()), Turn::Relist);
-        let began = clock.mono();
-        let (report, _) = {
-            let mut events = Vec::new();
-            (node.generic.relist(&node.runtime, &*clock, &mut events).await, events)
-        };
-        assert_eq!(report.reinspect, u64::try_from(hung).unwrap());
-        assert_eq!(node.hub.last_list(), Some(began), "good lists count from their start, hung calls or not");
-        worker.relisted(clock.mono());
-        let Turn::Wait(due) = worker.next(clock.mono(), node.hub.last_list()) else {
-            panic!("the pause comes after the relist");
-        };
-        clock.advance(due.since(clock.mono()));
-    }
-    // The lists of a third relist take no time: they reset the age at once.
-    node.heal();
-    node.generic.relist(&node.runtime, &*clock, &mut Vec::new()).await;
-    around.1 = node.hub.check(&*clock, Timing::GENERIC.threshold).err().map(|why| why.to_string());
-    around
-}
-
-#[tokio::test]
-async fn one_hung_pod_never_trips_the_threshold() {
-    assert_eq!(health_around_the_lists(1).await, (None, None));
-}
-
-#[tokio::test]
-async fn two_hung_pods_trip_the_threshold_until_the_next_lists() {
-    let text = "pleg was last seen active 4m1s ago; threshold is 3m0s".to_owned();
-    assert_eq!(health_around_the_lists(2).await, (Some(text), None));
 }
