@@ -5,3 +5,4 @@
 pub mod clock;
 pub mod cri;
 pub mod host;
+pub mod sim;

@@ -6,12 +6,13 @@
 
 use std::error::Error as _;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::codec::Streaming;
@@ -19,7 +20,7 @@ use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
 use super::codec::{Counted, CountingCodec, UNDECODABLE};
-use super::connect::{Heard, Protocol, dial};
+use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::{
@@ -67,10 +68,20 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client of the socket at `path`, which the user calls `endpoint`. Connects with the first call.
     pub fn new(path: &Path, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
+        let (path, name) = (path.to_path_buf(), endpoint.to_owned());
+        Self::over(move || dial(path.clone(), name.clone()), endpoint, deadline, clock)
+    }
+
+    /// A client whose connections are made by `connect`.
+    pub fn over<C, F>(connect: C, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
+    {
         let heard = Heard::default();
         let dialler = {
-            let (path, name, heard) = (path.to_path_buf(), endpoint.to_owned(), heard.clone());
-            move |_: Uri| connection(path.clone(), name.clone(), heard.clone())
+            let heard = heard.clone();
+            move |_: Uri| listened(connect(), heard.clone())
         };
         // The address is never looked up; it only gives the authority that every CRI client sends.
         let channel = TransportEndpoint::from_static("http://localhost")
@@ -209,12 +220,11 @@ async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
 }
 
-async fn connection(
-    path: PathBuf,
-    name: String,
+async fn listened(
+    connecting: impl Future<Output = Result<UnixStream, Error>>,
     heard: Heard,
-) -> Result<TokioIo<super::connect::Listened>, Error> {
-    dial(path, name, heard).await.map(TokioIo::new)
+) -> Result<TokioIo<Listened>, Error> {
+    connecting.await.map(|stream| TokioIo::new(Listened::new(stream, heard)))
 }
 
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
