@@ -126,8 +126,11 @@ async fn only_one_container_is_silent_on_a_node_with_a_hung_container() {
     for container in containers {
         let name = container.metadata.clone().unwrap().name;
         // The one that hangs does so for good; asking it briefly is enough.
-        let client =
-            if name == "postgres" { client.clone().with_deadline(Duration::from_millis(50)) } else { client.clone() };
+        let client = if name == "postgres" {
+            client.clone().with_deadline(Duration::from_millis(50))
+        } else {
+            client.clone()
+        };
         match client.container_status(&container.id).await.result {
             Err(Error::Silent { .. }) => silent.push(name),
             answer => assert!(answer.is_ok(), "{answer:?}"),

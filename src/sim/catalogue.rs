@@ -18,10 +18,21 @@ macro_rules! built_in {
 }
 
 /// Name and file of each, in the order in which they are worth reading.
-const BUILT_IN: [(&str, &str); 3] = built_in![
+const BUILT_IN: [(&str, &str); 14] = built_in![
     "quiet",
     "busy-deploy",
+    "crash-loop",
     "hung-container",
+    "hung-two-pods",
+    "hung-list",
+    "slow-disk",
+    "too-many-dead",
+    "list-too-large",
+    "runtime-down",
+    "flapping",
+    "missed-events",
+    "stale-static-pod",
+    "big-node",
 ];
 
 /// Names of the built-in scenarios.

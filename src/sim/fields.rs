@@ -56,7 +56,8 @@ impl<'a> Fields<'a> {
 
     /// Nothing may be left.
     pub fn end(self) -> Result<(), Wrong> {
-        let Some((key, _)) = self.entries.iter().find(|(key, _)| !self.known.contains(&key.name.as_str())) else {
+        let Some((key, _)) = self.entries.iter().find(|(key, _)| !self.known.contains(&key.name.as_str()))
+        else {
             return Ok(());
         };
         let hint = match nearest(&key.name, self.known.iter().copied()) {

@@ -44,7 +44,9 @@ fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
         faults: Vec::new(),
     };
     let faults = match fields.get("faults") {
-        Some(faults) => list(faults)?.iter().map(|value| fault(value, &scenario.groups)).collect::<Result<_, _>>()?,
+        Some(faults) => {
+            list(faults)?.iter().map(|value| fault(value, &scenario.groups)).collect::<Result<_, _>>()?
+        }
         None => Vec::new(),
     };
     fields.end()?;
@@ -135,7 +137,9 @@ fn at_a_time(group: &Group) -> u64 {
         _ => group.age,
     };
     let generations = life.as_millis().checked_div(period).unwrap_or(0).saturating_add(1);
-    u64::from(group.count).saturating_mul(members).saturating_mul(u64::try_from(generations).unwrap_or(u64::MAX))
+    u64::from(group.count)
+        .saturating_mul(members)
+        .saturating_mul(u64::try_from(generations).unwrap_or(u64::MAX))
 }
 
 fn group(value: &Value) -> Result<Group, Wrong> {
@@ -205,7 +209,8 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     let group = pod_value.map(|value| find_group(value, groups)).transpose()?;
     let container = fields.maybe("container", |value| find_container(value, group, groups))?;
     if (group.is_some() || container.is_some()) && calls.iter().any(|rpc| !is_about_one(*rpc)) {
-        let problem = "only PodSandboxStatus, ContainerStatus and ContainerStats are about one pod or container";
+        let problem =
+            "only PodSandboxStatus, ContainerStatus and ContainerStats are about one pod or container";
         return Err(Wrong::new(calls_value.at, problem));
     }
     let lasts = fields.maybe("for", life)?;
@@ -251,8 +256,7 @@ fn find_group<'a>(value: &Value, groups: &'a [Group]) -> Result<&'a Group, Wrong
 fn find_container(value: &Value, group: Option<&Group>, groups: &[Group]) -> Result<String, Wrong> {
     let name = text(value)?;
     let of_group = group.map_or(groups, std::slice::from_ref);
-    let names: Vec<&str> =
-        of_group.iter().flat_map(|group| &group.containers).map(String::as_str).collect();
+    let names: Vec<&str> = of_group.iter().flat_map(|group| &group.containers).map(String::as_str).collect();
     if names.contains(&name.as_str()) {
         return Ok(name);
     }

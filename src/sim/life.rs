@@ -126,9 +126,7 @@ impl Slot {
     fn first_start(&self) -> Nanos {
         let age = nanos(self.group.age);
         let offset = match self.period() {
-            Some(period) => {
-                i128::from(period) * i128::from(self.index) / i128::from(self.group.count.max(1))
-            }
+            Some(period) => i128::from(period) * i128::from(self.index) / i128::from(self.group.count.max(1)),
             None => i128::from(self.seed.of("start").below(age.unsigned_abs() / 8)),
         };
         i64::try_from(offset).unwrap_or_default() - age
@@ -156,7 +154,9 @@ impl Slot {
 
     /// The pods that are there at `at`.
     pub fn pods_at(&self, at: Nanos) -> impl Iterator<Item = Pod> + '_ {
-        self.generations(at, at).map(move |generation| self.pod(generation, at)).filter(move |pod| pod.is_there(at))
+        self.generations(at, at)
+            .map(move |generation| self.pod(generation, at))
+            .filter(move |pod| pod.is_there(at))
     }
 
     /// Every pod to which something happens after `from` and up to `to`, with what happens.
@@ -205,7 +205,16 @@ impl Slot {
             container.removed = [container.removed, with_pod].into_iter().flatten().min();
         }
         containers.sort_by_key(|container| (container.created, container.position));
-        Pod { group: Arc::clone(group), seed, index: self.index, generation, created, stopped, removed, containers }
+        Pod {
+            group: Arc::clone(group),
+            seed,
+            index: self.index,
+            generation,
+            created,
+            stopped,
+            removed,
+            containers,
+        }
     }
 
     /// One container of a pod with all its restarts.
@@ -258,7 +267,8 @@ impl Slot {
 fn end_of(containers: &[ContainerLife], group: &Group, deleted: Option<Nanos>) -> Option<Nanos> {
     let last = containers.iter().filter_map(|container| container.finished).map(|(at, _)| at).max();
     let ends_by_itself = group.runs.is_some() && !group.restarts;
-    let end = if ends_by_itself { last } else { deleted.and_then(|deleted| last.max(Some(deleted + TO_STOP))) };
+    let end =
+        if ends_by_itself { last } else { deleted.and_then(|deleted| last.max(Some(deleted + TO_STOP))) };
     end.map(|end| end + TO_SANDBOX_STOP)
 }
 
@@ -327,7 +337,8 @@ impl Pod {
             Owner::StatefulSet => format!("{stem}-{}", self.index),
             Owner::Job => {
                 // The number that a CronJob's controller would have put there grows with time.
-                let number = 29_000_000 + self.generation * i64::from(self.group.count) + i64::from(self.index);
+                let number =
+                    29_000_000 + self.generation * i64::from(self.group.count) + i64::from(self.index);
                 format!("{stem}-{number}-{}", self.seed.suffix(5))
             }
             Owner::Static => format!("{stem}-{}", super::NODE_NAME),

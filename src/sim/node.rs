@@ -118,7 +118,8 @@ impl Node {
             }
             Some(Place::Sandbox(_)) => None,
             None => self.lively_at(at).find_map(|pod| {
-                let found = pod.containers_at(at).find(|container| pod.container_id(container) == id)?.clone();
+                let found =
+                    pod.containers_at(at).find(|container| pod.container_id(container) == id)?.clone();
                 Some((pod, found))
             }),
         }

@@ -49,8 +49,10 @@ impl Simulator {
         if !self.listens {
             return Err(cri::Error::Refused { endpoint: self.endpoint.to_string() });
         }
-        self.pair()
-            .map_err(|why| cri::Error::Unreachable { endpoint: self.endpoint.to_string(), detail: why.to_string() })
+        self.pair().map_err(|why| cri::Error::Unreachable {
+            endpoint: self.endpoint.to_string(),
+            detail: why.to_string(),
+        })
     }
 
     fn pair(&self) -> io::Result<UnixStream> {

@@ -38,8 +38,7 @@ impl Scribe {
 
     /// Answer to `PodSandboxStatus`, without the containers.
     pub fn sandbox_status(self, pod: &Pod, at: Nanos) -> wire::PodSandboxStatus {
-        let mode =
-            if on_host_network(pod) { wire::NamespaceMode::Node } else { wire::NamespaceMode::Pod };
+        let mode = if on_host_network(pod) { wire::NamespaceMode::Node } else { wire::NamespaceMode::Pod };
         let options = wire::NamespaceOption { network: mode.into() };
         let network = wire::PodSandboxNetworkStatus { ip: address(pod, at), additional_ips: Vec::new() };
         wire::PodSandboxStatus {
@@ -228,10 +227,9 @@ fn container_labels(pod: &Pod, container: &ContainerLife) -> Vec<wire::Pair> {
 
 fn sandbox_annotations(pod: &Pod) -> Vec<wire::Pair> {
     let mut annotations = match pod.group.owner {
-        Owner::Static => vec![
-            pair("kubernetes.io/config.hash", pod.uid()),
-            pair("kubernetes.io/config.source", "file"),
-        ],
+        Owner::Static => {
+            vec![pair("kubernetes.io/config.hash", pod.uid()), pair("kubernetes.io/config.source", "file")]
+        }
         _ => vec![pair("kubernetes.io/config.source", "api")],
     };
     annotations.extend(padding(pod));
