@@ -50,11 +50,3 @@ impl Drop for Scratch {
 fn product_messages_are_current() {
     compare("proto", "cri.proto", "src/cri/generated/runtime.v1.rs", |builder| builder);
 }
-
-/// The fake runtime of the tests answers in the product's own words.
-#[test]
-fn fake_runtime_server_is_current() {
-    compare("proto", "cri.proto", "tests/support/generated/runtime.v1.rs", |builder| {
-        builder.build_server(true)
-    });
-}

@@ -1,0 +1,9 @@
+//! The real binary and the product's client against a scripted runtime, one module per sub-command.
+
+#[path = "../support/mod.rs"]
+#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
+pub mod support;
+
+mod fake_runtime;
+mod runner;
+mod watch;
