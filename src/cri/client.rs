@@ -7,7 +7,7 @@
 use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -45,10 +45,13 @@ const EVENT_QUEUE: usize = 65_536;
 /// The API version string that the kubelet sends with `Version`.
 const KUBELET_API_VERSION: &str = "0.1.0";
 
+/// A channel that is made by its first user: only there is an event loop certain to run.
+type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
+
 /// One connection to one runtime.
 #[derive(Clone)]
 pub struct Client {
-    channel: Channel,
+    channel: Arc<LazyChannel>,
     clock: Arc<dyn Clock>,
     endpoint: Arc<str>,
     heard: Heard,
@@ -84,10 +87,11 @@ impl Client {
             move |_: Uri| listened(connect(), heard.clone())
         };
         // The address is never looked up; it only gives the authority that every CRI client sends.
-        let channel = TransportEndpoint::from_static("http://localhost")
+        let transport = TransportEndpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .connect_with_connector_lazy(tower::service_fn(dialler));
+            .initial_connection_window_size(WINDOW);
+        let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
+        let channel = Arc::new(LazyChannel::new(Box::new(make)));
         Self { channel, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
     }
 
@@ -106,7 +110,7 @@ impl Client {
     }
 
     fn grpc(&self) -> Grpc<Channel> {
-        Grpc::new(self.channel.clone()).max_decoding_message_size(RECEIVE_LIMIT)
+        Grpc::new(Channel::clone(&self.channel)).max_decoding_message_size(RECEIVE_LIMIT)
     }
 
     fn request<M>(&self, message: M) -> Request<M> {
