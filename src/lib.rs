@@ -8,3 +8,4 @@ pub mod cri;
 pub mod escape;
 pub mod host;
 pub mod pleg;
+pub mod sim;

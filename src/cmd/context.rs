@@ -16,6 +16,7 @@ use crate::cri::{self, Client, Endpoint};
 use crate::escape::escaped;
 use crate::host::{HostRoot, KubeletProcess};
 use crate::pleg::RuntimeRef;
+use crate::sim::{self, Simulator};
 
 /// Deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +44,7 @@ pub struct Context {
     crictl_config: Option<PathBuf>,
     search: Cell<Option<JoinHandle<Option<KubeletProcess>>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
+    simulator: OnceCell<Simulator>,
 }
 
 /// How a report names a runtime that has introduced itself.
@@ -76,6 +78,7 @@ impl Context {
             // A walk through a busy node's process table takes longer than the two list calls, so it runs beside them.
             search: Cell::new(Some(thread::spawn(|| KubeletProcess::find(Path::new(PROC))))),
             kubelet: OnceCell::new(),
+            simulator: OnceCell::new(),
         }
     }
 
@@ -113,8 +116,19 @@ impl Context {
         let deadline = self.timeout.unwrap_or(default);
         match endpoint {
             Endpoint::Unix { path, name } => Ok(Client::new(path, name, deadline, Arc::clone(&self.clock))),
-            Endpoint::Sim { scenario } => Err(Error::NoSimulator(scenario.clone())),
+            Endpoint::Sim { scenario } => {
+                Ok(self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)))
+            }
         }
+    }
+
+    /// The runtime that plays `scenario`: one, however many clients it gets.
+    fn simulator(&self, scenario: &str) -> Result<&Simulator, Error> {
+        if let Some(simulator) = self.simulator.get() {
+            return Ok(simulator);
+        }
+        let started = Simulator::start(&sim::load(scenario)?, Arc::clone(&self.clock))?;
+        Ok(self.simulator.get_or_init(|| started))
     }
 
     /// How text on stdout is to look.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::cri;
 use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
+use crate::sim;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -61,9 +62,9 @@ pub enum Error {
     /// The result could not be written to stdout.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-    /// The simulator is not there yet.
-    #[error("cannot play `sim:{0}`: this build has no simulator")]
-    NoSimulator(String),
+    /// There is no such simulation.
+    #[error(transparent)]
+    Simulation(#[from] sim::Error),
     /// The process could not get what it needs from the operating system.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -75,6 +76,7 @@ impl Error {
         match self {
             Self::Endpoint(why) => Some(why.hint().to_owned()),
             Self::Runtime(why) => why.hint(),
+            Self::Simulation(why) => why.hint(),
             Self::Write { .. } => Some("the directory must exist and be writable".to_owned()),
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
@@ -82,11 +84,7 @@ impl Error {
             Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
-            Self::Read { .. }
-            | Self::Refused(_)
-            | Self::Output(_)
-            | Self::Start(_)
-            | Self::NoSimulator(_) => None,
+            Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,
         }
     }
 

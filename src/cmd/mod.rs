@@ -9,6 +9,8 @@ mod error;
 mod exit;
 mod relist;
 mod render;
+mod sim;
+mod stops;
 mod watch;
 
 pub use error::Error;
@@ -42,6 +44,7 @@ enum Command {
     Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
     Diff(diff::DiffArgs),
+    Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -127,6 +130,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
         Command::Diff(arguments) => diff::run(arguments, &context()),
+        Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),
         Command::Man(arguments) => completions::man(arguments),
     }

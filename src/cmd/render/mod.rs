@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod relist;
+pub mod sim;
 pub mod table;
 pub mod watch;
 pub mod words;

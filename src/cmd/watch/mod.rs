@@ -14,7 +14,6 @@ mod metrics;
 mod outlet;
 mod reporter;
 mod session;
-mod stops;
 mod tally;
 
 use std::net::SocketAddr;
