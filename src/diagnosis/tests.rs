@@ -1,0 +1,1 @@
+//! Whole runs against a scripted runtime.
