@@ -3,4 +3,8 @@
 //! See `docs/design.md` for how the modules lean on each other.
 
 pub mod clock;
+pub mod cmd;
 pub mod cri;
+pub mod escape;
+pub mod host;
+pub mod pleg;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 use super::{
-    Call, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus, Sandbox,
-    SandboxState, SandboxStatusAnswer, Version, label,
+    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus,
+    Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
 };
 use crate::clock::Wall;
 
@@ -18,6 +18,8 @@ pub trait Runtime: Send + Sync {
     fn version(&self) -> impl Future<Output = Call<Version>> + Send;
     /// Runtime and network readiness.
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
+    /// Who makes the cgroups; `None` is an answer that does not say.
+    fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
     /// Pod sandboxes, in the runtime's order.
     fn list_sandboxes(
         &self,
@@ -52,20 +54,14 @@ pub struct Filter<S> {
 
 impl<S> Default for Filter<S> {
     fn default() -> Self {
-        Self {
-            state: None,
-            labels: Vec::new(),
-        }
+        Self { state: None, labels: Vec::new() }
     }
 }
 
 impl<S> Filter<S> {
     /// What belongs to one pod.
     pub fn pod(uid: &str) -> Self {
-        Self {
-            state: None,
-            labels: vec![(label::POD_UID.into(), uid.into())],
-        }
+        Self { state: None, labels: vec![(label::POD_UID.into(), uid.into())] }
     }
 }
 
@@ -93,13 +89,7 @@ impl EventStream {
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
         let dropped = Arc::new(AtomicU64::new(0));
-        (
-            EventFeed {
-                queue: sender,
-                dropped: Arc::clone(&dropped),
-            },
-            Self { queue, dropped },
-        )
+        (EventFeed { queue: sender, dropped: Arc::clone(&dropped) }, Self { queue, dropped })
     }
 
     /// The next event; `Ok(None)` when the runtime has ended the stream in good order.

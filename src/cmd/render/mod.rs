@@ -1,0 +1,14 @@
+//! Reports as text: each renderer takes data and a writer, and decides nothing.
+
+pub mod table;
+pub mod watch;
+pub mod words;
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether tables have headers.
+    pub headers: bool,
+    /// Whether colour may help.
+    pub color: bool,
+}

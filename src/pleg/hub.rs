@@ -1,0 +1,133 @@
+//! What the relisting PLEG, the evented PLEG, the health check and the metrics endpoint share.
+//!
+//! None of it is held across a call to the runtime, so that health can be judged while a relist hangs.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::cache::Cache;
+use super::channel::{Consumer, EVENT_CHANNEL_CAPACITY, EventChannel};
+use super::health::{self, Unhealthy};
+use super::metrics::Metrics;
+use super::pods::KubeletState;
+use super::status::PodStatus;
+use super::stream::Event;
+use crate::clock::{Clock, Mono, Wall};
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub mono: Mono,
+    pub wall: Wall,
+}
+
+impl Moment {
+    pub fn now(clock: &dyn Clock) -> Self {
+        Self { mono: clock.mono(), wall: clock.wall() }
+    }
+}
+
+/// The shared state.
+#[derive(Debug)]
+pub struct Shared {
+    /// Pod statuses.
+    pub cache: Cache,
+    /// Events on their way to the sync loop.
+    pub channel: EventChannel,
+    /// What the kubelet would report.
+    pub metrics: Metrics,
+    pub(super) reinspect: HashSet<String>,
+    pub(super) last_list: Option<Moment>,
+    pub(super) evented_in_use: bool,
+}
+
+/// Owner of the shared state; each access is short.
+#[derive(Debug)]
+pub struct Hub {
+    shared: Mutex<Shared>,
+}
+
+impl Hub {
+    /// A hub as the kubelet has it, with a sync loop that keeps up.
+    pub fn new(evented_gate: bool) -> Self {
+        Self::with_channel(evented_gate, EventChannel::new(EVENT_CHANNEL_CAPACITY, Consumer::Prompt))
+    }
+
+    /// A hub with another channel.
+    pub fn with_channel(evented_gate: bool, channel: EventChannel) -> Self {
+        Self {
+            shared: Mutex::new(Shared {
+                cache: Cache::new(evented_gate),
+                channel,
+                metrics: Metrics::default(),
+                reinspect: HashSet::new(),
+                last_list: None,
+                evented_in_use: false,
+            }),
+        }
+    }
+
+    /// The shared state, until the guard goes.
+    pub fn lock(&self) -> MutexGuard<'_, Shared> {
+        // Nothing panics while it holds the lock; if something did, the state is still consistent enough to report.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for one more inspection of a pod, changed or not, at its next relist.
+    pub fn request_reinspect(&self, uid: &str) {
+        self.lock().reinspect.insert(uid.to_owned());
+    }
+
+    /// Start of the last relist whose lists both succeeded.
+    pub fn last_list(&self) -> Option<Mono> {
+        self.lock().last_list.map(|moment| moment.mono)
+    }
+
+    /// The kubelet's check `PLEG`. Like the kubelet's it moves the last-seen gauge, whatever it finds.
+    pub fn check(&self, clock: &dyn Clock, threshold: Duration) -> Result<(), Unhealthy> {
+        let mut shared = self.lock();
+        let last_list = shared.last_list;
+        if let Some(moment) = last_list {
+            shared.metrics.seen(moment.wall);
+        }
+        health::check(last_list.map(|moment| moment.mono), clock.mono(), threshold)
+    }
+
+    /// The kubelet's check `EventedPLEG`. When it passes it claims that PLEG was seen just now, as the kubelet's does.
+    pub fn check_channel(&self, clock: &dyn Clock) -> Result<(), Unhealthy> {
+        let mut shared = self.lock();
+        health::check_channel(&shared.channel)?;
+        shared.metrics.seen(clock.wall());
+        Ok(())
+    }
+
+    /// Sends an event to the sync loop and notes in it what became of it.
+    pub(super) fn send(&self, event: &mut Event) {
+        if !event.event_type.is_delivered() {
+            event.delivered = false;
+            return;
+        }
+        let mut shared = self.lock();
+        event.delivered = shared.channel.send(event);
+        event.discarded = !event.delivered;
+        shared.metrics.discarded_events += u64::from(event.discarded);
+    }
+}
+
+impl Shared {
+    /// Gives a status without addresses those that the cache has, once every sandbox of the pod is down.
+    pub(super) fn preserve_ips(&self, status: &mut PodStatus) {
+        if !status.ips.is_empty() {
+            return;
+        }
+        let cached = self.cache.get(&status.pod.uid);
+        if cached.error.is_some() {
+            return;
+        }
+        let ready = status.sandboxes.iter().any(|sandbox| sandbox.state == KubeletState::Running);
+        if !ready && let Some(known) = cached.status {
+            status.ips.clone_from(&known.ips);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The addresses of a pod.
+
+use std::net::Ipv6Addr;
+
+use crate::cri::Network;
+
+/// The addresses of a sandbox, the primary one first. One that cannot be read spoils them all, as in the kubelet.
+pub(super) fn of(network: Option<&Network>) -> Vec<String> {
+    let Some(network) = network else {
+        return Vec::new();
+    };
+    let primary = (!network.ip.is_empty()).then_some(&network.ip);
+    let all: Vec<String> = primary.into_iter().chain(&network.additional_ips).cloned().collect();
+    if all.iter().all(|text| is_address(text)) { all } else { Vec::new() }
+}
+
+/// Go's tolerant reader: leading zeros in an IPv4 address are fine.
+fn is_address(text: &str) -> bool {
+    if !text.contains(':') {
+        return without_leading_zeros(text).is_some();
+    }
+    match text.rsplit_once(':') {
+        Some((head, tail)) if tail.contains('.') => without_leading_zeros(tail)
+            .is_some_and(|tail| format!("{head}:{tail}").parse::<Ipv6Addr>().is_ok()),
+        _ => text.parse::<Ipv6Addr>().is_ok(),
+    }
+}
+
+fn without_leading_zeros(text: &str) -> Option<String> {
+    let bytes = text
+        .split('.')
+        .map(|part| {
+            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| part.parse::<u8>().ok()).flatten()
+        })
+        .collect::<Option<Vec<u8>>>()?;
+    let [a, b, c, d] = *bytes.as_slice() else {
+        return None;
+    };
+    Some(format!("{a}.{b}.{c}.{d}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(ip: &str, more: &[&str]) -> Network {
+        Network { ip: ip.into(), additional_ips: more.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn addresses_are_kept_as_written_primary_first() {
+        assert_eq!(of(Some(&network("010.0.0.1", &["fd00::1"]))), ["010.0.0.1", "fd00::1"]);
+        assert_eq!(of(Some(&network("", &["10.0.0.1"]))), ["10.0.0.1"]);
+        assert_eq!(of(Some(&network("::ffff:010.0.0.1", &[]))).len(), 1);
+    }
+
+    #[test]
+    fn one_bad_address_spoils_all() {
+        for bad in ["", "10.0.0", "10.0.0.256", "10.0.0.+1", "fe80::1%eth0", "x", "1.2.3.4.5"] {
+            assert!(of(Some(&network("10.0.0.1", &[bad]))).is_empty(), "{bad}");
+        }
+        assert!(of(None).is_empty());
+    }
+}

@@ -1,0 +1,281 @@
+//! The kubelet's PLEG metrics: its names, its buckets, its help texts, and its quirks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::pods::KubeletState;
+use crate::clock::Wall;
+use crate::cri::Rpc;
+
+/// Prometheus' default buckets, which the kubelet's PLEG histograms use.
+const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Buckets of `runtime_operations_duration_seconds`: 0.005 times powers of 2.5.
+const OPERATION_BUCKETS: [f64; 14] = [
+    0.005,
+    0.0125,
+    0.03125,
+    0.078_125,
+    0.195_312_5,
+    0.488_281_25,
+    1.220_703_125,
+    3.051_757_812_5,
+    7.629_394_531_25,
+    19.073_486_328_125,
+    47.683_715_820_312_5,
+    119.209_289_550_781_25,
+    298.023_223_876_953_1,
+    745.058_059_692_382_8,
+];
+
+/// A histogram.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
+    count: u64,
+    sum: f64,
+}
+
+impl Histogram {
+    fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: vec![0; bounds.len()], count: 0, sum: 0.0 }
+    }
+
+    /// Counts one value.
+    pub fn observe(&mut self, value: f64) {
+        for (bound, count) in self.bounds.iter().zip(&mut self.counts) {
+            if value <= *bound {
+                *count += 1;
+            }
+        }
+        self.count += 1;
+        self.sum += value;
+    }
+
+    /// How many values were counted.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn render(&self, out: &mut dyn fmt::Write, name: &str, label: &str) -> fmt::Result {
+        let comma = if label.is_empty() { "" } else { "," };
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            writeln!(out, "{name}_bucket{{{label}{comma}le=\"{bound}\"}} {count}")?;
+        }
+        writeln!(out, "{name}_bucket{{{label}{comma}le=\"+Inf\"}} {}", self.count)?;
+        let braces = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
+        writeln!(out, "{name}_sum{braces} {}", self.sum)?;
+        writeln!(out, "{name}_count{braces} {}", self.count)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Operation {
+    total: u64,
+    errors: u64,
+    duration: Histogram,
+}
+
+/// Everything that the kubelet's `/metrics` says about PLEG.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Every relist of everything, failed ones too.
+    pub relist_duration: Histogram,
+    /// Since the start of the last relist whose lists succeeded.
+    pub relist_interval: Histogram,
+    /// Relists of single pods.
+    pub pod_relist_duration: Histogram,
+    /// Receipt minus time stamp of stream events.
+    pub connection_latency: Histogram,
+    /// Streams that ended.
+    pub connection_errors: u64,
+    /// Streams that were opened.
+    pub connection_successes: u64,
+    /// Events lost to a full channel.
+    pub discarded_events: u64,
+    last_seen: Option<i64>,
+    running_pods: Option<i64>,
+    running_containers: BTreeMap<KubeletState, i64>,
+    operations: BTreeMap<&'static str, Operation>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let histogram = || Histogram::new(&DEFAULT_BUCKETS);
+        Self {
+            relist_duration: histogram(),
+            relist_interval: histogram(),
+            pod_relist_duration: histogram(),
+            connection_latency: histogram(),
+            connection_errors: 0,
+            connection_successes: 0,
+            discarded_events: 0,
+            last_seen: None,
+            running_pods: None,
+            running_containers: BTreeMap::new(),
+            operations: BTreeMap::new(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Notes when PLEG was last seen; the kubelet does so in its health check, in whole seconds.
+    pub fn seen(&mut self, at: Wall) {
+        self.last_seen = Some(at.nanos().div_euclid(1_000_000_000));
+    }
+
+    /// Seconds since the epoch at which PLEG was last seen.
+    pub const fn last_seen(&self) -> Option<i64> {
+        self.last_seen
+    }
+
+    /// Sets what a relist found. A state that no container is in any more keeps its last value: the kubelet sets only
+    /// what it counted.
+    pub fn set_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
+        self.running_pods = Some(pods);
+        self.running_containers.extend(containers);
+    }
+
+    /// Moves the gauges by what an event changed.
+    pub fn move_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
+        *self.running_pods.get_or_insert(0) += pods;
+        for (state, change) in containers {
+            *self.running_containers.entry(*state).or_insert(0) += change;
+        }
+    }
+
+    /// Pods with at least one sandbox that is ready.
+    pub fn running_pods(&self) -> i64 {
+        self.running_pods.unwrap_or(0)
+    }
+
+    /// Containers in a state; `None` if none ever was.
+    pub fn running_containers(&self, state: KubeletState) -> Option<i64> {
+        self.running_containers.get(&state).copied()
+    }
+
+    /// Counts a call.
+    pub fn operation(&mut self, rpc: Rpc, duration: Duration, failed: bool) {
+        let Some(name) = operation_type(rpc) else { return };
+        let operation = self.operations.entry(name).or_insert_with(|| Operation {
+            total: 0,
+            errors: 0,
+            duration: Histogram::new(&OPERATION_BUCKETS),
+        });
+        operation.total += 1;
+        operation.errors += u64::from(failed);
+        operation.duration.observe(duration.as_secs_f64());
+    }
+
+    /// Writes all of it in Prometheus' text format.
+    pub fn render(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        histogram(
+            out,
+            "kubelet_pleg_relist_duration_seconds",
+            "Duration in seconds for relisting pods in PLEG.",
+            &self.relist_duration,
+        )?;
+        histogram(
+            out,
+            "kubelet_pleg_relist_interval_seconds",
+            "Interval in seconds between relisting in PLEG.",
+            &self.relist_interval,
+        )?;
+        histogram(
+            out,
+            "kubelet_pleg_pod_relist_duration_seconds",
+            "Duration in seconds for relisting a single pod in PLEG.",
+            &self.pod_relist_duration,
+        )?;
+        if let Some(seconds) = self.last_seen {
+            let help = "Timestamp in seconds when PLEG was last seen active.";
+            single(out, "kubelet_pleg_last_seen_seconds", "gauge", help, seconds)?;
+        }
+        let help = "The number of discard events in PLEG.";
+        single(out, "kubelet_pleg_discard_events", "counter", help, self.discarded_events)?;
+        if let Some(pods) = self.running_pods {
+            let help = "Number of pods that have a running pod sandbox";
+            single(out, "kubelet_running_pods", "gauge", help, pods)?;
+        }
+        if !self.running_containers.is_empty() {
+            let name = "kubelet_running_containers";
+            head(out, name, "gauge", "Number of containers currently running")?;
+            for (state, count) in &self.running_containers {
+                writeln!(out, "{name}{{container_state=\"{}\"}} {count}", state.as_str())?;
+            }
+        }
+        self.render_connection(out)?;
+        self.render_operations(out)
+    }
+
+    fn render_connection(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let name = "kubelet_evented_pleg_connection_error_count";
+        let help = "The number of errors encountered during the establishment of streaming connection with the CRI runtime.";
+        single(out, name, "counter", help, self.connection_errors)?;
+        let name = "kubelet_evented_pleg_connection_success_count";
+        let help = "The number of times a streaming client was obtained to receive CRI Events.";
+        single(out, name, "counter", help, self.connection_successes)?;
+        let name = "kubelet_evented_pleg_connection_latency_seconds";
+        let help = "The latency of streaming connection with the CRI runtime, measured in seconds.";
+        histogram(out, name, help, &self.connection_latency)
+    }
+
+    fn render_operations(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        if self.operations.is_empty() {
+            return Ok(());
+        }
+        let name = "kubelet_runtime_operations_total";
+        head(out, name, "counter", "Cumulative number of runtime operations by operation type.")?;
+        for (kind, operation) in &self.operations {
+            writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.total)?;
+        }
+        let name = "kubelet_runtime_operations_errors_total";
+        head(out, name, "counter", "Cumulative number of runtime operation errors by operation type.")?;
+        for (kind, operation) in &self.operations {
+            if operation.errors > 0 {
+                writeln!(out, "{name}{{operation_type=\"{kind}\"}} {}", operation.errors)?;
+            }
+        }
+        let name = "kubelet_runtime_operations_duration_seconds";
+        let help = "Duration in seconds of runtime operations. Broken down by operation type.";
+        head(out, name, "histogram", help)?;
+        for (kind, operation) in &self.operations {
+            operation.duration.render(out, name, &format!("operation_type=\"{kind}\""))?;
+        }
+        Ok(())
+    }
+}
+
+/// The kubelet's word for a call; `None` for calls that its PLEG does not make or does not count.
+const fn operation_type(rpc: Rpc) -> Option<&'static str> {
+    match rpc {
+        Rpc::Version => Some("version"),
+        Rpc::Status => Some("status"),
+        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => Some("list_podsandbox"),
+        Rpc::ListContainers | Rpc::StreamContainers => Some("list_containers"),
+        Rpc::PodSandboxStatus => Some("podsandbox_status"),
+        Rpc::ContainerStatus => Some("container_status"),
+        Rpc::RuntimeConfig | Rpc::GetContainerEvents | Rpc::ContainerStats => None,
+    }
+}
+
+fn head(out: &mut dyn fmt::Write, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(out, "# HELP {name} [ALPHA] {help}\n# TYPE {name} {kind}")
+}
+
+fn single(
+    out: &mut dyn fmt::Write,
+    name: &str,
+    kind: &str,
+    help: &str,
+    value: impl fmt::Display,
+) -> fmt::Result {
+    head(out, name, kind, help)?;
+    writeln!(out, "{name} {value}")
+}
+
+fn histogram(out: &mut dyn fmt::Write, name: &str, help: &str, values: &Histogram) -> fmt::Result {
+    head(out, name, "histogram", help)?;
+    values.render(out, name, "")
+}

@@ -1,0 +1,27 @@
+//! The kubelet's pod lifecycle event generator as a pure engine.
+//!
+//! It does no I/O but through [`crate::cri::Runtime`], asks no clock but the one it is given, prints nothing and never
+//! sleeps. Given the same answers it makes the same calls and the same events as the kubelet of the chosen release;
+//! where the kubelet leaves an order open, the order here is fixed.
+
+pub mod cache;
+pub mod calls;
+pub mod channel;
+pub mod document;
+pub mod era;
+pub mod generic;
+pub mod health;
+pub mod hub;
+mod ip;
+pub mod metrics;
+pub mod pods;
+pub mod records;
+pub mod status;
+pub mod stream;
+
+pub use calls::{CallLog, Failure, OpenCall, Sink};
+pub use document::{API_VERSION, CallRecord, PodRef, RuntimeRef, Seconds, document};
+pub use era::{Era, KubeletVersion};
+pub use generic::{Generic, Settings};
+pub use hub::Hub;
+pub use pods::{KubeletState, PlegState};

@@ -1,0 +1,372 @@
+//! Which pods a node has: the two lists grouped and ordered as the kubelet does it.
+//!
+//! Grouping borrows from the lists and allocates a handful of vectors, whatever the number of containers: on a quiet
+//! node a relist is this and a comparison. Nothing is repaired: a container without labels belongs to the pod whose
+//! UID is empty, as it does for the kubelet.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
+
+/// A state as PLEG compares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlegState {
+    /// Running, or a sandbox that is ready.
+    Running,
+    /// Exited, or a sandbox that is not ready.
+    Exited,
+    /// Created, unknown, and every number that the CRI does not define.
+    Unknown,
+    /// Not listed.
+    NonExistent,
+}
+
+impl PlegState {
+    /// The contract's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Unknown => "unknown",
+            Self::NonExistent => "non-existent",
+        }
+    }
+}
+
+/// A state as the kubelet names it, in its metrics for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KubeletState {
+    /// A container that was never started.
+    Created,
+    /// Running, or a sandbox that is ready.
+    Running,
+    /// Exited, or a sandbox that is not ready.
+    Exited,
+    /// The runtime does not know, or says something that the CRI does not define.
+    Unknown,
+}
+
+impl KubeletState {
+    /// Every state, in the order of the metric's documentation.
+    pub const ALL: [Self; 4] = [Self::Created, Self::Running, Self::Exited, Self::Unknown];
+
+    /// The contract's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Exited => "exited",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// What PLEG makes of it.
+    pub const fn pleg(self) -> PlegState {
+        match self {
+            Self::Running => PlegState::Running,
+            Self::Exited => PlegState::Exited,
+            Self::Created | Self::Unknown => PlegState::Unknown,
+        }
+    }
+}
+
+impl From<ContainerState> for KubeletState {
+    fn from(state: ContainerState) -> Self {
+        match state {
+            ContainerState::Created => Self::Created,
+            ContainerState::Running => Self::Running,
+            ContainerState::Exited => Self::Exited,
+            ContainerState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<SandboxState> for KubeletState {
+    fn from(state: SandboxState) -> Self {
+        match state {
+            SandboxState::Ready => Self::Running,
+            SandboxState::NotReady => Self::Exited,
+            SandboxState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// The order in which a pod's members are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberOrder {
+    /// Sandboxes by attempt, containers by creation, newest first.
+    NewestFirst,
+    /// As the runtime listed them.
+    AsListed,
+}
+
+/// One pod of a pass over both lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Pod<'g, 'a> {
+    /// UID; empty for the pod of containers without a UID label.
+    pub uid: &'a str,
+    /// Namespace of the first member seen.
+    pub namespace: &'a str,
+    /// Name of the first member seen.
+    pub name: &'a str,
+    /// Creation of the last sandbox in order, 0 without any.
+    pub created_at: i64,
+    /// Its sandboxes, in order.
+    pub sandboxes: &'g [&'a Sandbox],
+    /// Its containers, in order.
+    pub containers: &'g [&'a Container],
+}
+
+/// The pods of a pass, not yet in any order among themselves.
+#[derive(Debug)]
+pub struct Pods<'a> {
+    heads: Vec<Head<'a>>,
+    sandboxes: Vec<&'a Sandbox>,
+    containers: Vec<&'a Container>,
+}
+
+#[derive(Debug)]
+struct Head<'a> {
+    uid: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    created_at: i64,
+    sandboxes: Range<usize>,
+    containers: Range<usize>,
+}
+
+impl<'a> Head<'a> {
+    const fn new(uid: &'a str) -> Self {
+        Self { uid, namespace: "", name: "", created_at: 0, sandboxes: 0..0, containers: 0..0 }
+    }
+}
+
+impl<'a> Pods<'a> {
+    /// Groups both lists.
+    pub fn group(sandboxes: &'a [Sandbox], containers: &'a [Container], order: MemberOrder) -> Self {
+        let mut index = Index::default();
+        let sandbox_buckets = Buckets::fill(
+            sandboxes,
+            |sandbox| {
+                let metadata = sandbox.metadata.as_ref()?;
+                Some(metadata.uid.as_str())
+            },
+            &mut index,
+        );
+        let with_sandbox = index.heads.len();
+        let container_buckets = Buckets::fill(
+            containers,
+            |container| {
+                container.metadata.as_ref()?;
+                Some(container.labels.get(label::POD_UID).unwrap_or_default())
+            },
+            &mut index,
+        );
+
+        let mut heads = index.heads;
+        let mut pods = Self {
+            heads: Vec::new(),
+            sandboxes: Vec::with_capacity(sandboxes.len()),
+            containers: Vec::with_capacity(containers.len()),
+        };
+        for (number, head) in heads.iter_mut().enumerate() {
+            head.sandboxes = gather(
+                &mut pods.sandboxes,
+                sandbox_buckets.of(number),
+                order,
+                newest_sandbox_first,
+                |first| {
+                    if let Some(metadata) = &first.metadata {
+                        (head.name, head.namespace) = (&metadata.name, &metadata.namespace);
+                    }
+                },
+                |sandbox| !sandbox.id.is_empty(),
+            );
+            head.created_at = pods
+                .sandboxes
+                .get(head.sandboxes.clone())
+                .map_or(0, |own| own.last().map_or(0, |sandbox| sandbox.created_at));
+            head.containers = gather(
+                &mut pods.containers,
+                container_buckets.of(number),
+                order,
+                newest_container_first,
+                |first| {
+                    if number >= with_sandbox {
+                        head.name = first.labels.get(label::POD_NAME).unwrap_or_default();
+                        head.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
+                    }
+                },
+                |container| !container.id.is_empty() && container.image.is_some(),
+            );
+        }
+        pods.heads = heads;
+        pods
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// The pod with this number, in no particular order.
+    pub fn get(&self, number: usize) -> Option<Pod<'_, 'a>> {
+        self.heads.get(number).map(|head| self.pod(head))
+    }
+
+    /// All pods, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = Pod<'_, 'a>> {
+        self.heads.iter().map(|head| self.pod(head))
+    }
+
+    /// All pods, newest first as the kubelet has them; it leaves ties open, here the UID decides.
+    pub fn newest_first(&self) -> Vec<Pod<'_, 'a>> {
+        let mut pods: Vec<_> = self.iter().collect();
+        pods.sort_unstable_by(Pod::newest_first);
+        pods
+    }
+
+    fn pod(&self, head: &Head<'a>) -> Pod<'_, 'a> {
+        Pod {
+            uid: head.uid,
+            namespace: head.namespace,
+            name: head.name,
+            created_at: head.created_at,
+            sandboxes: self.sandboxes.get(head.sandboxes.clone()).unwrap_or_default(),
+            containers: self.containers.get(head.containers.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Pod<'_, '_> {
+    /// The kubelet's order of pods, with the UID where it has none. The kubelet holds the time unsigned, so what lies
+    /// before 1970 comes out newest of all.
+    pub fn newest_first(&self, other: &Self) -> Ordering {
+        other
+            .created_at
+            .cast_unsigned()
+            .cmp(&self.created_at.cast_unsigned())
+            .then_with(|| self.uid.cmp(other.uid))
+    }
+}
+
+/// Finds the number of a pod by its UID.
+#[derive(Default)]
+struct Index<'a> {
+    heads: Vec<Head<'a>>,
+    numbers: HashMap<&'a str, usize>,
+    last: Option<(&'a str, usize)>,
+}
+
+impl<'a> Index<'a> {
+    fn number(&mut self, uid: &'a str) -> usize {
+        // Runtimes tend to list what was created together together.
+        if let Some((last, number)) = self.last
+            && last == uid
+        {
+            return number;
+        }
+        let heads = &mut self.heads;
+        let number = *self.numbers.entry(uid).or_insert_with(|| {
+            heads.push(Head::new(uid));
+            heads.len() - 1
+        });
+        self.last = Some((uid, number));
+        number
+    }
+}
+
+/// Items sorted by pod number, stably and without comparisons.
+struct Buckets<'a, T> {
+    items: Vec<Option<&'a T>>,
+    ends: Vec<usize>,
+}
+
+impl<'a, T> Buckets<'a, T> {
+    fn fill(items: &'a [T], uid: impl Fn(&'a T) -> Option<&'a str>, index: &mut Index<'a>) -> Self {
+        let numbers: Vec<Option<usize>> =
+            items.iter().map(|item| uid(item).map(|uid| index.number(uid))).collect();
+        let mut ends = vec![0_usize; index.heads.len()];
+        for number in numbers.iter().flatten() {
+            if let Some(count) = ends.get_mut(*number) {
+                *count += 1;
+            }
+        }
+        let mut start = 0;
+        for end in &mut ends {
+            (*end, start) = (start, start + *end);
+        }
+        // `ends` holds starts now; placing an item moves its bucket's start on, until it is the end.
+        let mut placed = vec![None; start];
+        for (item, number) in items.iter().zip(&numbers) {
+            let Some(number) = *number else { continue };
+            if let Some(next) = ends.get_mut(number)
+                && let Some(slot) = placed.get_mut(*next)
+            {
+                *slot = Some(item);
+                *next += 1;
+            }
+        }
+        Self { items: placed, ends }
+    }
+
+    fn of(&self, number: usize) -> &[Option<&'a T>] {
+        let Some(&end) = self.ends.get(number) else {
+            return &[];
+        };
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
+        self.items.get(start.unwrap_or(0)..end).unwrap_or_default()
+    }
+}
+
+/// Appends one pod's members to `all`, in order, without those that the kubelet cannot convert. `first` sees the first
+/// member even if it is not kept: the kubelet creates the pod before it converts.
+fn gather<'a, T>(
+    all: &mut Vec<&'a T>,
+    members: &[Option<&'a T>],
+    order: MemberOrder,
+    compare: fn(&T, &T) -> Ordering,
+    first: impl FnOnce(&'a T),
+    kept: fn(&T) -> bool,
+) -> Range<usize> {
+    let start = all.len();
+    all.extend(members.iter().flatten());
+    let Some(own) = all.get_mut(start..) else {
+        return start..start;
+    };
+    if order == MemberOrder::NewestFirst {
+        own.sort_by(|one, other| compare(one, other));
+    }
+    if let Some(head) = own.first() {
+        first(head);
+    }
+    if !own.iter().all(|member| kept(member)) {
+        let good: Vec<&T> = own.iter().copied().filter(|member| kept(member)).collect();
+        all.truncate(start);
+        all.extend(good);
+    }
+    start..all.len()
+}
+
+fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
+    let attempt = |sandbox: &Sandbox| sandbox.metadata.as_ref().map(|metadata| metadata.attempt);
+    attempt(other)
+        .cmp(&attempt(one))
+        .then_with(|| other.created_at.cmp(&one.created_at))
+        .then_with(|| one.id.cmp(&other.id))
+}
+
+fn newest_container_first(one: &Container, other: &Container) -> Ordering {
+    other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
+}

@@ -1,0 +1,151 @@
+//! What PLEG remembers of a pod, and the events that two memories of it make.
+//!
+//! Only ids, names and states are kept, never what the runtime sent.
+
+use std::collections::{HashMap, HashSet};
+
+use super::document::PodRef;
+use super::pods::{KubeletState, PlegState, Pod};
+use super::stream::{EventType, Subject};
+use crate::cri::{Container, Sandbox};
+
+/// A container or sandbox as remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Full id.
+    pub id: Box<str>,
+    /// Name of a container, empty for a sandbox.
+    pub name: Box<str>,
+    /// Its state.
+    pub state: PlegState,
+}
+
+/// The members of a pod at one moment, in the kubelet's order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Containers.
+    pub containers: Vec<Member>,
+    /// Sandboxes.
+    pub sandboxes: Vec<Member>,
+}
+
+fn container_state(container: &Container) -> PlegState {
+    KubeletState::from(container.state).pleg()
+}
+
+fn sandbox_state(sandbox: &Sandbox) -> PlegState {
+    KubeletState::from(sandbox.state).pleg()
+}
+
+impl Members {
+    /// Those of a listed pod.
+    pub fn of(pod: &Pod<'_, '_>) -> Self {
+        let containers = pod.containers.iter().map(|container| Member {
+            id: container.id.as_str().into(),
+            name: container.metadata.as_ref().map_or("", |metadata| &metadata.name).into(),
+            state: container_state(container),
+        });
+        let sandboxes = pod.sandboxes.iter().map(|sandbox| Member {
+            id: sandbox.id.as_str().into(),
+            name: Box::default(),
+            state: sandbox_state(sandbox),
+        });
+        Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
+    }
+
+    /// Whether a listed pod has exactly these ids and states in this order. If so, there is no event.
+    pub fn same_as(&self, pod: &Pod<'_, '_>) -> bool {
+        self.containers.len() == pod.containers.len()
+            && self.sandboxes.len() == pod.sandboxes.len()
+            && self
+                .containers
+                .iter()
+                .zip(pod.containers)
+                .all(|(old, new)| old.state == container_state(new) && *old.id == *new.id)
+            && self
+                .sandboxes
+                .iter()
+                .zip(pod.sandboxes)
+                .all(|(old, new)| old.state == sandbox_state(new) && *old.id == *new.id)
+    }
+
+    fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
+        let containers = self.containers.iter().map(|member| (Subject::Container, member));
+        let sandboxes = self.sandboxes.iter().map(|member| (Subject::Sandbox, member));
+        containers.chain(sandboxes)
+    }
+
+    /// State by id. Of two members with one id the first counts, containers before sandboxes.
+    fn states(&self) -> HashMap<&str, PlegState> {
+        let mut states = HashMap::with_capacity(self.containers.len() + self.sandboxes.len());
+        for (_, member) in self.each() {
+            states.entry(&*member.id).or_insert(member.state);
+        }
+        states
+    }
+}
+
+/// A change of one member that is an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition<'a> {
+    /// Type of the event.
+    pub event_type: EventType,
+    /// Container or sandbox.
+    pub subject: Subject,
+    /// Whose.
+    pub member: &'a Member,
+    /// State before.
+    pub from: PlegState,
+    /// State after.
+    pub to: PlegState,
+}
+
+/// The events that lead from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then what is new.
+pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Vec<Transition<'a>> {
+    let (old_states, new_states) =
+        (old.map(Members::states).unwrap_or_default(), new.map(Members::states).unwrap_or_default());
+    let state_in = |states: &HashMap<&str, PlegState>, id: &str| {
+        states.get(id).copied().unwrap_or(PlegState::NonExistent)
+    };
+    let mut seen = HashSet::with_capacity(old_states.len() + new_states.len());
+    let mut found = Vec::new();
+    for (subject, member) in [old, new].into_iter().flatten().flat_map(Members::each) {
+        if !seen.insert(&*member.id) {
+            continue;
+        }
+        let from = state_in(&old_states, &member.id);
+        let to = state_in(&new_states, &member.id);
+        found.extend(event_types(from, to).iter().map(|&event_type| Transition {
+            event_type,
+            subject,
+            member,
+            from,
+            to,
+        }));
+    }
+    found
+}
+
+/// The kubelet's transition table.
+const fn event_types(from: PlegState, to: PlegState) -> &'static [EventType] {
+    use EventType::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
+    use PlegState::{Exited, NonExistent, Running, Unknown};
+    match (from, to) {
+        (Running, Running) | (Exited, Exited) | (Unknown, Unknown) | (NonExistent, NonExistent) => &[],
+        (_, Running) => &[ContainerStarted],
+        (_, Exited) => &[ContainerDied],
+        (_, Unknown) => &[ContainerChanged],
+        (Exited, NonExistent) => &[ContainerRemoved],
+        (Running | Unknown, NonExistent) => &[ContainerDied, ContainerRemoved],
+    }
+}
+
+/// What is kept of one pod.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub pod: PodRef,
+    /// What the last delivered events led to; `None` until the first fetch succeeded.
+    pub old: Option<Members>,
+    /// Number of the last pass that listed the pod.
+    pub seen: u64,
+}

@@ -1,0 +1,246 @@
+//! The status of a pod, and the burst of calls that the kubelet makes to get it.
+//!
+//! Every call is serial, and the first failure that is not *not found* ends the burst for the whole pod.
+
+use super::calls::{Caller, Failure};
+use super::document::PodRef;
+use super::era::Era;
+use super::ip;
+use super::pods::{KubeletState, Pod};
+use crate::clock::Wall;
+use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
+
+/// What the kubelet knows of a pod after asking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodStatus {
+    /// Which pod.
+    pub pod: PodRef,
+    /// Its addresses, as the runtime wrote them.
+    pub ips: Vec<String>,
+    /// Its sandboxes, in the order they were asked about.
+    pub sandboxes: Vec<MemberStatus>,
+    /// Its containers, newest first.
+    pub containers: Vec<ContainerDetail>,
+    /// As of when.
+    pub timestamp: Wall,
+}
+
+impl PodStatus {
+    /// A status that says nothing but the UID: the kubelet's answer for a pod that it does not know.
+    pub fn unknown(uid: &str) -> Self {
+        Self { pod: PodRef { uid: uid.to_owned(), ..PodRef::default() }, ..Self::default() }
+    }
+
+    /// The status of one container.
+    pub fn container(&self, id: &str) -> Option<&ContainerDetail> {
+        self.containers.iter().find(|container| container.id == id)
+    }
+}
+
+/// Id and state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Full id.
+    pub id: String,
+    /// Its state.
+    pub state: KubeletState,
+}
+
+/// What a container's own status adds to the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerDetail {
+    /// Full id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: KubeletState,
+    /// Unix nanoseconds as sent.
+    pub created_at: i64,
+    /// When it started.
+    pub started_at: Option<Wall>,
+    /// When it finished.
+    pub finished_at: Option<Wall>,
+    /// Exit code of an exited container.
+    pub exit_code: Option<i32>,
+    /// The runtime's word for why.
+    pub reason: String,
+    /// The runtime's sentence.
+    pub message: String,
+}
+
+impl From<ContainerStatus> for ContainerDetail {
+    fn from(status: ContainerStatus) -> Self {
+        let state = KubeletState::from(status.state);
+        Self {
+            id: status.id,
+            name: status.metadata.map(|metadata| metadata.name).unwrap_or_default(),
+            state,
+            created_at: status.created_at,
+            started_at: Wall::known(status.started_at),
+            finished_at: Wall::known(status.finished_at),
+            exit_code: (state == KubeletState::Exited).then_some(status.exit_code),
+            reason: status.reason,
+            message: status.message,
+        }
+    }
+}
+
+pub(super) fn sort_newest_first(containers: &mut [ContainerDetail]) {
+    containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
+}
+
+/// Where the ids of a pod's containers come from.
+#[derive(Clone, Copy)]
+enum ContainerIds<'a> {
+    /// The pass listed them.
+    Listed(&'a [&'a Container]),
+    /// One more list call has to tell.
+    ListAgain,
+}
+
+/// How a status is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fetch<'a> {
+    pub pod: &'a PodRef,
+    pub era: Era,
+    /// Whether the kubelet's `EventedPLEG` gate is on.
+    pub evented_gate: bool,
+    /// When the lists were made.
+    pub listed_at: Wall,
+}
+
+impl Fetch<'_> {
+    /// Asks for everything about the pod. `listed` is what the pass found; an era that lists again does not look at it.
+    pub async fn run<R: Runtime>(
+        self,
+        caller: &mut Caller<'_, R>,
+        listed: Option<&Pod<'_, '_>>,
+    ) -> Result<PodStatus, Failure> {
+        match listed {
+            Some(listed) if !self.era.lists_again_for_status() => {
+                let ids: Vec<&str> = listed.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+                self.members(caller, &ids, ContainerIds::Listed(listed.containers)).await
+            }
+            _ => {
+                let rt = caller.rt;
+                let filter = Filter::pod(&self.pod.uid);
+                let mut sandboxes: Vec<Sandbox> = caller
+                    .make(Rpc::ListPodSandbox, None, Some(self.pod), rt.list_sandboxes(&filter), Ok)
+                    .await?;
+                sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+                let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+                self.members(caller, &ids, ContainerIds::ListAgain).await
+            }
+        }
+    }
+
+    async fn members<R: Runtime>(
+        self,
+        caller: &mut Caller<'_, R>,
+        sandbox_ids: &[&str],
+        container_ids: ContainerIds<'_>,
+    ) -> Result<PodStatus, Failure> {
+        let mut status = PodStatus {
+            pod: self.pod.clone(),
+            timestamp: if self.era.stamps_status_with_list_time() { self.listed_at } else { Wall::default() },
+            ..PodStatus::default()
+        };
+        for (number, id) in sandbox_ids.iter().enumerate() {
+            let answer = match self.sandbox(caller, id).await {
+                Err(failure) if failure.is_not_found() => continue,
+                other => other?,
+            };
+            let newest = number == 0;
+            if let Some(sandbox) = answer.status {
+                let state = KubeletState::from(sandbox.state);
+                if newest && state == KubeletState::Running {
+                    status.ips = ip::of(sandbox.network.as_ref());
+                }
+                status.sandboxes.push(MemberStatus { id: sandbox.id, state });
+            }
+            if newest && self.evented_gate {
+                if answer.timestamp == 0 {
+                    status.containers = self.containers(caller, container_ids).await?;
+                } else {
+                    // The kubelet leaves these in the runtime's order.
+                    status.containers = answer.containers.into_iter().map(ContainerDetail::from).collect();
+                    status.timestamp = Wall::from_nanos(answer.timestamp);
+                }
+            }
+        }
+        if !self.evented_gate {
+            status.containers = self.containers(caller, container_ids).await?;
+        }
+        Ok(status)
+    }
+
+    async fn sandbox<R: Runtime>(
+        self,
+        caller: &mut Caller<'_, R>,
+        id: &str,
+    ) -> Result<SandboxStatusAnswer, Failure> {
+        let rt = caller.rt;
+        let call = rt.sandbox_status(id);
+        caller.make(Rpc::PodSandboxStatus, Some(id), Some(self.pod), call, accept_sandbox).await
+    }
+
+    async fn containers<R: Runtime>(
+        self,
+        caller: &mut Caller<'_, R>,
+        ids: ContainerIds<'_>,
+    ) -> Result<Vec<ContainerDetail>, Failure> {
+        let rt = caller.rt;
+        let again: Vec<Container>;
+        let ids: Vec<&str> = match ids {
+            ContainerIds::Listed(listed) => listed.iter().map(|container| container.id.as_str()).collect(),
+            ContainerIds::ListAgain => {
+                let filter = Filter::pod(&self.pod.uid);
+                again = caller
+                    .make(Rpc::ListContainers, None, Some(self.pod), rt.list_containers(&filter), Ok)
+                    .await?;
+                again.iter().map(|container| container.id.as_str()).collect()
+            }
+        };
+        let mut details = Vec::with_capacity(ids.len());
+        for id in ids {
+            let call = rt.container_status(id);
+            match caller.make(Rpc::ContainerStatus, Some(id), Some(self.pod), call, accept_container).await {
+                Err(failure) if failure.is_not_found() => {}
+                other => details.push(ContainerDetail::from(other?)),
+            }
+        }
+        sort_newest_first(&mut details);
+        Ok(details)
+    }
+}
+
+/// What the kubelet's client demands of a sandbox status, in its words.
+fn accept_sandbox(answer: SandboxStatusAnswer) -> Result<SandboxStatusAnswer, String> {
+    let status = answer.status.as_ref().ok_or("pod sandbox status is nil")?;
+    demand(!status.id.is_empty(), "status.Id is not set")?;
+    let metadata = status.metadata.as_ref().ok_or("status.Metadata is not set")?;
+    demand(
+        !metadata.name.is_empty() && !metadata.namespace.is_empty() && !metadata.uid.is_empty(),
+        "metadata.Name, metadata.Namespace or metadata.Uid is not in metadata",
+    )?;
+    demand(status.created_at != 0, "status.CreatedAt is not set")?;
+    Ok(answer)
+}
+
+/// What the kubelet's client demands of a container status, in its words.
+fn accept_container(answer: Option<ContainerStatus>) -> Result<ContainerStatus, String> {
+    let status = answer.ok_or("container status is nil")?;
+    demand(!status.id.is_empty(), "status.Id is not set")?;
+    let metadata = status.metadata.as_ref().ok_or("status.Metadata is not set")?;
+    demand(!metadata.name.is_empty(), "metadata.Name is not in metadata")?;
+    demand(status.created_at != 0, "status.CreatedAt is not set")?;
+    let image = status.image.as_ref();
+    demand(image.is_some_and(|image| !image.image.is_empty()), "status.Image is not set")?;
+    demand(!status.image_ref.is_empty(), "status.ImageRef is not set")?;
+    Ok(status)
+}
+
+fn demand(met: bool, otherwise: &str) -> Result<(), String> {
+    if met { Ok(()) } else { Err(otherwise.to_owned()) }
+}

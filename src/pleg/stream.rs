@@ -1,0 +1,318 @@
+//! The records of a watch, in the order things happen; one compact JSON object a line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{CallRecord, PodRef, RuntimeRef, Seconds};
+use super::pods::PlegState;
+use crate::clock::Wall;
+use crate::cri::Outcome;
+
+/// Type of a pod lifecycle event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum EventType {
+    /// Something runs that did not.
+    ContainerStarted,
+    /// Something that ran or was unknown runs no more.
+    ContainerDied,
+    /// Something is no longer listed.
+    ContainerRemoved,
+    /// Something became unknown. The kubelet computes this and drops it.
+    ContainerChanged,
+    /// A pod was inspected again.
+    PodSync,
+}
+
+impl EventType {
+    /// The kubelet's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ContainerStarted => "ContainerStarted",
+            Self::ContainerDied => "ContainerDied",
+            Self::ContainerRemoved => "ContainerRemoved",
+            Self::ContainerChanged => "ContainerChanged",
+            Self::PodSync => "PodSync",
+        }
+    }
+
+    /// Whether the kubelet hands such events on at all.
+    pub const fn is_delivered(self) -> bool {
+        !matches!(self, Self::ContainerChanged)
+    }
+}
+
+/// Which of the two PLEGs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Relisting.
+    Generic,
+    /// The runtime's event stream.
+    Evented,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// A container.
+    Container,
+    /// A pod sandbox.
+    Sandbox,
+    /// The pod as a whole.
+    Pod,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+/// A pod lifecycle event, delivered or not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Event {
+    /// When it was handed out.
+    pub time: Wall,
+    /// Number of the relist, from 1; absent for stream events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relist: Option<u64>,
+    /// Whether it is of the first relist.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub initial: bool,
+    /// Which PLEG found it.
+    pub source: Source,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// Whether the kubelet's sync loop gets it.
+    pub delivered: bool,
+    /// Whether it was lost to a full channel.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub discarded: bool,
+    /// The pod.
+    pub pod: PodRef,
+    /// What it is about.
+    pub subject: Subject,
+    /// Container or sandbox id; absent for `PodSync`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Container name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// State before; absent for `PodSync` and where the stream does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<PlegState>,
+    /// State after; absent for `PodSync`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<PlegState>,
+    /// Exit code of a container that died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why a container died, in the runtime's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Receipt minus the runtime's time stamp, for stream events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_seconds: Option<Seconds>,
+}
+
+/// The watch begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct WatchStarted {
+    /// When.
+    pub time: Wall,
+    /// Which node, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Which runtime.
+    pub runtime: RuntimeRef,
+    /// `generic`, `evented` or `compare`.
+    pub mode: String,
+    /// Pause between relists.
+    pub period_seconds: Seconds,
+    /// From which age on PLEG is unhealthy.
+    pub threshold_seconds: Seconds,
+    /// The kubelet release whose relist is followed.
+    pub kubelet_version: String,
+    /// Where that version comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubelet_version_source: Option<String>,
+}
+
+/// A relist is over. Its events came before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Relist {
+    /// When it ended.
+    pub time: Wall,
+    /// Its number, from 1.
+    pub relist: u64,
+    /// How long it took.
+    pub duration_seconds: Seconds,
+    /// From the start of the last successful one to the start of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_seconds: Option<Seconds>,
+    /// Whether both lists succeeded.
+    pub outcome: Outcome,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Every call it made.
+    pub calls: Vec<CallRecord>,
+    /// How many pods are listed.
+    pub pods: u64,
+    /// How many sandboxes they have.
+    pub sandboxes: u64,
+    /// How many containers they have.
+    pub containers: u64,
+    /// How many events came of it, `ContainerChanged` not counted.
+    pub events: u64,
+    /// How many pods failed their status fetch and will be asked again.
+    pub reinspect: u64,
+}
+
+/// State of the event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamState {
+    /// A stream is open.
+    Connected,
+    /// It ended, in good order or not.
+    Closed,
+    /// The kubelet would not try again.
+    Fallback,
+    /// The kubelet would have crashed here; the watch goes on.
+    Panic,
+}
+
+/// The event stream changed its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Stream {
+    /// When.
+    pub time: Wall,
+    /// The new state.
+    pub state: StreamState,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// What ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The health of PLEG changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Health {
+    /// When.
+    pub time: Wall,
+    /// The new verdict.
+    pub healthy: bool,
+    /// The kubelet's text.
+    pub message: String,
+}
+
+/// Relisting and the stream do not agree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Divergence {
+    /// When.
+    pub time: Wall,
+    /// The pod.
+    pub pod: PodRef,
+    /// Container or sandbox id.
+    pub id: String,
+    /// The event that both, or one, had.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// Who alone saw it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Source>,
+    /// How much earlier the stream had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_seconds: Option<Seconds>,
+}
+
+/// Quantiles of durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: Seconds,
+    /// 90th percentile.
+    pub p90: Seconds,
+    /// 99th percentile.
+    pub p99: Seconds,
+    /// Largest.
+    pub max: Seconds,
+}
+
+impl Quantiles {
+    /// Of these samples, by nearest rank; `None` without any.
+    pub fn of(samples: impl IntoIterator<Item = Seconds>) -> Option<Self> {
+        let mut sorted: Vec<Seconds> = samples.into_iter().collect();
+        sorted.sort_unstable();
+        let rank = |percent: usize| {
+            let nearest = (sorted.len() * percent).div_ceil(100);
+            sorted.get(nearest.saturating_sub(1)).copied()
+        };
+        Some(Self { p50: rank(50)?, p90: rank(90)?, p99: rank(99)?, max: rank(100)? })
+    }
+}
+
+/// One of the slowest calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlowCall {
+    /// Its name in the CRI.
+    pub rpc: String,
+    /// The pod it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The container or sandbox asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// How long it took, or has taken so far.
+    pub duration_seconds: Seconds,
+    /// Whether it was still open when the watch ended.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub silent_so_far: bool,
+}
+
+/// The watch is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct WatchSummary {
+    /// When.
+    pub time: Wall,
+    /// How many relists there were.
+    pub relists: u64,
+    /// How many of them failed.
+    pub failed: u64,
+    /// Events delivered, by type.
+    pub events: BTreeMap<EventType, u64>,
+    /// How long relists took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relist_seconds: Option<Quantiles>,
+    /// How far apart they started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_seconds: Option<Quantiles>,
+    /// The slowest calls, slowest first.
+    pub slowest: Vec<SlowCall>,
+}
+
+/// Any record of the stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "each is named for what it holds")]
+pub enum Record {
+    WatchStarted(WatchStarted),
+    Event(Event),
+    Relist(Relist),
+    Stream(Stream),
+    Health(Health),
+    Divergence(Divergence),
+    WatchSummary(WatchSummary),
+}
