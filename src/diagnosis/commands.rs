@@ -80,7 +80,8 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
 pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
     let dir = host_root.join("var/log/journal");
     let dir = dir.to_string_lossy();
-    let mut args = vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+    let mut args =
+        vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
     if host_root != Path::new("/") {
         args.extend(["--directory", &dir]);
     }
@@ -95,19 +96,11 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal
     reason = "the one place that the ban on other programs names as its exception"
 )]
 fn start(program: &'static str, args: &[&str]) -> std::io::Result<Child> {
-    Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
+    Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
 async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
-    let mut child = start(program, args).map_err(|why| Error::Absent {
-        program,
-        detail: why.to_string(),
-    })?;
+    let mut child = start(program, args).map_err(|why| Error::Absent { program, detail: why.to_string() })?;
     let Some(stdout) = child.stdout.take() else {
         return Ok(String::new());
     };
@@ -215,7 +208,10 @@ impl Journal {
         if has("Out of memory") || has("oom-kill:") {
             self.out_of_memory = Some(kept());
         }
-        if has("pthread_create failed") || has("too many open files") || has("resource temporarily unavailable") {
+        if has("pthread_create failed")
+            || has("too many open files")
+            || has("resource temporarily unavailable")
+        {
             self.exhausted = Some(kept());
         }
         self.bus_timeouts += usize::from(

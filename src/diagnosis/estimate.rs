@@ -12,39 +12,7 @@ use super::limits;
 use super::report::{Basis, EstimateReport};
 use crate::clock::Wall;
 use crate::cri::label;
-
-/// The minor release of a kubelet, `30` of 1.30.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KubeletMinor(pub u32);
-
-impl KubeletMinor {
-    /// The newest release whose algorithm is known.
-    pub const NEWEST: Self = Self(36);
-
-    /// Out of `1.30`, `v1.30.4+rke2r1` or `v1.29.3-eks-…`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let rest = text.trim().trim_start_matches('v').strip_prefix("1.")?;
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok().map(Self)
-    }
-
-    /// How often a pod that keeps failing is asked in one relist: up to 1.31 once with the others and once more at the
-    /// end.
-    const fn fetches_per_failing_pod(self) -> u32 {
-        if self.0 <= 31 { 2 } else { 1 }
-    }
-
-    /// Whether each changed pod is listed again before it is asked: before 1.36.
-    const fn lists_changed_pods(self) -> bool {
-        self.0 < 36
-    }
-}
-
-impl std::fmt::Display for KubeletMinor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "1.{}", self.0)
-    }
-}
+use crate::pleg::Era;
 
 /// What the estimate is made of.
 #[derive(Clone, Debug, Default)]
@@ -83,22 +51,13 @@ pub struct Estimate {
 
 /// Makes the estimate from what was seen.
 pub fn estimate(evidence: &Evidence) -> Estimate {
-    let mut estimate = for_minor(evidence, evidence.settings.kubelet.value);
-    let other = [KubeletMinor(31), KubeletMinor(35), KubeletMinor(36)]
+    let mut estimate = for_era(evidence, evidence.settings.kubelet.value.era());
+    let other = [Era::A, Era::B, Era::C]
         .into_iter()
-        .map(|minor| (minor, for_minor(evidence, minor)))
+        .map(|era| (era, for_era(evidence, era)))
         .find(|(_, other)| other.would_trip != estimate.would_trip);
-    estimate.other_era = other.map(|(minor, other)| {
-        let era = match minor.0 {
-            31 => "up to 1.31",
-            35 => "1.32 to 1.35",
-            _ => "1.36 on",
-        };
-        let then = if other.would_trip {
-            "would trip"
-        } else {
-            "would not trip"
-        };
+    estimate.other_era = other.map(|(era, other)| {
+        let then = if other.would_trip { "would trip" } else { "would not trip" };
         format!(
             "with a kubelet {era} the threshold {then}: the age would peak at {}",
             seconds(other.peak_age)
@@ -107,7 +66,7 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
     estimate
 }
 
-fn for_minor(evidence: &Evidence, minor: KubeletMinor) -> Estimate {
+fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let runtime = &evidence.runtime;
     let settings = &evidence.settings;
     let list = |answered: Option<Duration>, hung: bool| {
@@ -119,12 +78,12 @@ fn for_minor(evidence: &Evidence, minor: KubeletMinor) -> Estimate {
     let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
 
     let hung = hung_pods(evidence);
-    let fetches = usize::try_from(minor.fetches_per_failing_pod()).unwrap_or(1);
+    let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
     let hung_calls = hung.len() * fetches;
     let changed = changed_pods(evidence, &hung);
     let calls = calls_by_pod(evidence);
     let cost = CallCost::of(&runtime.asked);
-    let relists = minor.lists_changed_pods().then_some(runtime.filtered_pair).flatten();
+    let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
     let visit = |pod: &String| {
         let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
         times(cost.sandbox, of_sandboxes) + times(cost.container, of_containers) + relists.unwrap_or_default()
@@ -169,20 +128,13 @@ impl Evidence {
             self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
             self.runtime.containers.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
         ];
-        sizes
-            .into_iter()
-            .flatten()
-            .find(|(_, bytes)| *bytes > limits::KUBELET_MESSAGE_LIMIT)
+        sizes.into_iter().flatten().find(|(_, bytes)| *bytes > limits::KUBELET_MESSAGE_LIMIT)
     }
 }
 
 /// Pods, by UID, with a status call that hangs. An id whose pod is not known is a pod of its own.
 fn hung_pods(evidence: &Evidence) -> BTreeSet<String> {
-    evidence
-        .runtime
-        .silent()
-        .map(|record| pod_key(evidence, &record.target.id))
-        .collect()
+    evidence.runtime.silent().map(|record| pod_key(evidence, &record.target.id)).collect()
 }
 
 fn pod_key(evidence: &Evidence, id: &str) -> String {
@@ -335,15 +287,6 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_kubelet_release_is_read_in_every_packaging() {
-        for text in ["1.30", "v1.30.4+rke2r1", "v1.30.3-eks-1", " 1.30.0\n"] {
-            assert_eq!(KubeletMinor::parse(text), Some(KubeletMinor(30)), "{text}");
-        }
-        assert_eq!(KubeletMinor::parse("2.1"), None);
-        assert_eq!(KubeletMinor::parse("1.x"), None);
-    }
 
     #[test]
     fn durations_read_like_speech() {

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::commands::{Journal, SystemState};
-use super::estimate::KubeletMinor;
 use super::kubelet::KubeletEvidence;
 use super::names::Names;
 use super::proc::{Ownership, ProcSample};
 use super::report::NotChecked;
 use crate::clock::Wall;
-use crate::cri::{Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version};
+use crate::cri::{
+    Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
+};
+use crate::pleg::KubeletVersion;
 
 /// Everything that one run learned.
 #[derive(Debug, Default)]
@@ -50,17 +52,12 @@ pub struct Evidence {
 impl Evidence {
     /// Notes that something was not looked at.
     pub fn skip(&mut self, what: &str, why: impl Into<String>) {
-        self.not_checked.push(NotChecked {
-            what: what.into(),
-            why: why.into(),
-        });
+        self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
     }
 
     /// The process table, if it is this runtime's.
     pub fn node(&self) -> Option<&HostEvidence> {
-        self.host
-            .as_ref()
-            .filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
+        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
     }
 }
 
@@ -76,10 +73,7 @@ pub struct Sourced<T> {
 impl<T> Sourced<T> {
     /// A figure from `source`.
     pub fn new(value: T, source: impl Into<String>) -> Self {
-        Self {
-            value,
-            source: source.into(),
-        }
+        Self { value, source: source.into() }
     }
 }
 
@@ -91,7 +85,7 @@ pub struct Settings {
     /// Age at which PLEG is unhealthy.
     pub threshold: Sourced<Duration>,
     /// Its release.
-    pub kubelet: Sourced<KubeletMinor>,
+    pub kubelet: Sourced<KubeletVersion>,
 }
 
 impl Default for Settings {
@@ -100,7 +94,7 @@ impl Default for Settings {
         Self {
             request_timeout: Sourced::new(super::limits::REQUEST_TIMEOUT, source),
             threshold: Sourced::new(super::limits::THRESHOLD, source),
-            kubelet: Sourced::new(KubeletMinor::NEWEST, "the newest known"),
+            kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
         }
     }
 }
@@ -138,18 +132,12 @@ impl RuntimeEvidence {
 
     /// Lists that were not answered, by name.
     pub fn hung_lists(&self) -> Vec<(Rpc, Duration)> {
-        [self.sandboxes.hung(), self.containers.hung()]
-            .into_iter()
-            .flatten()
-            .collect()
+        [self.sandboxes.hung(), self.containers.hung()].into_iter().flatten().collect()
     }
 
     /// Version answered at least once.
     pub fn version_answer(&self) -> Option<&Version> {
-        [&self.version, &self.control]
-            .into_iter()
-            .flatten()
-            .find_map(|call| call.result.as_ref().ok())
+        [&self.version, &self.control].into_iter().flatten().find_map(|call| call.result.as_ref().ok())
     }
 
     /// Whether a status call, a list or Status itself was answered.
@@ -238,11 +226,7 @@ pub struct ListEvidence<T> {
 
 impl<T> Default for ListEvidence<T> {
     fn default() -> Self {
-        Self {
-            first: None,
-            second: None,
-            shards: None,
-        }
+        Self { first: None, second: None, shards: None }
     }
 }
 
@@ -254,10 +238,7 @@ impl<T> ListEvidence<T> {
 
     /// The later answer, or the only one.
     pub fn latest(&self) -> Option<&[T]> {
-        self.second
-            .as_ref()
-            .and_then(|call| call.result.as_deref().ok())
-            .or_else(|| self.items())
+        self.second.as_ref().and_then(|call| call.result.as_deref().ok()).or_else(|| self.items())
     }
 
     /// Why there is no answer.

@@ -5,23 +5,15 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::commands::{self, SystemState};
-use super::estimate::KubeletMinor;
 use super::evidence::{Evidence, HostEvidence, Settings, Sourced};
 use super::kubelet::{Config, Healthz, KubeletEvidence, Metrics, MetricsSource, Reading, http};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
 use crate::cri::{Error, Runtime};
+use crate::host::WELL_KNOWN_SOCKETS;
+use crate::pleg::KubeletVersion;
 
-/// Sockets that a runtime may be found at, below the host root.
-const WELL_KNOWN: [&str; 6] = [
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/cri-dockerd.sock",
-    "/run/k3s/containerd/containerd.sock",
-    "/run/k0s/containerd.sock",
-    "/var/snap/microk8s/common/run/containerd.sock",
-];
 /// A configuration file above this size is not one.
 const MAX_CONFIG: u64 = 1024 * 1024;
 /// What a look at a few files may take.
@@ -68,11 +60,7 @@ struct Look {
 }
 
 fn places<R>(inputs: &Inputs<R>) -> Option<Places> {
-    Some(Places {
-        proc: inputs.proc.clone()?,
-        cgroup: inputs.cgroup.clone(),
-        socket: inputs.socket.clone(),
-    })
+    Some(Places { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: inputs.socket.clone() })
 }
 
 async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
@@ -116,18 +104,12 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
     let ids = evidence.runtime.asked.iter().map(|record| record.target.id.as_str());
     let ownership = sample.ownership(ids);
     if ownership == Ownership::Foreign {
-        evidence.skip(
-            "processes, pressure and limits of the node",
-            "the process table is not this runtime's",
-        );
+        evidence
+            .skip("processes, pressure and limits of the node", "the process table is not this runtime's");
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     }
-    evidence.host = Some(HostEvidence {
-        ownership,
-        first: sample,
-        second: None,
-    });
+    evidence.host = Some(HostEvidence { ownership, first: sample, second: None });
 }
 
 #[derive(Default)]
@@ -139,10 +121,7 @@ struct KubeletAnswers {
 
 impl KubeletAnswers {
     fn skip(&mut self, what: &str, why: String) {
-        self.not_checked.push(super::report::NotChecked {
-            what: what.to_owned(),
-            why,
-        });
+        self.not_checked.push(super::report::NotChecked { what: what.to_owned(), why });
     }
 }
 
@@ -185,10 +164,7 @@ async fn kubelet<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
     match metrics {
         None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
         Some(Ok(metrics)) => {
-            answers.found.first = Some(Reading {
-                at: inputs.clock.wall(),
-                metrics,
-            });
+            answers.found.first = Some(Reading { at: inputs.clock.wall(), metrics });
         }
         Some(Err(MetricsTrouble::Silent(waited))) => {
             answers.found.metrics_silent = Some(waited);
@@ -224,7 +200,8 @@ async fn read_metrics(source: &MetricsSource, limit: Duration) -> Result<Metrics
             Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
         },
     };
-    Metrics::parse(&text).map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
+    Metrics::parse(&text)
+        .map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
 }
 
 /// The kubelet's process, its command line and its configuration file.
@@ -234,8 +211,9 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let file = kubelet.as_ref().and_then(|process| process.flag("config")).map(str::to_owned);
     let read = offload::value(FILES, move || {
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
-        let installed = ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
-            || has_entry(&root.join("var/snap"), "microk8s");
+        let installed =
+            ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
+                || has_entry(&root.join("var/snap"), "microk8s");
         let text = file.and_then(|file| read_bounded(&hunt::below(&root, Path::new(&file))));
         (installed, text)
     });
@@ -279,18 +257,15 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .threshold
         .map(|value| Sourced::new(value, "--threshold"))
         .unwrap_or(defaults.threshold);
-    let by_flag = inputs.kubelet.version.as_deref().and_then(KubeletMinor::parse);
+    let by_flag = inputs.kubelet.version;
     let reading = evidence.kubelet.first.as_ref();
-    let by_metrics = reading.and_then(|reading| KubeletMinor::parse(reading.metrics.version.as_deref()?));
+    let by_metrics =
+        reading.and_then(|reading| KubeletVersion::parse(reading.metrics.version.as_deref()?).ok());
     let kubelet = by_flag
         .map(|minor| Sourced::new(minor, "--kubelet-version"))
         .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
         .unwrap_or(defaults.kubelet);
-    evidence.settings = Settings {
-        request_timeout,
-        threshold,
-        kubelet,
-    };
+    evidence.settings = Settings { request_timeout, threshold, kubelet };
 }
 
 /// Second samples: of the lists, of the node and of the kubelet's metrics.
@@ -309,11 +284,7 @@ async fn look_again<R: Runtime + 'static>(
         Some(MetricsSource::Url(url)) if deep || stale => Some(url.clone()),
         _ => None,
     };
-    let wanted = if metrics.is_some() {
-        limits::METRICS_APART
-    } else {
-        limits::SAMPLES_APART
-    };
+    let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
     if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd {
         return;
     }
@@ -339,10 +310,7 @@ async fn look_again<R: Runtime + 'static>(
     if let Some(url) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
         if let Ok(metrics) = read_metrics(&MetricsSource::Url(url), limit).await {
-            evidence.kubelet.second = Some(Reading {
-                at: inputs.clock.wall(),
-                metrics,
-            });
+            evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }
 }
@@ -377,7 +345,12 @@ fn node_is_suspicious(evidence: &Evidence) -> bool {
 }
 
 /// The journal and systemd, where there is a reason to run another program.
-async fn ask_systemd<R>(inputs: &Inputs<R>, budget: &Budget, progress: Progress<'_>, evidence: &mut Evidence) {
+async fn ask_systemd<R>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+) {
     if !inputs.commands {
         evidence.skip("the journal", "left out");
         return;
@@ -418,8 +391,9 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     let root = inputs.host_root.clone();
     let ours = inputs.socket.clone();
     offload::value(FILES, move || {
-        WELL_KNOWN
+        WELL_KNOWN_SOCKETS
             .iter()
+            .map(|(_, path)| *path)
             .filter(|path| ours.as_deref() != Some(Path::new(path)))
             .filter(|path| {
                 std::fs::symlink_metadata(hunt::below(&root, Path::new(path)))

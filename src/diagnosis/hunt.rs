@@ -47,10 +47,7 @@ pub struct OutsideId {
 
 impl OutsideId {
     fn bare(id: &str) -> Self {
-        Self {
-            id: id.to_owned(),
-            ..Self::default()
-        }
+        Self { id: id.to_owned(), ..Self::default() }
     }
 }
 
@@ -98,19 +95,14 @@ fn entries(dir: &Path) -> Vec<String> {
     let Ok(found) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    found
-        .take(MAX_OUTSIDE_IDS)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect()
+    found.take(MAX_OUTSIDE_IDS).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 /// Joins what several places say of one id.
 fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
     let mut by_id: BTreeMap<String, OutsideId> = BTreeMap::new();
     for new in found {
-        let known = by_id
-            .entry(new.id.clone())
-            .or_insert_with(|| OutsideId::bare(&new.id));
+        let known = by_id.entry(new.id.clone()).or_insert_with(|| OutsideId::bare(&new.id));
         known.kind = known.kind.or(new.kind);
         known.pod = known.pod.take().or(new.pod);
         known.container = known.container.take().or(new.container);
@@ -126,10 +118,7 @@ fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
 }
 
 fn from_logs(host_root: &Path) -> Vec<OutsideId> {
-    entries(&host_root.join("var/log/containers"))
-        .iter()
-        .filter_map(|name| from_log_name(name))
-        .collect()
+    entries(&host_root.join("var/log/containers")).iter().filter_map(|name| from_log_name(name)).collect()
 }
 
 /// `<pod>_<namespace>_<container>-<id>.log`, as the kubelet names its links.
@@ -142,11 +131,7 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
     Some(OutsideId {
         id: id.to_owned(),
         kind: Some(Kind::Container),
-        pod: Some(PodRef {
-            uid: String::new(),
-            namespace: namespace.to_owned(),
-            name: pod.to_owned(),
-        }),
+        pod: Some(PodRef { uid: String::new(), namespace: namespace.to_owned(), name: pod.to_owned() }),
         container: Some(container.to_owned()),
         sandbox_id: None,
     })
@@ -197,21 +182,21 @@ fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
         .find_map(|name| fs::File::open(dir.join(name)).ok())?;
     let mut text = String::new();
     file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
-    serde_json::from_str::<BundleConfig>(&text)
-        .ok()
-        .map(|config| config.annotations)
+    serde_json::from_str::<BundleConfig>(&text).ok().map(|config| config.annotations)
 }
 
 fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> OutsideId {
     let any = |keys: [&str; 2]| keys.iter().find_map(|key| annotations.get(*key)).cloned();
-    let kind = match any(["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"]).as_deref() {
+    let kind = match any(["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"]).as_deref()
+    {
         Some("sandbox") => Some(Kind::Sandbox),
         Some("container") => Some(Kind::Container),
         _ => None,
     };
     let pod = PodRef {
         uid: any(["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"]).unwrap_or_default(),
-        namespace: any(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"]).unwrap_or_default(),
+        namespace: any(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"])
+            .unwrap_or_default(),
         name: any(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]).unwrap_or_default(),
     };
     let is_container = kind == Some(Kind::Container);
@@ -219,8 +204,10 @@ fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> Outside
         id: id.to_owned(),
         kind,
         pod: (pod != PodRef::default()).then_some(pod),
-        container: any(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"]).filter(|_| is_container),
-        sandbox_id: any(["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"]).filter(|_| is_container),
+        container: any(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"])
+            .filter(|_| is_container),
+        sandbox_id: any(["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"])
+            .filter(|_| is_container),
     }
 }
 
@@ -243,10 +230,7 @@ mod tests {
     #[test]
     fn what_a_container_calls_its_sandbox_is_one() {
         let sandbox = OutsideId::bare("a");
-        let container = OutsideId {
-            sandbox_id: Some("a".into()),
-            ..OutsideId::bare("b")
-        };
+        let container = OutsideId { sandbox_id: Some("a".into()), ..OutsideId::bare("b") };
         let merged = merge([sandbox, container].into_iter());
         assert_eq!(merged[0].kind, Some(Kind::Sandbox));
         assert_eq!(merged[1].kind, None);

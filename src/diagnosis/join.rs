@@ -1,7 +1,7 @@
 //! From a hung id to what may hold it: its shim, its OCI runtime process, its cgroup, its blocked tasks, its mounts.
 
 use super::evidence::{Evidence, HostEvidence};
-use super::proc::{Blocked, Freeze, Mount, Process, ProcSample, Role};
+use super::proc::{Blocked, Freeze, Mount, ProcSample, Process, Role};
 
 /// What the node has of one container or sandbox.
 #[derive(Debug, Default)]

@@ -92,10 +92,7 @@ impl Names {
     /// The container behind an id; `None` where it is not known to be one.
     pub fn container(&self, id: &str) -> Option<ContainerRef> {
         let identity = self.0.get(id)?;
-        identity.container.as_ref().map(|name| ContainerRef {
-            id: id.to_owned(),
-            name: name.clone(),
-        })
+        identity.container.as_ref().map(|name| ContainerRef { id: id.to_owned(), name: name.clone() })
     }
 
     /// The sandbox of a container.

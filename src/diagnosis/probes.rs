@@ -33,17 +33,11 @@ struct InFlight<T> {
 
 impl<T: Send + 'static> InFlight<T> {
     fn start(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>> + Send + 'static) -> Self {
-        Self {
-            rpc,
-            handle: tokio::spawn(bounded(rpc, limit, call)),
-        }
+        Self { rpc, handle: tokio::spawn(bounded(rpc, limit, call)) }
     }
 
     fn settled(rpc: Rpc, call: Call<T>) -> Self {
-        Self {
-            rpc,
-            handle: tokio::spawn(std::future::ready(call)),
-        }
+        Self { rpc, handle: tokio::spawn(std::future::ready(call)) }
     }
 
     /// The end of the call, if it comes within `limit`.
@@ -62,10 +56,7 @@ impl<T: Send + 'static> InFlight<T> {
             rpc: self.rpc,
             duration: Duration::ZERO,
             response_bytes: 0,
-            result: Err(Error::Decode {
-                rpc: self.rpc,
-                detail: why.to_string(),
-            }),
+            result: Err(Error::Decode { rpc: self.rpc, detail: why.to_string() }),
         })
     }
 }
@@ -87,10 +78,7 @@ impl KnownHang {
             rpc,
             duration: self.waited,
             response_bytes: 0,
-            result: Err(Error::Silent {
-                rpc,
-                waited: self.waited,
-            }),
+            result: Err(Error::Silent { rpc, waited: self.waited }),
         })
     }
 
@@ -101,17 +89,11 @@ impl KnownHang {
             _ => return None,
         };
         Some(StatusRecord {
-            target: Target {
-                kind,
-                id: self.id.clone()?,
-            },
+            target: Target { kind, id: self.id.clone()? },
             rpc: self.rpc,
             duration: self.waited,
             response_bytes: 0,
-            result: Err(Error::Silent {
-                rpc: self.rpc,
-                waited: self.waited,
-            }),
+            result: Err(Error::Silent { rpc: self.rpc, waited: self.waited }),
             serial: false,
         })
     }
@@ -127,12 +109,7 @@ pub(super) async fn ladder<R: Runtime + 'static>(
     let Some(runtime) = connect(inputs, budget, progress, &mut evidence).await else {
         return (evidence, Vec::new());
     };
-    let asker = Asker {
-        runtime,
-        inputs,
-        budget,
-        progress,
-    };
+    let asker = Asker { runtime, inputs, budget, progress };
     let status = asker.status();
     let lists = asker.lists(&mut evidence);
     let (status, outside) = tokio::join!(status, lists);
@@ -196,9 +173,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
         (self.progress)("ListPodSandbox");
         let runtime = Arc::clone(&self.runtime);
-        InFlight::start(rpc, limit, async move {
-            runtime.list_sandboxes(&Filter::default()).await
-        })
+        InFlight::start(rpc, limit, async move { runtime.list_sandboxes(&Filter::default()).await })
     }
 
     fn list_containers(&self, limit: Duration) -> InFlight<Vec<Container>> {
@@ -208,9 +183,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
         (self.progress)("ListContainers");
         let runtime = Arc::clone(&self.runtime);
-        InFlight::start(rpc, limit, async move {
-            runtime.list_containers(&Filter::default()).await
-        })
+        InFlight::start(rpc, limit, async move { runtime.list_containers(&Filter::default()).await })
     }
 
     /// The two lists, one after the other as the kubelet makes them, unless the first one keeps us waiting. While one
@@ -283,17 +256,10 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         let outside = hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await;
         let mut targets: BTreeSet<Target> = BTreeSet::new();
         let mut add = |kind, id: &str| {
-            targets.insert(Target {
-                kind,
-                id: id.to_owned(),
-            });
+            targets.insert(Target { kind, id: id.to_owned() });
         };
-        let listed = |id: &str| {
-            sandboxes
-                .iter()
-                .flatten()
-                .any(|sandbox| sandbox.id == id && containers.is_none())
-        };
+        let listed =
+            |id: &str| sandboxes.iter().flatten().any(|sandbox| sandbox.id == id && containers.is_none());
         if containers.is_none() {
             for found in outside.iter().filter(|found| found.kind != Some(Kind::Sandbox)) {
                 if !listed(&found.id) {
@@ -318,20 +284,13 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 
     fn is_known(&self, target: &Target) -> bool {
-        self.inputs
-            .known
-            .as_ref()
-            .and_then(KnownHang::as_status)
-            .is_some_and(|known| known.target == *target)
+        self.inputs.known.as_ref().and_then(KnownHang::as_status).is_some_and(|known| known.target == *target)
     }
 
     /// The kubelet's status calls for every pod, first some one at a time, then the rest side by side.
     async fn pass(&self, evidence: &mut RuntimeEvidence) {
-        evidence
-            .asked
-            .extend(self.inputs.known.as_ref().and_then(KnownHang::as_status));
-        let asked: BTreeSet<&Target> =
-            evidence.asked.iter().map(|record| &record.target).collect();
+        evidence.asked.extend(self.inputs.known.as_ref().and_then(KnownHang::as_status));
+        let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
         targets.retain(|target| !asked.contains(target));
         if targets.is_empty() {
@@ -519,10 +478,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         (self.progress)("a list in parts");
         let mut shards = super::evidence::Shards::default();
         for state in states {
-            let whole = Filter {
-                state: Some(state),
-                labels: Vec::new(),
-            };
+            let whole = Filter { state: Some(state), labels: Vec::new() };
             let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
                 shards.failed += 1;
                 continue;
@@ -557,13 +513,15 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         if evidence.sandboxes.items().is_some()
             && let Some(limit) = self.budget.allow(self.inputs.deadlines().list)
         {
-            let list = self.runtime.list_sandboxes(&Filter::default());
+            let all = Filter::default();
+            let list = self.runtime.list_sandboxes(&all);
             evidence.sandboxes.second = Some(bounded(Rpc::ListPodSandbox, limit, list).await);
         }
         if evidence.containers.items().is_some()
             && let Some(limit) = self.budget.allow(self.inputs.deadlines().list)
         {
-            let list = self.runtime.list_containers(&Filter::default());
+            let all = Filter::default();
+            let list = self.runtime.list_containers(&all);
             evidence.containers.second = Some(bounded(Rpc::ListContainers, limit, list).await);
         }
     }
@@ -577,17 +535,8 @@ pub(super) async fn lists_again<R: Runtime + 'static>(
     evidence: &mut RuntimeEvidence,
 ) {
     let main_answers = evidence.version.as_ref().is_some_and(|call| call.result.is_ok());
-    let runtime = if main_answers {
-        Arc::clone(&inputs.runtime)
-    } else {
-        Arc::clone(&inputs.control)
-    };
-    let asker = Asker {
-        runtime,
-        inputs,
-        budget,
-        progress,
-    };
+    let runtime = if main_answers { Arc::clone(&inputs.runtime) } else { Arc::clone(&inputs.control) };
+    let asker = Asker { runtime, inputs, budget, progress };
     asker.again(evidence).await;
 }
 
@@ -625,18 +574,16 @@ struct Answers {
 fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Container>) -> Vec<Target> {
     let mut ranked: Vec<(bool, i64, Target)> = Vec::new();
     for sandbox in sandboxes.items().into_iter().flatten() {
-        let target = Target {
-            kind: Kind::Sandbox,
-            id: sandbox.id.clone(),
-        };
+        let target = Target { kind: Kind::Sandbox, id: sandbox.id.clone() };
         ranked.push((sandbox.state == SandboxState::NotReady, sandbox.created_at.saturating_neg(), target));
     }
     for container in containers.items().into_iter().flatten() {
-        let target = Target {
-            kind: Kind::Container,
-            id: container.id.clone(),
-        };
-        ranked.push((container.state == ContainerState::Exited, container.created_at.saturating_neg(), target));
+        let target = Target { kind: Kind::Container, id: container.id.clone() };
+        ranked.push((
+            container.state == ContainerState::Exited,
+            container.created_at.saturating_neg(),
+            target,
+        ));
     }
     ranked.sort();
     ranked.dedup();
@@ -646,30 +593,27 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
 async fn ask<R: Runtime>(runtime: Arc<R>, target: Target, limit: Duration) -> StatusRecord {
     let rpc = target.kind.rpc();
     let call = match target.kind {
-        Kind::Sandbox => bounded(rpc, limit, runtime.sandbox_status(&target.id))
-            .await
-            .map(|answer| StatusFacts {
+        Kind::Sandbox => {
+            bounded(rpc, limit, runtime.sandbox_status(&target.id)).await.map(|answer| StatusFacts {
                 present: answer.status.is_some(),
                 created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
                 finished_at: None,
-            }),
-        Kind::Container => bounded(rpc, limit, runtime.container_status(&target.id))
-            .await
-            .map(|status| StatusFacts {
+            })
+        }
+        Kind::Container => {
+            bounded(rpc, limit, runtime.container_status(&target.id)).await.map(|status| StatusFacts {
                 present: status.is_some(),
                 created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),
                 finished_at: status.and_then(|status| Wall::known(status.finished_at)),
-            }),
+            })
+        }
     };
     record(target, call)
 }
 
 async fn ask_shim<R: Runtime>(runtime: Arc<R>, id: String, limit: Duration) -> StatusRecord {
     let call = bounded(Rpc::ContainerStats, limit, runtime.container_stats(&id)).await;
-    let target = Target {
-        kind: Kind::Container,
-        id,
-    };
+    let target = Target { kind: Kind::Container, id };
     record(target, call.map(|()| StatusFacts::default()))
 }
 

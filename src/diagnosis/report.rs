@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::Outcome;
+use crate::pleg::RuntimeRef;
 
 /// Number of an entry in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -254,23 +255,6 @@ pub struct EstimateReport {
     pub other_era: Option<String>,
 }
 
-/// The runtime that was asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RuntimeReport {
-    /// Endpoint.
-    pub endpoint: String,
-    /// `containerd`, `cri-o`, …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Its version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// `v1`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_version: Option<String>,
-}
-
 /// What the kubelet says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -308,7 +292,7 @@ pub struct HealthReport {
     /// The node.
     pub node: String,
     /// The runtime.
-    pub runtime: RuntimeReport,
+    pub runtime: RuntimeRef,
     /// How long the diagnosis took.
     pub duration_seconds: f64,
     /// The answer.

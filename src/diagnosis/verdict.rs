@@ -4,11 +4,12 @@ use super::estimate::{self, Estimate, seconds};
 use super::evidence::{Evidence, StatusRecord};
 use super::proc::Role;
 use super::report::{
-    Confidence, Finding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, RuntimeReport, Severity,
+    Confidence, Finding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
     Verdict,
 };
 use super::rules::{self, Case};
 use crate::cri::{Call, Error, Outcome};
+use crate::pleg::RuntimeRef;
 
 /// Causes before symptoms. What comes earlier here explains what comes later.
 #[rustfmt::skip]
@@ -40,7 +41,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         kind: HealthReport::KIND.to_owned(),
         taken_at: evidence.taken_at,
         node: evidence.node.clone(),
-        runtime: RuntimeReport {
+        runtime: RuntimeRef {
             endpoint: evidence.endpoint.clone(),
             name: version.map(|version| version.runtime_name.clone()),
             version: version.map(|version| version.runtime_version.clone()),
@@ -62,12 +63,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
 
 fn order(finding: &Finding) -> (bool, Severity, usize, Confidence) {
     let rank = CHAIN.iter().position(|id| *id == finding.id).unwrap_or(CHAIN.len());
-    (
-        finding.confidence == Confidence::Possible,
-        finding.severity,
-        rank,
-        finding.confidence,
-    )
+    (finding.confidence == Confidence::Possible, finding.severity, rank, finding.confidence)
 }
 
 fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
@@ -81,7 +77,10 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     if case.estimate.would_trip || not_ready {
         return Verdict::Unhealthy;
     }
-    if runtime.sandboxes.first.is_none() || runtime.containers.first.is_none() || !evidence.bad_input.is_empty() {
+    if runtime.sandboxes.first.is_none()
+        || runtime.containers.first.is_none()
+        || !evidence.bad_input.is_empty()
+    {
         return Verdict::Unknown;
     }
     let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
@@ -184,10 +183,7 @@ fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
     let mut all = evidence.not_checked.clone();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
-            all.push(NotChecked {
-                what: "something you pointed to".into(),
-                why: bad.clone(),
-            });
+            all.push(NotChecked { what: "something you pointed to".into(), why: bad.clone() });
         }
     }
     all
@@ -237,7 +233,10 @@ fn keep(case: &Case<'_>, verdict: Verdict) -> Vec<String> {
             keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
         }
     } else if case.evidence.runtime.version.is_some() {
-        keep.push("kill -USR1 $(pidof containerd)   # or crio: goroutine stacks under /tmp; twice, 60 s apart".into());
+        keep.push(
+            "kill -USR1 $(pidof containerd)   # or crio: goroutine stacks under /tmp; twice, 60 s apart"
+                .into(),
+        );
     }
     keep.push("dmesg -T | tail -n 200".into());
     keep.push("journalctl --since -30min -u kubelet -u containerd -u crio > journal.txt".into());

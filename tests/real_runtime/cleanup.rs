@@ -109,12 +109,7 @@ fn victim_command() -> Command {
 }
 
 fn run_victim(place: &Path) -> Child {
-    victim_command()
-        .env("TMPDIR", place)
-        .arg("--nocapture")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    victim_command().env("TMPDIR", place).arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap()
 }
 
 fn run_without_packages(ci: &str) -> Output {
@@ -152,18 +147,9 @@ fn leftovers(directory: &Path) -> Vec<String> {
         found.push(path.to_owned());
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    found.extend(
-        mounts
-            .lines()
-            .filter(|line| line.contains(path))
-            .map(str::to_owned),
-    );
+    found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
     // A cgroup with a process in it cannot be removed, so those of the pods are covered by their cgroups.
-    found.extend(
-        processes()
-            .map(|pid| arguments(pid).join(" "))
-            .filter(|command| command.contains(path)),
-    );
+    found.extend(processes().map(|pid| arguments(pid).join(" ")).filter(|command| command.contains(path)));
     let roots = [Path::new("/sys/fs/cgroup").to_owned()];
     let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());
     for cgroup in roots.into_iter().chain(hierarchies).map(|root| root.join(name)) {

@@ -252,11 +252,6 @@ fn sweep_stale_directories() {
 
 /// Takes apart what is left in `place` of runs whose watcher was killed too.
 pub fn sweep(place: &Path) {
-    let output = Command::new("sh")
-        .arg(script("reap.sh"))
-        .arg("sweep")
-        .arg(place)
-        .output()
-        .unwrap();
+    let output = Command::new("sh").arg(script("reap.sh")).arg("sweep").arg(place).output().unwrap();
     assert!(output.status.success(), "cannot sweep old runtimes: {output:?}");
 }

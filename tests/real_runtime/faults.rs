@@ -149,8 +149,7 @@ impl RealRuntime {
 
     /// One folder for each container and sandbox that runs, named by its ID.
     fn bundles(&self) -> PathBuf {
-        self.directory()
-            .join("state/io.containerd.runtime.v2.task/k8s.io")
+        self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
     }
 
     /// Writes down for `reap.sh` whose shims there are, while containerd still knows.

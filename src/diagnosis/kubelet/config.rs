@@ -72,9 +72,8 @@ pub fn go_duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let unit_at = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
         let (number, after) = rest.split_at_checked(unit_at)?;
-        let unit_end = after
-            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
-            .unwrap_or(after.len());
+        let unit_end =
+            after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
         let (unit, after) = after.split_at_checked(unit_end)?;
         let seconds = match unit {
             "h" => 3600.0,

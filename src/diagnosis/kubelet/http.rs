@@ -94,16 +94,8 @@ fn place(url: &str) -> Result<Place<'_>, Error> {
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let address = if has_port {
-        authority.to_owned()
-    } else {
-        format!("{authority}:80")
-    };
-    Ok(Place {
-        authority,
-        address,
-        path,
-    })
+    let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+    Ok(Place { authority, address, path })
 }
 
 /// Whether a URL can be asked at all, so that a bad one is found before anything is done.
@@ -114,20 +106,13 @@ pub fn check(url: &str) -> Result<(), Error> {
 /// Asks once.
 pub async fn get(url: &str, limit: Duration) -> Result<Answer, Error> {
     let place = place(url)?;
-    let silent = || Error::Silent {
-        url: url.to_owned(),
-        waited: limit,
-    };
-    let bytes = tokio::time::timeout(limit, exchange(&place))
-        .await
-        .map_err(|_| silent())?
-        .map_err(|why| match why.kind() {
+    let silent = || Error::Silent { url: url.to_owned(), waited: limit };
+    let bytes = tokio::time::timeout(limit, exchange(&place)).await.map_err(|_| silent())?.map_err(
+        |why| match why.kind() {
             io::ErrorKind::ConnectionRefused => Error::Refused { url: url.to_owned() },
-            _ => Error::Io {
-                url: url.to_owned(),
-                detail: why.to_string(),
-            },
-        })?;
+            _ => Error::Io { url: url.to_owned(), detail: why.to_string() },
+        },
+    )?;
     parse(&bytes).ok_or_else(|| Error::NotHttp { url: url.to_owned() })
 }
 
@@ -204,8 +189,10 @@ mod tests {
 
     #[tokio::test]
     async fn chunks_are_put_together() {
-        let url =
-            serve_once(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").await;
+        let url = serve_once(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+        )
+        .await;
         assert_eq!(get(&url, Duration::from_secs(5)).await.unwrap().body, "abcde");
     }
 

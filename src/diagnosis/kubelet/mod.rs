@@ -13,6 +13,7 @@ pub use config::Config;
 pub use metrics::Metrics;
 
 use crate::clock::Wall;
+use crate::pleg::KubeletVersion;
 
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,8 @@ pub struct KubeletInputs {
     pub healthz: Option<String>,
     /// Where its metrics are.
     pub metrics: Option<MetricsSource>,
-    /// Its release, as `1.30` or `v1.30.4+rke2r1`.
-    pub version: Option<String>,
+    /// Its release.
+    pub version: Option<KubeletVersion>,
     /// Its time-out of one call.
     pub request_timeout: Option<Duration>,
     /// Age at which PLEG is unhealthy.
@@ -112,9 +113,8 @@ impl KubeletEvidence {
 
     /// Whether Evented PLEG is on, as far as anybody says.
     pub fn evented(&self) -> Option<bool> {
-        let by_metrics = self
-            .latest()
-            .map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
+        let by_metrics =
+            self.latest().map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
         let by_config = self.config.evented;
         match (by_config, by_metrics) {
             (Some(on), _) => Some(on),

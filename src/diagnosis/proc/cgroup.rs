@@ -74,7 +74,10 @@ mod tests {
 
     #[test]
     fn of_many_hierarchies_the_one_with_the_id_wins() {
-        let text = format!("12:pids:/kubepods/podx/{ID}\n1:name=systemd:/a/very/long/path/that/says/nothing/at/all/{}\n0::/\n", "x".repeat(80));
+        let text = format!(
+            "12:pids:/kubepods/podx/{ID}\n1:name=systemd:/a/very/long/path/that/says/nothing/at/all/{}\n0::/\n",
+            "x".repeat(80)
+        );
         assert_eq!(id_of(&text).as_deref(), Some(ID));
         assert_eq!(id_of("0::/\n"), None);
     }

@@ -107,9 +107,7 @@ impl ProcSample {
         if listed.any(|id| living.contains(id) || shims.contains(id)) {
             let mut daemons = self.with_role(Role::Daemon);
             let daemon = daemons.next().filter(|_| daemons.next().is_none());
-            return Ownership::Ours {
-                daemon: daemon.map(|process| process.pid),
-            };
+            return Ownership::Ours { daemon: daemon.map(|process| process.pid) };
         }
         Ownership::Foreign
     }
@@ -119,15 +117,7 @@ impl ProcSample {
             Section::Processes(processes) => self.processes = processes,
             Section::SocketOwner(owner) => self.socket_owner = owner,
             Section::Node(node) => {
-                let node::NodeSection {
-                    pressure,
-                    memory,
-                    cpu,
-                    vmstat,
-                    tasks,
-                    mounts,
-                    mount_count,
-                } = *node;
+                let node::NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
                 self.pressure = pressure;
                 self.memory = memory;
                 self.cpu = cpu;
@@ -203,10 +193,7 @@ pub fn sample(places: &Places) -> ProcSample {
 
 /// A sample of the sections that came.
 pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> ProcSample {
-    let mut sample = ProcSample {
-        complete,
-        ..ProcSample::default()
-    };
+    let mut sample = ProcSample { complete, ..ProcSample::default() };
     for section in sections {
         sample.take(section);
     }
@@ -216,9 +203,7 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
 fn uptime(proc: &Path) -> Duration {
     let text = fs::read_to_string(proc.join("uptime")).unwrap_or_default();
     let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .unwrap_or_default()
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
 /// Entries of a directory that are numbers.
@@ -226,9 +211,7 @@ fn numbered(dir: &Path) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The daemon that listens on `socket`. Only processes that look like a daemon are looked into, and none that has a
@@ -249,7 +232,8 @@ fn listens(dir: &Path, socket: &Path) -> bool {
         .filter_map(|line| {
             let fields: Vec<&str> = line.split_ascii_whitespace().collect();
             let path = fields.get(7)?;
-            (same_run(Path::new(path)) == wanted).then(|| format!("socket:[{}]", fields.get(6).unwrap_or(&"")))
+            (same_run(Path::new(path)) == wanted)
+                .then(|| format!("socket:[{}]", fields.get(6).unwrap_or(&"")))
         })
         .collect();
     if inodes.is_empty() {

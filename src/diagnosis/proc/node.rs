@@ -8,9 +8,8 @@ use super::{Process, Role, cgroup};
 use crate::diagnosis::limits;
 
 /// File systems whose server can be away.
-const REMOTE: [&str; 12] = [
-    "nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2",
-];
+const REMOTE: [&str; 12] =
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2"];
 /// Counters of `vmstat` that the rules look at.
 const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 
@@ -182,10 +181,7 @@ fn parse_memory(text: &str) -> Memory {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse().ok()
     };
-    Memory {
-        total: value("MemTotal").unwrap_or(0),
-        available: value("MemAvailable").unwrap_or(0),
-    }
+    Memory { total: value("MemTotal").unwrap_or(0), available: value("MemAvailable").unwrap_or(0) }
 }
 
 fn parse_cpu(text: &str) -> CpuTimes {
@@ -212,10 +208,7 @@ fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
 
 /// The fourth field of `loadavg` is running/existing tasks.
 fn parse_tasks(text: &str) -> u64 {
-    text.split_ascii_whitespace()
-        .nth(3)
-        .and_then(|word| word.split_once('/')?.1.parse().ok())
-        .unwrap_or(0)
+    text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
 
 fn parse_mounts(text: &str) -> Vec<Mount> {
@@ -255,9 +248,8 @@ pub(super) fn read_cgroups(
         .filter_map(|path| pids(root, path))
         .filter(|pids| limits::reaches(pids.current, pids.max, limits::EXHAUSTED_PERCENT))
         .collect();
-    section.daemon_throttled = daemon
-        .and_then(|pid| processes.get(&pid))
-        .and_then(|process| throttled(root, &process.cgroup));
+    section.daemon_throttled =
+        daemon.and_then(|pid| processes.get(&pid)).and_then(|process| throttled(root, &process.cgroup));
     section
 }
 
@@ -296,11 +288,7 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let inner = path.trim_start_matches('/');
     [root.join(inner), root.join("pids").join(inner)].iter().find_map(|dir| {
         let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
-        Some(PidsCgroup {
-            path: path.to_owned(),
-            current: number("pids.current")?,
-            max: number("pids.max")?,
-        })
+        Some(PidsCgroup { path: path.to_owned(), current: number("pids.current")?, max: number("pids.max")? })
     })
 }
 
@@ -325,7 +313,8 @@ mod tests {
 
     #[test]
     fn a_volume_mount_names_its_pod() {
-        let line = "36 35 0:50 / /var/lib/kubelet/pods/u-1/volumes/kubernetes.io~nfs/data rw - nfs4 srv:/x rw";
+        let line =
+            "36 35 0:50 / /var/lib/kubelet/pods/u-1/volumes/kubernetes.io~nfs/data rw - nfs4 srv:/x rw";
         let mount = parse_mount(line).unwrap();
         assert!(mount.is_remote());
         assert_eq!(mount.pod_uid(), Some("u-1"));

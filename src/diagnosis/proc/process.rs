@@ -246,7 +246,9 @@ mod tests {
     #[test]
     fn flags_are_read_with_and_without_an_equals_sign() {
         let process = Process {
-            command: ["kubelet", "--v=2", "--config", "/etc/k.yaml", "-v", "4", "config"].map(str::to_owned).to_vec(),
+            command: ["kubelet", "--v=2", "--config", "/etc/k.yaml", "-v", "4", "config"]
+                .map(str::to_owned)
+                .to_vec(),
             ..Process::default()
         };
         assert_eq!(process.flag("config"), Some("/etc/k.yaml"));

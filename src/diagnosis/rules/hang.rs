@@ -18,11 +18,7 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     }
     silent
         .into_iter()
-        .map(|record| Culprit {
-            id: record.target.id.clone(),
-            rpc: record.rpc,
-            waited: record.duration,
-        })
+        .map(|record| Culprit { id: record.target.id.clone(), rpc: record.rpc, waited: record.duration })
         .collect()
 }
 
@@ -85,9 +81,11 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
             Err(why) => why.to_string(),
         }),
         None => lines.extend(
-            runtime.version.iter().filter(|call| call.result.is_ok()).map(|call| {
-                format!("Version answered in {} just before", seconds(call.duration))
-            }),
+            runtime
+                .version
+                .iter()
+                .filter(|call| call.result.is_ok())
+                .map(|call| format!("Version answered in {} just before", seconds(call.duration))),
         ),
     }
     let lists = [
@@ -110,7 +108,8 @@ fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<Stri
             _ => (Rpc::ContainerStatus, "container"),
         };
         // A sandbox's id asked as a container's is answered with "not found" and counts for nothing.
-        let known = asked_by(rpc).filter(|record| !matches!(&record.result, Err(why) if why.is_not_found())).count();
+        let known =
+            asked_by(rpc).filter(|record| !matches!(&record.result, Err(why) if why.is_not_found())).count();
         let silent = asked_by(rpc).filter(|record| record.is_silent()).count();
         lines.push(match (known, silent) {
             (0, _) => format!("no {noun} is known from outside the list: nobody can be named"),
@@ -207,11 +206,7 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
     }
     let age = case.evidence.kubelet.pleg_age();
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
-    let confidence = if seen {
-        Confidence::Certain
-    } else {
-        Confidence::Likely
-    };
+    let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
     let title = format!(
         "the node looks Ready, and the state of its pods is up to {} old",
         seconds(case.estimate.peak_age)

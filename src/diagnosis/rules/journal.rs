@@ -20,7 +20,10 @@ pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
         found = case.about(found, id);
     }
     found.evidence.push(line);
-    found.next.push("find what that create waits for: storage, the network plugin, a mount; do not delete the pod first".to_owned());
+    found.next.push(
+        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first"
+            .to_owned(),
+    );
     vec![found]
 }
 
@@ -128,7 +131,8 @@ pub(super) fn watchdog(case: &Case<'_>) -> Vec<Finding> {
     let Some(line) = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty()) else {
         return Vec::new();
     };
-    let mut found = finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
+    let mut found =
+        finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
     found.phase = Phase::Kubelet;
     found.evidence.push(line);
     found.evidence.push("each restart hides the cause and resets the kubelet's metrics".to_owned());

@@ -32,13 +32,17 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     if let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
-        found.evidence.push(format!("it threw away {:.0} events meanwhile: its event channel is full", after - before));
+        found
+            .evidence
+            .push(format!("it threw away {:.0} events meanwhile: its event channel is full", after - before));
     }
     let stuck = case.blocked().into_iter().filter(|(process, _)| Some(process.pid) == kubelet.pid);
     found.evidence.extend(stuck.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
-    found.next.push("kubectl get --raw '/api/v1/nodes/<node>/proxy/debug/pprof/goroutine?debug=2'".to_owned());
+    found
+        .next
+        .push("kubectl get --raw '/api/v1/nodes/<node>/proxy/debug/pprof/goroutine?debug=2'".to_owned());
     found.next.push("then restart the kubelet (changes state)".to_owned());
     vec![found]
 }
@@ -49,9 +53,13 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     if kubelet.evented() != Some(true) {
         return Vec::new();
     }
-    let mut found = finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
+    let mut found =
+        finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
     found.phase = Phase::Kubelet;
-    found.evidence.push("it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing".to_owned());
+    found.evidence.push(
+        "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
+            .to_owned(),
+    );
     let errors = kubelet.latest().and_then(|reading| reading.metrics.evented_errors);
     found.evidence.extend(
         errors

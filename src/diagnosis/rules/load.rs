@@ -56,7 +56,11 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
     }
     let memory = sample.memory;
     if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {
-        signs.push(format!("{} of {} MiB of memory are available", memory.available / 1024, memory.total / 1024));
+        signs.push(format!(
+            "{} of {} MiB of memory are available",
+            memory.available / 1024,
+            memory.total / 1024
+        ));
     }
     if let Some((killed, apart)) = grown(host, "oom_kill").filter(|(killed, _)| *killed > 0) {
         signs.push(format!("{killed} processes were killed for memory within {}", seconds(apart)));
@@ -67,7 +71,9 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
         signs.push(format!("{faults} major faults within {}", seconds(apart)));
     }
     let logged = case.evidence.journal.as_ref().and_then(|journal| journal.out_of_memory.clone());
-    let names_us = |line: &String| ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name));
+    let names_us = |line: &String| {
+        ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
+    };
     signs.extend(logged.filter(names_us));
     let found = weighed(case, RuleId::D12, "the node is out of memory", signs);
     with_next(
@@ -93,7 +99,10 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     if let Some((_, later)) = &host.second {
         let total = later.cpu.total.saturating_sub(host.first.cpu.total);
         let steal = later.cpu.steal.saturating_sub(host.first.cpu.steal);
-        let share = |part: u64| 100.0 * per_second(part, Duration::from_secs(1)) / per_second(total, Duration::from_secs(1)).max(1.0);
+        let share = |part: u64| {
+            100.0 * per_second(part, Duration::from_secs(1))
+                / per_second(total, Duration::from_secs(1)).max(1.0)
+        };
         if total > 0 && share(steal) >= limits::STEAL_PERCENT {
             signs.push(format!("the hypervisor takes {:.0} % of the CPU", share(steal)));
         }
@@ -116,7 +125,8 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
         .filter(|call| call.result.is_ok())
         .map(|call| call.duration)
         .max()?;
-    let best = runtime.asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()?;
+    let best =
+        runtime.asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()?;
     let slow = slowest >= limits::VERSION_FLOOR && slowest >= best * limits::VERSION_FACTOR;
     slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
 }
@@ -136,10 +146,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     signs.extend(
-        sample
-            .pids
-            .iter()
-            .map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
+        sample.pids.iter().map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
     );
     for process in sample.processes.values() {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)
@@ -149,11 +156,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.clone());
-    let confidence = if logged.is_some() {
-        Confidence::Certain
-    } else {
-        Confidence::Likely
-    };
+    let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
     signs.extend(logged);
     if signs.is_empty() {
         return Vec::new();
@@ -205,7 +208,8 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
         if let Some((apart, _)) = &host.second
             && let Some(before) = host.first.processes.get(&1)
         {
-            let busy = 100.0 * init.cpu.saturating_sub(before.cpu).as_secs_f64() / apart.as_secs_f64().max(0.001);
+            let busy =
+                100.0 * init.cpu.saturating_sub(before.cpu).as_secs_f64() / apart.as_secs_f64().max(0.001);
             if busy >= limits::INIT_BUSY_PERCENT {
                 signs.push(format!("systemd uses {busy:.0} % of one CPU"));
             }
@@ -221,7 +225,12 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
         signs.push(format!("{} mounts", sample.mount_count));
     }
     let found = weighed(case, RuleId::D15, "systemd does not keep up", signs);
-    with_next(found, &["systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better"])
+    with_next(
+        found,
+        &[
+            "systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better",
+        ],
+    )
 }
 
 /// D17. Nothing is executed to find out.
@@ -237,7 +246,11 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.threads >= many {
-            signs.push(format!("{} has {} threads for {containers} containers", daemon.label(), daemon.threads));
+            signs.push(format!(
+                "{} has {} threads for {containers} containers",
+                daemon.label(),
+                daemon.threads
+            ));
         }
         if daemon.descriptors.is_some_and(|open| open >= many) {
             signs.push(format!(
@@ -250,7 +263,10 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
             && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)
             && daemon.threads > limits::LEAK_OFFSET
         {
-            signs.push(format!("its threads grew from {} to {} while we looked", before.threads, daemon.threads));
+            signs.push(format!(
+                "its threads grew from {} to {} while we looked",
+                before.threads, daemon.threads
+            ));
         }
     }
     if let Some(journal) = &evidence.journal {
@@ -272,7 +288,9 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
         .processes
         .values()
         .filter(|process| process.is_zombie())
-        .filter(|process| host.latest().processes.get(&process.parent).is_some_and(|parent| parent.role == Role::Shim))
+        .filter(|process| {
+            host.latest().processes.get(&process.parent).is_some_and(|parent| parent.role == Role::Shim)
+        })
         .count();
     if zombies > 50 {
         signs.push(format!("{zombies} zombies under shims"));

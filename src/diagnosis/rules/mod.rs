@@ -10,8 +10,6 @@ mod node;
 mod reach;
 mod size;
 pub mod state;
-#[cfg(test)]
-mod tests;
 mod versions;
 
 use std::time::Duration;
@@ -48,11 +46,7 @@ pub struct Culprit {
 impl<'a> Case<'a> {
     /// Prepares the evidence for the rules.
     pub fn new(evidence: &'a Evidence) -> Self {
-        Self {
-            evidence,
-            estimate: Self::estimate_of(evidence),
-            culprits: hang::culprits(evidence),
-        }
+        Self { evidence, estimate: Self::estimate_of(evidence), culprits: hang::culprits(evidence) }
     }
 
     /// Whether any call of the relist hangs.
@@ -76,10 +70,7 @@ impl<'a> Case<'a> {
     /// The call that hangs: the list if one does, else the status call.
     pub fn hung_rpc(&self) -> Option<Rpc> {
         let lists = self.evidence.runtime.hung_lists();
-        lists
-            .first()
-            .map(|(rpc, _)| *rpc)
-            .or_else(|| self.culprits.first().map(|culprit| culprit.rpc))
+        lists.first().map(|(rpc, _)| *rpc).or_else(|| self.culprits.first().map(|culprit| culprit.rpc))
     }
 
     /// Whether the runtime itself keeps us waiting, in a list, a status call or Version.
@@ -89,11 +80,7 @@ impl<'a> Case<'a> {
 
     /// How bad a cause is: critical when it explains a hang, a warning otherwise.
     pub fn severity_of_cause(&self) -> Severity {
-        if self.stuck() {
-            Severity::Critical
-        } else {
-            Severity::Warning
-        }
+        if self.stuck() { Severity::Critical } else { Severity::Warning }
     }
 
     /// Tasks of kubelet, runtime, shims, OCI runtimes and containers that wait uninterruptibly in every look.
@@ -226,11 +213,7 @@ fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl I
 
 /// `1 pod`, `2 pods`.
 fn plural(count: usize, one: &str) -> String {
-    if count == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{count} {one}s")
-    }
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 /// The first twelve digits, as people write ids.

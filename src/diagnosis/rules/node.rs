@@ -10,12 +10,33 @@ use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Sever
 
 /// Parts of kernel functions that wait for the other end of a file system.
 const REMOTE_WAITS: [&str; 10] = [
-    "nfs", "rpc_wait", "rpc_", "ceph", "cifs", "smb2_", "fuse", "request_wait_answer", "p9_client", "lustre",
+    "nfs",
+    "rpc_wait",
+    "rpc_",
+    "ceph",
+    "cifs",
+    "smb2_",
+    "fuse",
+    "request_wait_answer",
+    "p9_client",
+    "lustre",
 ];
 /// Parts of kernel functions that wait for local storage.
 const LOCAL_WAITS: [&str; 14] = [
-    "io_schedule", "blk_", "jbd2", "ext4", "xfs_", "btrfs", "wait_on_page", "folio_wait", "sync_inodes", "fsync",
-    "writeback", "submit_bio", "umount", "balance_dirty",
+    "io_schedule",
+    "blk_",
+    "jbd2",
+    "ext4",
+    "xfs_",
+    "btrfs",
+    "wait_on_page",
+    "folio_wait",
+    "sync_inodes",
+    "fsync",
+    "writeback",
+    "submit_bio",
+    "umount",
+    "balance_dirty",
 ];
 
 fn waits_for(task: &Blocked, parts: &[&str]) -> bool {
@@ -29,11 +50,8 @@ fn is_remote(task: &Blocked) -> bool {
 
 /// `runc[12]: D in nfs_wait_bit_killable for at most 3m20s`
 fn line(process: &Process, task: &Blocked) -> String {
-    let place = if task.wchan.is_empty() || task.wchan == "0" {
-        "an unknown place (not root?)"
-    } else {
-        &task.wchan
-    };
+    let place =
+        if task.wchan.is_empty() || task.wchan == "0" { "an unknown place (not root?)" } else { &task.wchan };
     format!(
         "{}, task {}: waits uninterruptibly in {place}; started {} ago",
         process.label(),
@@ -46,10 +64,12 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
     let by_id = process.container_id.as_deref().and_then(|id| case.evidence.names.pod(id));
     by_id.or_else(|| {
         let uid = process.pod_uid.as_deref()?;
-        Some(case.evidence.names.pod_by_uid(uid).unwrap_or_else(|| PodRef {
-            uid: uid.to_owned(),
-            ..Identity::default().pod.unwrap_or_default()
-        }))
+        Some(
+            case.evidence.names.pod_by_uid(uid).unwrap_or_else(|| PodRef {
+                uid: uid.to_owned(),
+                ..Identity::default().pod.unwrap_or_default()
+            }),
+        )
     })
 }
 
@@ -62,14 +82,18 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
     let blocked = case.blocked();
     let local: Vec<_> = blocked
         .iter()
-        .filter(|(process, task)| process.role != Role::Other && !is_remote(task) && waits_for(task, &LOCAL_WAITS))
+        .filter(|(process, task)| {
+            process.role != Role::Other && !is_remote(task) && waits_for(task, &LOCAL_WAITS)
+        })
         .collect();
     let logged: Vec<&String> = case
         .evidence
         .journal
         .iter()
         .flat_map(|journal| &journal.blocked_tasks)
-        .filter(|line| ["kubelet", "containerd", "crio", "runc", "crun", "conmon"].iter().any(|name| line.contains(name)))
+        .filter(|line| {
+            ["kubelet", "containerd", "crio", "runc", "crun", "conmon"].iter().any(|name| line.contains(name))
+        })
         .collect();
     let enough = local.len() >= limits::BLOCKED_TASKS;
     let stalled = pressure >= limits::IO_FULL_STALL && case.stuck();
@@ -89,7 +113,9 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
     found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
     found.next.push("is the cloud disk throttled? are images pulled, or logs written, in bulk?".to_owned());
-    found.next.push("iostat -x 1 5; this says that something waits for storage, not that a disk is broken".to_owned());
+    found.next.push(
+        "iostat -x 1 5; this says that something waits for storage, not that a disk is broken".to_owned(),
+    );
     vec![found]
 }
 
@@ -105,12 +131,8 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     };
     let pod = pod_of(case, process);
     let uid = pod.as_ref().map(|pod| pod.uid.as_str()).filter(|uid| !uid.is_empty());
-    let mounts: Vec<_> = host
-        .latest()
-        .mounts
-        .iter()
-        .filter(|mount| uid.is_none() || mount.pod_uid() == uid)
-        .collect();
+    let mounts: Vec<_> =
+        host.latest().mounts.iter().filter(|mount| uid.is_none() || mount.pod_uid() == uid).collect();
     let logged = case.evidence.journal.as_ref().and_then(|journal| journal.server_silent.clone());
     let likely = !mounts.is_empty() || logged.is_some();
     let (confidence, severity) = if likely {
@@ -123,7 +145,8 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
         |mount| format!("{} ({})", mount.source, mount.kind),
     );
     let who = pod.as_ref().map_or_else(|| process.label(), ToString::to_string);
-    let mut found = finding(RuleId::D09, severity, confidence, format!("{source} does not answer; {who} waits for it"));
+    let mut found =
+        finding(RuleId::D09, severity, confidence, format!("{source} does not answer; {who} waits for it"));
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     if let Some(id) = process.container_id.as_deref() {
@@ -135,16 +158,16 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
     found.evidence.extend(logged);
     found.next.push("bring the file server back".to_owned());
-    found.next.push("else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned());
+    found.next.push(
+        "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned(),
+    );
     vec![found]
 }
 
 /// D10: for each hung id its OCI runtime process or its shim; without a hang, only what is clear by itself.
 pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
-    if case.evidence.node().is_none() {
-        return Vec::new();
-    }
-    let mut found: Vec<Finding> = case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
+    let mut found: Vec<Finding> =
+        case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
     let silent_shims = case.evidence.runtime.shims.iter().filter(|record| record.is_silent());
     found.extend(silent_shims.map(|record| silent_shim(case, &record.target.id)));
     if found.is_empty() {
@@ -158,18 +181,16 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     let holders = join::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
     // A Go program's main thread sits in a futex all its life: only stopped and uninterruptible count.
-    let sick_shim = holders
-        .shim
-        .filter(|shim| shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid));
+    let sick_shim = holders.shim.filter(|shim| {
+        shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
+    });
     let (title, pid) = match (old, sick_shim) {
-        (Some(process), _) => (
-            format!("{} has not finished for {}", process.label(), seconds(process.age)),
-            process.pid,
-        ),
-        (None, Some(shim)) if shim.is_stopped() => (
-            format!("the shim {} is stopped (state {})", shim.label(), shim.state),
-            shim.pid,
-        ),
+        (Some(process), _) => {
+            (format!("{} has not finished for {}", process.label(), seconds(process.age)), process.pid)
+        }
+        (None, Some(shim)) if shim.is_stopped() => {
+            (format!("the shim {} is stopped (state {})", shim.label(), shim.state), shim.pid)
+        }
         (None, Some(shim)) => (format!("the shim {} waits in the kernel", shim.label()), shim.pid),
         (None, None) => return None,
     };
@@ -179,7 +200,11 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
-        found.evidence.push(format!("{} of it did not answer within {}", culprit.rpc, seconds(culprit.waited)));
+        found.evidence.push(format!(
+            "{} of it did not answer within {}",
+            culprit.rpc,
+            seconds(culprit.waited)
+        ));
     }
     if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
         found.evidence.push(format!("{list} hangs behind it: no answer within {}", seconds(*waited)));
@@ -194,7 +219,10 @@ fn describe(holders: &Holders<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &holders.oci {
         let verb = process.command.iter().find(|word| {
-            matches!(word.as_str(), "create" | "start" | "delete" | "kill" | "update" | "state" | "exec" | "init" | "run")
+            matches!(
+                word.as_str(),
+                "create" | "start" | "delete" | "kill" | "update" | "state" | "exec" | "init" | "run"
+            )
         });
         lines.push(format!(
             "{}{}: state {}, {} old",
@@ -204,12 +232,20 @@ fn describe(holders: &Holders<'_>) -> Vec<String> {
             seconds(process.age)
         ));
     }
-    lines.extend(holders.shim.map(|shim| {
-        format!("its shim {}: state {}, {} threads", shim.label(), shim.state, shim.threads)
-    }));
+    lines.extend(
+        holders
+            .shim
+            .map(|shim| format!("its shim {}: state {}, {} threads", shim.label(), shim.state, shim.threads)),
+    );
     lines.extend(holders.blocked.iter().take(5).map(|(process, task)| line(process, task)));
     lines.extend(holders.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
-    lines.extend(holders.mounts.iter().take(3).map(|mount| format!("its pod has {} ({}) mounted", mount.source, mount.kind)));
+    lines.extend(
+        holders
+            .mounts
+            .iter()
+            .take(3)
+            .map(|mount| format!("its pod has {} ({}) mounted", mount.source, mount.kind)),
+    );
     lines
 }
 
@@ -278,8 +314,8 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
     stopped
         .take(5)
         .map(|shim| {
-            let twice = host.second.is_some()
-                && host.first.processes.get(&shim.pid).is_some_and(Process::is_stopped);
+            let twice =
+                host.second.is_some() && host.first.processes.get(&shim.pid).is_some_and(Process::is_stopped);
             let confidence = if twice { Confidence::Likely } else { Confidence::Possible };
             let id = shim.flag("id").or_else(|| shim.flag("c")).map(str::to_owned).or_else(|| {
                 sample
@@ -294,8 +330,13 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
             if let Some(id) = id {
                 found = case.about(found, &id);
             }
-            found.evidence.push("lists and status calls do not need it and still answer; stop, exec and stats hang".to_owned());
-            found.next.push(format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid));
+            found.evidence.push(
+                "lists and status calls do not need it and still answer; stop, exec and stats hang"
+                    .to_owned(),
+            );
+            found
+                .next
+                .push(format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid));
             found
         })
         .collect()
@@ -314,7 +355,8 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
     let all: Vec<&Freeze> = sample.frozen.iter().filter(both).collect();
     // What is below a frozen cgroup is frozen with it: name the outermost.
     let outermost = all.iter().filter(|freeze| {
-        !all.iter().any(|other| freeze.path != other.path && freeze.path.starts_with(&format!("{}/", other.path)))
+        !all.iter()
+            .any(|other| freeze.path != other.path && freeze.path.starts_with(&format!("{}/", other.path)))
     });
     outermost
         .take(5)
@@ -322,11 +364,16 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
             let ids: Vec<String> = sample
                 .processes
                 .values()
-                .filter(|process| process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path)))
+                .filter(|process| {
+                    process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path))
+                })
                 .filter_map(|process| process.container_id.clone())
                 .collect();
             let id = freeze.container_id.clone().or_else(|| ids.first().cloned());
-            let hangs = case.culprits.iter().any(|culprit| ids.contains(&culprit.id) || Some(&culprit.id) == id.as_ref());
+            let hangs = case
+                .culprits
+                .iter()
+                .any(|culprit| ids.contains(&culprit.id) || Some(&culprit.id) == id.as_ref());
             let (severity, confidence) = match (hangs, host.second.is_some()) {
                 (true, _) => (Severity::Critical, Confidence::Certain),
                 (false, true) => (Severity::Warning, Confidence::Likely),
@@ -338,16 +385,25 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
                 .and_then(|id| case.evidence.names.pod(id))
                 .or_else(|| uid.and_then(|uid| case.evidence.names.pod_by_uid(uid)));
             let who = pod.as_ref().map_or_else(|| freeze.path.clone(), ToString::to_string);
-            let mut found = finding(RuleId::D11, severity, confidence, format!("the cgroup of {who} is frozen"));
+            let mut found =
+                finding(RuleId::D11, severity, confidence, format!("the cgroup of {who} is frozen"));
             found.phase = if hangs { case.hang_phase() } else { Phase::None };
             found.rpc = case.hung_rpc().filter(|_| hangs).map(|rpc| rpc.name().to_owned());
             found.container = id.as_deref().and_then(|id| case.evidence.names.container(id));
             found.pod = pod;
             found.ids = id.into_iter().collect();
-            found.evidence.push(format!("{} is frozen{}", freeze.path, if host.second.is_some() { ", in two looks" } else { "" }));
+            found.evidence.push(format!(
+                "{} is frozen{}",
+                freeze.path,
+                if host.second.is_some() { ", in two looks" } else { "" }
+            ));
             found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
-            found.next.push("was it paused or checkpointed on purpose? if not, thaw it (changes state)".to_owned());
-            found.next.push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());
+            found
+                .next
+                .push("was it paused or checkpointed on purpose? if not, thaw it (changes state)".to_owned());
+            found
+                .next
+                .push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());
             found
         })
         .collect()

@@ -18,10 +18,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
     };
     let title = match error {
         Error::NoSuchSocket { .. } => "there is no such socket",
-        Error::NotASocket {
-            kind: FileKind::Directory,
-            ..
-        } => "the endpoint is a directory, not a socket",
+        Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
         Error::NotASocket { .. } => "the endpoint is a file, not a socket",
         Error::PermissionDenied { .. } => "the socket may not be opened",
         Error::Refused { .. } => "nobody listens on the runtime's socket",
@@ -39,7 +36,8 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.push(error.to_string());
     let used = evidence.kubelet.config.endpoint.as_ref();
     if let Some(used) = used {
-        let same = used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
+        let same =
+            used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
         found.evidence.push(if same {
             format!("the kubelet uses this endpoint ({})", used.source)
         } else {
@@ -62,7 +60,8 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
         Some(Err(Error::Silent { waited, .. })) => Some(*waited),
         _ => None,
     };
-    let (Some(first), Some(second)) = (waited(runtime.version.as_ref()), waited(runtime.control.as_ref())) else {
+    let (Some(first), Some(second)) = (waited(runtime.version.as_ref()), waited(runtime.control.as_ref()))
+    else {
         return Vec::new();
     };
     let mut title = "the runtime accepts connections and does not answer".to_owned();
@@ -114,18 +113,17 @@ pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
         .flatten()
         .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }));
     let Some(error) = error else { return Vec::new() };
-    let rpc = if runtime.sandboxes.error() == Some(error) {
-        "ListPodSandbox"
-    } else {
-        "ListContainers"
-    };
+    let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
     let code = error.code().map_or("no answer", crate::cri::Code::name);
     let title = format!("{rpc} fails at once: {code}");
     let mut found = finding(RuleId::D29, Severity::Critical, Confidence::Certain, title);
     found.phase = Phase::List;
     found.rpc = Some(rpc.to_owned());
     found.evidence.push(error.to_string());
-    found.evidence.push("the kubelet's relist time stops with every such answer, and its duration metric stays tiny".to_owned());
+    found.evidence.push(
+        "the kubelet's relist time stops with every such answer, and its duration metric stays tiny"
+            .to_owned(),
+    );
     found.next.push("see the runtime's journal: journalctl -u containerd -u crio --since -15min".to_owned());
     vec![found]
 }

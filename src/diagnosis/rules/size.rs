@@ -15,11 +15,7 @@ struct Size {
 
 fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
     let call = call?;
-    Some(Size {
-        rpc: call.rpc,
-        bytes: call.response_bytes,
-        items: call.result.as_ref().ok()?.len(),
-    })
+    Some(Size { rpc: call.rpc, bytes: call.response_bytes, items: call.result.as_ref().ok()?.len() })
 }
 
 fn mib(bytes: u64) -> String {
@@ -30,12 +26,12 @@ fn mib(bytes: u64) -> String {
 /// kubelet's, so what we can read says nothing about what it can.
 pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
-    let refused = [runtime.sandboxes.error(), runtime.containers.error()]
-        .into_iter()
-        .flatten()
-        .find_map(|error| match error {
-            Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
-            _ => None,
+    let refused =
+        [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find_map(|error| {
+            match error {
+                Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
+                _ => None,
+            }
         });
     if let Some((rpc, message)) = refused {
         let mut found = oversized(case, Severity::Critical, format!("{rpc} is too large for gRPC and fails"));
@@ -90,11 +86,17 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
         plural(population.containers, "container"),
         if population.from_shards { " (from shards)" } else { "" }
     ));
-    for (rpc, shards) in [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)] {
+    for (rpc, shards) in
+        [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
+    {
         found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
     }
-    found.evidence.push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
-    found.next.push("remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned());
+    found
+        .evidence
+        .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
+    found
+        .next
+        .push("remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned());
     found.next.push("then give Jobs a ttlSecondsAfterFinished and CronJobs small history limits".to_owned());
     found
 }
@@ -102,7 +104,8 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
 fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     let mut top: Vec<_> = shards.by_namespace.iter().collect();
     top.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-    let top: Vec<String> = top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
+    let top: Vec<String> =
+        top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
     let failed = match shards.failed {
         0 => String::new(),
         failed => format!(", {} not answered", plural(failed, "part")),
@@ -128,11 +131,8 @@ pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
     }
     let slowest = runtime.sandboxes.duration().max(runtime.containers.duration());
     let slow = slowest.is_some_and(|slowest| slowest > limits::LIST_SLOW);
-    let confidence = if slow || dead > limits::DEAD_BACKLOG {
-        Confidence::Likely
-    } else {
-        Confidence::Possible
-    };
+    let confidence =
+        if slow || dead > limits::DEAD_BACKLOG { Confidence::Likely } else { Confidence::Possible };
     let title = format!("{dead} dead containers and sandboxes are kept");
     let mut found = finding(RuleId::D04, Severity::Warning, confidence, title);
     found.phase = Phase::List;
@@ -147,7 +147,9 @@ pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
     {
         found.evidence.push(format!("{} more containers while we looked", after.len() - before.len()));
     }
-    found.next.push("find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits".to_owned());
+    found.next.push(
+        "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits".to_owned(),
+    );
     vec![found]
 }
 
@@ -159,11 +161,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     if !lists_answer || pass < limits::RELIST_SLOW {
         return Vec::new();
     }
-    let severity = if pass >= limits::RELIST_VERY_SLOW {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    };
+    let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
     let pods = case.evidence.runtime.pod_uids().len();
     let title = format!("a serial relist of every pod takes {}", seconds(pass));
@@ -177,13 +175,19 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     ));
     let per_call = estimate.per_call.unwrap_or_default();
     let p99 = estimate.p99.unwrap_or_default();
-    found.evidence.push(format!("one status call takes {}, 99 % of them at most {}", seconds(per_call), seconds(p99)));
+    found.evidence.push(format!(
+        "one status call takes {}, 99 % of them at most {}",
+        seconds(per_call),
+        seconds(p99)
+    ));
     found.evidence.push(if slow_calls {
         "each call is slow: it is latency, not the number of pods".to_owned()
     } else {
         "each call is quick: it is the number of them".to_owned()
     });
-    found.evidence.push("all pods are visited after a kubelet restart only; otherwise those that changed".to_owned());
+    found
+        .evidence
+        .push("all pods are visited after a kubelet restart only; otherwise those that changed".to_owned());
     found.next.push(if slow_calls {
         "find out why each call is slow: storage, memory, CPU of the node".to_owned()
     } else {
@@ -207,22 +211,27 @@ pub(super) fn slow_lists(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> 
         found.confidence != Confidence::Possible
             && matches!(
                 found.id,
-                RuleId::D02 | RuleId::D03 | RuleId::D04 | RuleId::D05 | RuleId::D08 | RuleId::D12 | RuleId::D13
+                RuleId::D02
+                    | RuleId::D03
+                    | RuleId::D04
+                    | RuleId::D05
+                    | RuleId::D08
+                    | RuleId::D12
+                    | RuleId::D13
             )
     });
     if explained {
         return Vec::new();
     }
-    let severity = if took >= limits::LIST_VERY_SLOW {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    };
+    let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let title = format!("{rpc} takes {}; nothing found explains it", seconds(took));
     let mut found = finding(RuleId::D30, severity, Confidence::Certain, title);
     found.phase = Phase::List;
     found.rpc = Some(rpc.name().to_owned());
-    let again = [runtime.sandboxes.second.as_ref().map(|call| call.duration), runtime.containers.second.as_ref().map(|call| call.duration)];
+    let again = [
+        runtime.sandboxes.second.as_ref().map(|call| call.duration),
+        runtime.containers.second.as_ref().map(|call| call.duration),
+    ];
     let again = again.into_iter().flatten().max();
     found.evidence.push(format!("{rpc} answered after {}", seconds(took)));
     found.evidence.extend(again.map(|again| {

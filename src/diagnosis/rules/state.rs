@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Case, finding, plural};
-use crate::cri::{Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label};
+use crate::cri::{
+    Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
+};
 use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::limits;
@@ -55,7 +57,8 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
     let mut signs = Vec::new();
     let mut confidence = Confidence::Possible;
     let mut title = "a network plugin is slow".to_owned();
-    let not_ready = answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
+    let not_ready =
+        answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
         title = "the network is not ready".to_owned();
@@ -69,7 +72,10 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
         signs.push(format!("{} is {} old", plugin.label(), seconds(plugin.age)));
     }
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
-        signs.push(format!("{} failures of network set-up or tear-down in the journal", journal.network_failures));
+        signs.push(format!(
+            "{} failures of network set-up or tear-down in the journal",
+            journal.network_failures
+        ));
     }
     if signs.is_empty() {
         return Vec::new();
@@ -91,7 +97,9 @@ fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
         return Vec::new();
     };
     let sample = host.latest();
-    let is_daemon = |pid: u32| sample.processes.get(&pid).is_some_and(|parent| matches!(parent.comm.as_str(), "containerd" | "crio"));
+    let is_daemon = |pid: u32| {
+        sample.processes.get(&pid).is_some_and(|parent| matches!(parent.comm.as_str(), "containerd" | "crio"))
+    };
     sample
         .with_role(Role::Other)
         .filter(|process| {
@@ -123,7 +131,9 @@ enum OddKind {
 impl OddKind {
     const fn confidence(self) -> Confidence {
         match self {
-            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => Confidence::Certain,
+            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
+                Confidence::Certain
+            }
             Self::NoSandbox | Self::NoProcess => Confidence::Likely,
         }
     }
@@ -156,7 +166,11 @@ fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity> {
     oddities(evidence, sandboxes, containers)
 }
 
-fn oddities(evidence: &Evidence, sandboxes: Option<&[Sandbox]>, containers: Option<&[Container]>) -> BTreeSet<Oddity> {
+fn oddities(
+    evidence: &Evidence,
+    sandboxes: Option<&[Sandbox]>,
+    containers: Option<&[Container]>,
+) -> BTreeSet<Oddity> {
     let mut found = BTreeSet::new();
     let mut odd = |kind, ids: &[&str]| {
         let mut ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
@@ -247,7 +261,9 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
     let id = worst.ids.first().map_or("", String::as_str);
     let who = match worst.kind {
-        OddKind::TwiceReady => case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string()),
+        OddKind::TwiceReady => {
+            case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string())
+        }
         _ => case.evidence.names.describe(id),
     };
     let title = format!("{who} {}", worst.kind.text());
@@ -268,7 +284,9 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     } else {
         "seen in one sample: a creation or removal may be under way".to_owned()
     });
-    found.next.push("compare with the processes of its cgroup; has the runtime been restarted lately?".to_owned());
+    found
+        .next
+        .push("compare with the processes of its cgroup; has the runtime been restarted lately?".to_owned());
     vec![found]
 }
 
@@ -306,15 +324,14 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     found.ids = failing.iter().map(|(id, ..)| (*id).to_owned()).collect();
     found.evidence.push(format!("{} of {}", failing.len(), plural(runtime.asked.len(), "status call")));
     found.evidence.extend(
-        failing
-            .iter()
-            .take(5)
-            .map(|(id, _, why)| format!("{}: {why}", case.evidence.names.describe(id))),
+        failing.iter().take(5).map(|(id, _, why)| format!("{}: {why}", case.evidence.names.describe(id))),
     );
     if failing.iter().any(|(.., why)| why.contains("device or resource busy")) {
         found.evidence.push("its network namespace is mounted elsewhere too".to_owned());
     }
-    found.next.push("the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned());
+    found.next.push(
+        "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
+    );
     vec![found]
 }
 

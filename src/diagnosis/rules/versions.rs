@@ -80,12 +80,19 @@ pub(super) fn known_bad(case: &Case<'_>) -> Vec<Finding> {
     KNOWN
         .iter()
         .filter(|known| known.runtime == version.runtime_name)
-        .filter(|known| known.from[..2] == ours[..2] && known.from <= ours && known.fixed.is_none_or(|fixed| ours < fixed))
+        .filter(|known| {
+            known.from[..2] == ours[..2] && known.from <= ours && known.fixed.is_none_or(|fixed| ours < fixed)
+        })
         .map(|known| {
-            let title = format!("{} {} has a known fault: {}", version.runtime_name, version.runtime_version, known.fault);
+            let title = format!(
+                "{} {} has a known fault: {}",
+                version.runtime_name, version.runtime_version, known.fault
+            );
             let mut found = finding(RuleId::D27, Severity::Info, Confidence::Possible, title);
             found.evidence.push(format!("see {}", known.source));
-            found.evidence.extend(known.fixed.map(|[major, minor, patch]| format!("fixed in {major}.{minor}.{patch}")));
+            found
+                .evidence
+                .extend(known.fixed.map(|[major, minor, patch]| format!("fixed in {major}.{minor}.{patch}")));
             found.evidence.push("that it is the cause here is not shown".to_owned());
             found
         })

@@ -1,1 +1,0 @@
-//! Whole runs against a scripted runtime.
