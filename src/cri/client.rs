@@ -193,7 +193,7 @@ impl Client {
             return Error::Decode { rpc, detail: detail.to_owned() };
         }
         // tonic watches the deadline too and may be the first to notice.
-        if causes(status).any(|cause| cause.is::<TimeoutExpired>()) {
+        if causes(status).any(<dyn std::error::Error>::is::<TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
         if is_transport(status) {

@@ -7,7 +7,7 @@ use super::fields::{
     Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
 };
 use super::nearest::nearest;
-use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Runtime, Scenario};
+use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 use super::tree::{Value, Wrong, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 
@@ -16,7 +16,9 @@ const MIB: u64 = 1024 * 1024;
 const SHORTEST_LIFE: Duration = Duration::from_millis(100);
 /// More containers than this, the dead ones included, fit no memory that we would want to fill.
 const MOST_CONTAINERS: u64 = 500_000;
-/// The same in bytes of padding.
+/// More restarts than this before the simulation begins take too long to be played.
+const MOST_RESTARTS: u128 = 10_000;
+/// The most bytes of padding.
 const MOST_PADDING: u64 = 256 * MIB;
 
 /// Reads the scenario called `name` out of the text of its file.
@@ -77,8 +79,10 @@ fn runtime(value: Option<&Value>) -> Result<Runtime, Wrong> {
         streamed_lists: fields.or("streamed-lists", false, truth)?,
         cgroup_driver: fields.or("cgroup-driver", usual.cgroup_driver, |driver| word(driver, &drivers))?,
         send_limit: fields.or("send-limit", usual.send_limit, number)?,
-        runtime_ready: fields.or("ready", true, truth)?,
-        network_ready: fields.or("network-ready", true, truth)?,
+        ready: Ready {
+            runtime: fields.or("ready", true, truth)?,
+            network: fields.or("network-ready", true, truth)?,
+        },
         listens: fields.or("listens", true, truth)?,
     };
     fields.end()?;
@@ -99,8 +103,7 @@ fn typical(family: Family) -> Runtime {
         streamed_lists: false,
         cgroup_driver: Some(CgroupDriver::Systemd),
         send_limit,
-        runtime_ready: true,
-        network_ready: true,
+        ready: Ready { runtime: true, network: true },
         listens: true,
     }
 }
@@ -151,6 +154,7 @@ fn group(value: &Value) -> Result<Group, Wrong> {
         ("job", Owner::Job),
         ("static", Owner::Static),
     ];
+    let successors = [("pod", Successor::Pod), ("sandbox", Successor::Sandbox)];
     let name = text(fields.need("name")?)?;
     let owner = fields.or("owner", Owner::Deployment, |owner| word(owner, &owners))?;
     let lives = fields.maybe("lives", life)?;
@@ -169,11 +173,22 @@ fn group(value: &Value) -> Result<Group, Wrong> {
         backoff: fields.or("backoff", Duration::from_secs(10), life)?,
         backoff_limit: fields.or("backoff-limit", Duration::from_secs(300), life)?,
         lives,
+        successor: fields.or("successor", Successor::Pod, |value| word(value, &successors))?,
         every: fields.maybe("every", life)?,
         kept: fields.or("kept", kept, |value| duration(value).map(Some))?,
         annotation_bytes: fields.or("annotation-bytes", 0, count)?,
         name,
     };
+    if group.successor == Successor::Sandbox && (group.lives.is_none() || group.runs.is_some()) {
+        let problem = "`successor: sandbox` needs `lives`, and containers that run on (no `runs`)";
+        return Err(Wrong::new(value.at, problem));
+    }
+    if let (Some(runs), true) = (group.runs, group.restarts) {
+        let cycle = runs.saturating_add(group.backoff_limit).as_millis();
+        if group.age.as_millis().checked_div(cycle).unwrap_or_default() > MOST_RESTARTS {
+            return Err(Wrong::new(value.at, format!("these are more than {MOST_RESTARTS} restarts")));
+        }
+    }
     fields.end()?;
     Ok(group)
 }
@@ -216,10 +231,10 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     let lasts = fields.maybe("for", life)?;
     let every_value = fields.get("every");
     let every = every_value.map(life).transpose()?;
-    if let (Some(value), Some(every)) = (every_value, every) {
-        if lasts.is_none_or(|lasts| lasts >= every) {
-            return Err(Wrong::new(value.at, "what comes back needs a `for` that is shorter than `every`"));
-        }
+    if let (Some(value), Some(every)) = (every_value, every)
+        && lasts.is_none_or(|lasts| lasts >= every)
+    {
+        return Err(Wrong::new(value.at, "what comes back needs a `for` that is shorter than `every`"));
     }
     let fault = Fault {
         calls,
