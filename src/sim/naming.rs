@@ -5,7 +5,7 @@ use super::life::{ContainerLife, Pod};
 use super::scenario::{Owner, Successor};
 use super::seed::Seed;
 
-/// What the first pod of a CronJob of the simulation is numbered; a controller would put minutes of the epoch there.
+/// What the first pod of a `CronJob` of the simulation is numbered; a controller would put minutes of the epoch there.
 const FIRST_RUN: i64 = 29_000_000;
 
 impl Pod {
