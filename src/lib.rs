@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod cmd;
 pub mod cri;
+pub mod diagnosis;
 pub mod escape;
 pub mod host;
 pub mod pleg;

@@ -110,7 +110,8 @@ impl Context {
         Ok(resolved.endpoint)
     }
 
-    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`.
+    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`. Only within [`block_on`], whose
+    /// thread carries the connection.
     pub fn client(&self, endpoint: &Endpoint, default: Duration) -> Result<Client, Error> {
         let deadline = self.timeout.unwrap_or(default);
         match endpoint {

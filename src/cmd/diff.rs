@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::context::{Context, block_on};
 use super::relist::lists_only;
 use super::render::diff as text;
 use super::{Error, Exit};
@@ -96,8 +96,7 @@ fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
 
 fn live(context: &Context) -> Result<RelistReport, Error> {
     let endpoint = context.endpoint()?;
-    let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-    block_on(lists_only(context, &endpoint, &client))?
+    block_on(lists_only(context, &endpoint))?
 }
 
 fn print(output: Output, difference: &DiffReport) -> io::Result<()> {

@@ -125,11 +125,11 @@ enum Output {
 /// Runs the command.
 pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     let endpoint = context.endpoint()?;
-    let mut client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-    if arguments.stream_lists {
-        client = client.with_streamed_lists();
-    }
-    let mut report = block_on(ask(context, &endpoint, &client, arguments.inspection()))??;
+    let mut report = block_on(async {
+        let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+        let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
+        ask(context, &endpoint, &client, arguments.inspection()).await
+    })??;
     if let Some(path) = &arguments.save {
         save(&report, path).map_err(|source| Error::Write { path: path.clone(), source })?;
     }
@@ -139,12 +139,9 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
 }
 
 /// A relist without inspection, for whoever needs one.
-pub async fn lists_only(
-    context: &Context,
-    endpoint: &Endpoint,
-    client: &Client,
-) -> Result<RelistReport, Error> {
-    ask(context, endpoint, client, Inspect::Nothing).await
+pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
+    let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
+    ask(context, endpoint, &client, Inspect::Nothing).await
 }
 
 async fn ask(

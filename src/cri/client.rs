@@ -188,6 +188,10 @@ impl Client {
         if let Some(dialled) = dial_error(status) {
             return dialled;
         }
+        // The transport keeps the deadline too, and may notice first.
+        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
+            return Error::Silent { rpc, waited: self.deadline };
+        }
         let message = status.message().to_owned();
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
             return Error::Decode { rpc, detail: detail.to_owned() };
@@ -207,7 +211,7 @@ impl Client {
             };
         }
         match status.code() {
-            // Our own deadline reaches us as either of these, depending on who notices first.
+            // The runtime was told the deadline too, and may answer with it.
             tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
                 Error::Silent { rpc, waited: self.deadline }
             }

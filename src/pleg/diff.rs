@@ -108,8 +108,8 @@ pub fn diff(before: &RelistReport, after: &RelistReport) -> DiffReport {
     let mut report =
         DiffReport { before: before.into(), after: after.into(), events: Vec::new(), unnoticed: Vec::new() };
     runtime_changes(&before.runtime, &after.runtime, &mut report.unnoticed);
-    let old = by_uid(&before.pods);
-    let new = by_uid(&after.pods);
+    let old = firsts(&before.pods, |pod| &pod.uid);
+    let new = firsts(&after.pods, |pod| &pod.uid);
     let time = after.taken_at;
     let gone = before.pods.iter().filter(|pod| !new.contains_key(pod.uid.as_str()));
     for pod in gone {
@@ -124,12 +124,20 @@ pub fn diff(before: &RelistReport, after: &RelistReport) -> DiffReport {
     report
 }
 
-fn by_uid(pods: &[ReportedPod]) -> HashMap<&str, &ReportedPod> {
-    let mut found = HashMap::with_capacity(pods.len());
-    for pod in pods {
-        found.entry(pod.uid.as_str()).or_insert(pod);
+/// By key; of several with one key the first, as for PLEG.
+fn firsts<T>(items: &[T], key: fn(&T) -> &str) -> HashMap<&str, &T> {
+    let mut found = HashMap::with_capacity(items.len());
+    for item in items {
+        found.entry(key(item)).or_insert(item);
     }
     found
+}
+
+/// What both sides have.
+fn pairs<'a, T>(old: &'a [T], new: &'a [T], id: fn(&T) -> &str) -> Vec<(&'a T, &'a T)> {
+    let mut old = firsts(old, id);
+    let both = new.iter().filter_map(|new| old.remove(id(new)).map(|old| (old, new)));
+    both.collect()
 }
 
 fn compare(old: Option<&ReportedPod>, new: Option<&ReportedPod>, time: Wall, report: &mut DiffReport) {
@@ -217,19 +225,11 @@ impl Finder<'_> {
     fn in_both(&mut self, old: &ReportedPod, new: &ReportedPod) {
         self.changed(What::POD, "name", Some(&old.name), Some(&new.name));
         self.changed(What::POD, "namespace", Some(&old.namespace), Some(&new.namespace));
-        let sandboxes: HashMap<&str, &ReportedSandbox> =
-            old.sandboxes.iter().map(|sandbox| (sandbox.id.as_str(), sandbox)).collect();
-        for sandbox in &new.sandboxes {
-            if let Some(old) = sandboxes.get(sandbox.id.as_str()) {
-                self.in_sandbox(old, sandbox);
-            }
+        for (old, new) in pairs(&old.sandboxes, &new.sandboxes, |sandbox| &sandbox.id) {
+            self.in_sandbox(old, new);
         }
-        let containers: HashMap<&str, &ReportedContainer> =
-            old.containers.iter().map(|container| (container.id.as_str(), container)).collect();
-        for container in &new.containers {
-            if let Some(old) = containers.get(container.id.as_str()) {
-                self.in_container(old, container);
-            }
+        for (old, new) in pairs(&old.containers, &new.containers, |container| &container.id) {
+            self.in_container(old, new);
         }
     }
 

@@ -4,6 +4,8 @@
 #[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod support;
 
+mod diff;
 mod fake_runtime;
+mod relist;
 mod runner;
 mod watch;

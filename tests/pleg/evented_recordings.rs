@@ -74,7 +74,7 @@ impl Message {
 fn failure(kind: &str) -> Option<Error> {
     (kind != "eof").then(|| Error::Runtime {
         rpc: Rpc::GetContainerEvents,
-        code: recording::code(kind),
+        code: crate::recording::code(kind),
         message: "scripted".into(),
     })
 }

@@ -1,6 +1,14 @@
-//! The engine without a wire: an in-memory runtime, a clock that stands still, recorded kubelets.
+//! The PLEG engine: case by case, against recordings of real kubelets, and by property.
 
+mod cache;
+mod evented;
 mod evented_recordings;
+mod generic;
 mod generic_recordings;
+mod node;
+mod properties;
 mod recording;
+mod reinspection;
+mod reports;
 mod scripted;
+mod worker;

@@ -20,140 +20,160 @@ use super::wire::{self, pair};
 /// The recorded kubelet leaves this much time between two events.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(5);
 
-#[derive(Debug, Deserialize)]
-pub struct RecordedSandbox {
-    id: String,
-    name: String,
-    uid: String,
-    namespace: String,
-    attempt: u32,
-    state: String,
-    created_at: i64,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
-    ip: String,
-    #[serde(default)]
-    no_metadata: bool,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct RecordedContainer {
-    id: String,
-    sandbox: String,
-    name: String,
-    attempt: u32,
-    state: String,
-    created_at: i64,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
-    #[serde(default)]
-    exit_code: i32,
-    #[serde(default)]
-    no_metadata: bool,
-}
-
-impl RecordedSandbox {
-    pub fn sandbox(&self) -> Sandbox {
-        Sandbox {
-            id: self.id.clone(),
-            metadata: (!self.no_metadata).then(|| SandboxMetadata {
-                name: self.name.clone(),
-                uid: self.uid.clone(),
-                namespace: self.namespace.clone(),
-                attempt: self.attempt,
-            }),
-            state: match self.state.as_str() {
-                "READY" => SandboxState::Ready,
-                "NOTREADY" => SandboxState::NotReady,
-                other => panic!("sandbox state {other}"),
-            },
-            created_at: self.created_at,
-            labels: self.labels.iter().flatten().collect_labels(),
-            annotations: Labels::default(),
-        }
-    }
-
-    pub fn network(&self) -> Network {
-        Network { ip: self.ip.clone(), additional_ips: Vec::new() }
-    }
-}
-
-impl RecordedContainer {
-    pub fn container(&self) -> Container {
-        Container {
-            id: self.id.clone(),
-            sandbox_id: self.sandbox.clone(),
-            metadata: (!self.no_metadata)
-                .then(|| ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
-            image: Some(Image { image: "img:1".into(), user_specified: String::new() }),
-            image_ref: "sha256:0".into(),
-            state: match self.state.as_str() {
-                "CREATED" => ContainerState::Created,
-                "RUNNING" => ContainerState::Running,
-                "EXITED" => ContainerState::Exited,
-                "UNKNOWN" => ContainerState::Unknown,
-                other => panic!("container state {other}"),
-            },
-            created_at: self.created_at,
-            labels: self.labels.iter().flatten().collect_labels(),
-            annotations: Labels::default(),
-        }
-    }
-
-    pub fn exit_code(&self) -> i32 {
-        self.exit_code
-    }
-}
-
-trait CollectLabels {
-    fn collect_labels(self) -> Labels;
-}
-
-impl<'a, I: Iterator<Item = (&'a String, &'a String)>> CollectLabels for I {
-    fn collect_labels(self) -> Labels {
-        self.map(|(key, value)| (key.as_str(), value.as_str())).collect()
-    }
-}
-
-pub fn code(name: &str) -> Code {
-    match name {
-        "NOT_FOUND" => Code::NotFound,
-        "UNKNOWN" => Code::Unknown,
-        "UNAVAILABLE" => Code::Unavailable,
-        "INTERNAL" => Code::Internal,
-        "UNIMPLEMENTED" => Code::Unimplemented,
-        "DEADLINE_EXCEEDED" => Code::DeadlineExceeded,
-        "RESOURCE_EXHAUSTED" => Code::ResourceExhausted,
-        other => panic!("status code {other}"),
-    }
-}
-
-impl Step {
-    /// Makes a scripted runtime answer as this step has it.
-    pub fn play(&self, state: &mut State) {
-        let sandboxes = self.sandboxes.as_deref().unwrap_or_default();
-        let containers = self.containers.as_deref().unwrap_or_default();
-        state.sandboxes = sandboxes.iter().map(RecordedSandbox::sandbox).collect();
-        state.networks = sandboxes.iter().map(|item| (item.id.clone(), item.network())).collect();
-        state.containers = containers.iter().map(RecordedContainer::container).collect();
-        state.exit_codes = containers.iter().map(|item| (item.id.clone(), item.exit_code)).collect();
-        state.faults = self
-            .faults
-            .iter()
-            .flatten()
-            .map(|(key, value)| match key.strip_prefix("nil:") {
-                Some(id) => (id.to_owned(), Fault::Nil),
-                None => (key.clone(), Fault::Code(code(value["code"].as_str().unwrap()))),
-            })
-            .collect();
-    }
-}
-
-/// The lines of one recording.
-pub fn lines<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
+/// The histories of one file, by its name without `.jsonl.gz`.
+pub fn histories(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let file = File::open(folder.join(format!("{name}.jsonl.gz"))).unwrap();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+impl FakeRuntime {
+    /// Plays a recorded history: its steps, its faults and, where it has one, its event stream.
+    pub fn replay(history: &Value) -> Self {
+        let steps = list(&history["steps"]).iter().map(step);
+        let fake = Self::start_steps(Kind::Containerd21, steps);
+        if let Some(stream) = history["stream"].as_object() {
+            fake.streams(attempts(stream));
+        }
+        fake
+    }
+}
+
+fn step(recorded: &Value) -> Step {
+    let mut node = Node::new();
+    for recorded in list(&recorded["sandboxes"]) {
+        node = node.add_sandbox(sandbox(recorded));
+    }
+    for recorded in list(&recorded["containers"]) {
+        let sandbox_id = text(&recorded["sandbox"]);
+        node = node.add_container(Contained { sandbox_id, status: container(recorded) });
+    }
+    let mut step = Step::from(node);
+    for (key, fault) in recorded["faults"].as_object().into_iter().flatten() {
+        step = faulty(step, key, fault);
+    }
+    step
+}
+
+fn faulty(step: Step, key: &str, fault: &Value) -> Step {
+    let (key, reply) = match key.strip_prefix("nil:") {
+        Some(id) => (id, Reply::empty()),
+        None => (key, Reply::fail(code(&fault["code"]), "recorded fault")),
+    };
+    match key {
+        "ListPodSandbox" => step.on(Rpc::ListPodSandbox, None, reply),
+        "ListContainers" => step.on(Rpc::ListContainers, None, reply),
+        id => {
+            step.on(Rpc::PodSandboxStatus, Some(id), reply.clone()).on(Rpc::ContainerStatus, Some(id), reply)
+        }
+    }
+}
+
+fn attempts(stream: &Map<String, Value>) -> Vec<Attempt> {
+    let failure = match text(&stream["kind"]).as_str() {
+        "eof" => Attempt::eof(),
+        _ => Attempt::fail(code(&stream["kind"]), "recorded failure"),
+    };
+    let fails = number(&stream["fails"]);
+    let first_after = Duration::from_secs_f64(stream["first_after"].as_f64().unwrap());
+    let events = list(&stream["messages"]).iter().map(event);
+    let mut attempts = vec![failure; fails];
+    attempts.push(Attempt::open().events(events).paced(first_after, BETWEEN_EVENTS));
+    attempts
+}
+
+fn event(recorded: &Value) -> Event {
+    let message = wire::ContainerEventResponse {
+        container_id: text(&recorded["id"]),
+        container_event_type: number(&recorded["type"]),
+        created_at: 0,
+        pod_sandbox_status: recorded["sandbox"].is_object().then(|| sandbox(&recorded["sandbox"])),
+        containers_statuses: list(&recorded["containers"]).iter().map(container).collect(),
+    };
+    Event::aged(message, number(&recorded["age"]))
+}
+
+fn sandbox(recorded: &Value) -> wire::PodSandboxStatus {
+    let metadata = wire::PodSandboxMetadata {
+        name: text(&recorded["name"]),
+        uid: text(&recorded["uid"]),
+        namespace: text(&recorded["namespace"]),
+        attempt: number(&recorded["attempt"]),
+    };
+    let state = match text(&recorded["state"]).as_str() {
+        "READY" => wire::PodSandboxState::SandboxReady,
+        "NOTREADY" => wire::PodSandboxState::SandboxNotready,
+        other => panic!("no sandbox state: {other}"),
+    };
+    wire::PodSandboxStatus {
+        id: text(&recorded["id"]),
+        metadata: has_metadata(recorded).then_some(metadata),
+        state: state.into(),
+        created_at: number(&recorded["created_at"]),
+        network: Some(wire::PodSandboxNetworkStatus {
+            ip: text(&recorded["ip"]),
+            additional_ips: Vec::new(),
+        }),
+        linux: None,
+        labels: labels(recorded),
+        annotations: Vec::new(),
+    }
+}
+
+fn container(recorded: &Value) -> wire::ContainerStatus {
+    let metadata =
+        wire::ContainerMetadata { name: text(&recorded["name"]), attempt: number(&recorded["attempt"]) };
+    let state = match text(&recorded["state"]).as_str() {
+        "CREATED" => wire::ContainerState::ContainerCreated,
+        "RUNNING" => wire::ContainerState::ContainerRunning,
+        "EXITED" => wire::ContainerState::ContainerExited,
+        "UNKNOWN" => wire::ContainerState::ContainerUnknown,
+        other => panic!("no container state: {other}"),
+    };
+    wire::ContainerStatus {
+        id: text(&recorded["id"]),
+        metadata: has_metadata(recorded).then_some(metadata),
+        state: state.into(),
+        created_at: number(&recorded["created_at"]),
+        exit_code: number(&recorded["exit_code"]),
+        image: Some(wire::ImageSpec { image: "img:1".to_owned(), user_specified_image: String::new() }),
+        image_ref: "sha256:0".to_owned(),
+        labels: labels(recorded),
+        ..wire::ContainerStatus::default()
+    }
+}
+
+fn labels(recorded: &Value) -> Vec<wire::Pair> {
+    let labels = recorded["labels"].as_object();
+    labels.into_iter().flatten().map(|(key, value)| pair(key, &text(value))).collect()
+}
+
+fn has_metadata(recorded: &Value) -> bool {
+    !recorded["no_metadata"].as_bool().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn number<T: TryFrom<i64, Error: std::fmt::Debug>>(value: &Value) -> T {
+    value.as_i64().unwrap_or_default().try_into().unwrap()
+}
+
+/// A gRPC code by its name in the gRPC documents.
+fn code(name: &Value) -> Code {
+    match name.as_str() {
+        Some("UNKNOWN") => Code::Unknown,
+        Some("INTERNAL") => Code::Internal,
+        Some("NOT_FOUND") => Code::NotFound,
+        Some("UNAVAILABLE") => Code::Unavailable,
+        Some("UNIMPLEMENTED") => Code::Unimplemented,
+        _ => panic!("a gRPC code that no recording had so far: {name}"),
+    }
 }

@@ -72,7 +72,7 @@ impl Latencies {
     pub fn ranges(&self) -> Vec<(Duration, u64)> {
         let mut ranges: Vec<(Duration, u64)> = Vec::new();
         for (number, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let bound = round_up(upper_bound(number).min(self.largest));
+            let bound = round_up(upper_bound(number.saturating_sub(1)).min(self.largest));
             match ranges.last_mut() {
                 Some((last, total)) if *last == bound => *total += count,
                 _ => ranges.push((bound, *count)),
