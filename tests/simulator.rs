@@ -138,3 +138,22 @@ async fn only_one_container_is_silent_on_a_node_with_a_hung_container() {
     }
     assert_eq!(silent, ["postgres"]);
 }
+
+/// The example of the reference is a scenario, and an own file is found by its path.
+#[test]
+fn the_example_in_the_documentation_can_be_played() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md")).unwrap();
+    let example = text.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let path = env::temp_dir().join(format!("plegctl-sim-{}-mine.yaml", process::id()));
+    fs::write(&path, example).unwrap();
+    let scenario = sim::load(path.to_str().unwrap());
+    fs::write(&path, example.replace("lives: 40s", "livse: 40s")).unwrap();
+    let malformed = sim::load(path.to_str().unwrap());
+    fs::remove_file(&path).unwrap();
+    let scenario = scenario.unwrap();
+    assert_eq!((scenario.groups.len(), scenario.faults.len(), scenario.seed), (3, 2, 7));
+    let why = malformed.unwrap_err();
+    assert_eq!(why.to_string(), format!("{}:11:54: a group of pods has no `livse`", path.display()));
+    assert_eq!(why.hint().unwrap(), "did you mean `lives`?");
+    assert!(matches!(sim::load("./nowhere.yaml"), Err(sim::Error::Read { .. })));
+}
