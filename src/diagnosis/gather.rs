@@ -241,7 +241,7 @@ fn network_plugins(root: &Path) -> BTreeSet<String> {
     const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
     DIRS.iter()
         .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
-        .flat_map(|entries| entries.flatten())
+        .flat_map(Iterator::flatten)
         .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
         .collect()
 }
