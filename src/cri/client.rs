@@ -196,10 +196,6 @@ impl Client {
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
             return Error::Decode { rpc, detail: detail.to_owned() };
         }
-        // tonic watches the deadline too and may be the first to notice.
-        if causes(status).any(<dyn std::error::Error>::is::<TimeoutExpired>) {
-            return Error::Silent { rpc, waited: self.deadline };
-        }
         if is_transport(status) {
             return match self.heard.protocol() {
                 Protocol::Other(first_line) => Error::WrongProtocol {
