@@ -139,10 +139,10 @@ impl Generic {
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
-                let has = |uid: Option<&str>| uid.is_some_and(|uid| uids.contains(uid));
+                let chosen = self.fingerprints.choose(&uids);
                 let pods = Pods::group(
-                    sandboxes.iter().filter(|sandbox| has(pods::uid_of_sandbox(sandbox))),
-                    containers.iter().filter(|container| has(pods::uid_of_container(container))),
+                    sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
+                    containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
                     self.settings.era.member_order(),
                 );
                 let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
@@ -202,7 +202,7 @@ impl Generic {
     }
 
     fn count(&self, scan: &Scan<'_>, report: &mut Relist) {
-        report.pods = count(scan.pods);
+        report.pods = count(scan.pods.all);
         report.sandboxes = count(scan.sandboxes);
         report.containers = count(scan.containers.iter().sum());
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -211,7 +211,7 @@ impl Generic {
             .zip(scan.containers.map(gauge))
             .filter(|(_, containers)| *containers > 0)
             .collect();
-        self.hub.lock().metrics.set_running(gauge(scan.running_pods), &present);
+        self.hub.lock().metrics.set_running(gauge(scan.pods.running), &present);
     }
 
     /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.
