@@ -37,6 +37,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -117,6 +118,89 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'plegctl;sim'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;list'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;describe'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;serve'= {
+            cand --listen 'Socket to make; nothing may be there yet'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;help'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;help;list'= {
+        }
+        &'plegctl;sim;help;describe'= {
+        }
+        &'plegctl;sim;help;serve'= {
+        }
+        &'plegctl;sim;help;help'= {
+        }
         &'plegctl;completions'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -153,6 +237,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -162,6 +247,17 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;watch'= {
         }
         &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;sim'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+        }
+        &'plegctl;help;sim;list'= {
+        }
+        &'plegctl;help;sim;describe'= {
+        }
+        &'plegctl;help;sim;serve'= {
         }
         &'plegctl;help;completions'= {
         }

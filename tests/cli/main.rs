@@ -8,4 +8,5 @@ mod diff;
 mod fake_runtime;
 mod relist;
 mod runner;
+mod sim;
 mod watch;
