@@ -3,5 +3,10 @@
 //! See `docs/design.md` for how the modules lean on each other.
 
 pub mod clock;
+pub mod cmd;
 pub mod cri;
+pub mod diagnosis;
+pub mod escape;
+pub mod host;
 pub mod pleg;
+pub mod sim;

@@ -1,2 +1,7 @@
 //! `plegctl`: parse, run, exit.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    plegctl::cmd::main(std::env::args_os()).into()
+}

@@ -5,17 +5,30 @@
 //! each comes back with its duration, the bytes it received and how it ended.
 
 mod call;
+mod client;
+mod codec;
+mod connect;
+mod convert;
+mod endpoint;
 mod error;
+#[expect(
+    clippy::pedantic,
+    clippy::enum_variant_names,
+    reason = "made by prost, whose taste is not ours to judge"
+)]
+pub(crate) mod generated;
 mod node;
 mod rpc;
 mod runtime;
 
 pub use call::{Call, Outcome};
+pub use client::{Client, KUBELET_RECEIVE_LIMIT};
+pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
 pub use node::{
-    Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState,
-    ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata, SandboxState,
-    SandboxStatus, SandboxStatusAnswer, Version, label,
+    CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
+    ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,
+    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
 };
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};

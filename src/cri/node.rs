@@ -82,6 +82,15 @@ pub struct Condition {
     pub message: String,
 }
 
+/// Who makes the cgroups of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CgroupDriver {
+    /// systemd, asked over D-Bus.
+    Systemd,
+    /// The runtime itself.
+    Cgroupfs,
+}
+
 /// State of a pod sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SandboxState {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 use super::{
-    Call, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus, Sandbox,
-    SandboxState, SandboxStatusAnswer, Version, label,
+    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus,
+    Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
 };
 use crate::clock::Wall;
 
@@ -18,6 +18,8 @@ pub trait Runtime: Send + Sync {
     fn version(&self) -> impl Future<Output = Call<Version>> + Send;
     /// Runtime and network readiness.
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
+    /// Who makes the cgroups; `None` is an answer that does not say.
+    fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
     /// Pod sandboxes, in the runtime's order.
     fn list_sandboxes(
         &self,

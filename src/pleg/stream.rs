@@ -154,8 +154,9 @@ impl Event {
 pub struct WatchStarted {
     /// When.
     pub time: Wall,
-    /// Which node.
-    pub node: String,
+    /// Which node, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Which runtime.
     pub runtime: RuntimeRef,
     /// `generic`, `evented` or `compare`.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use plegctl::clock::ManualClock;
 use plegctl::cri::{
-    Call, Code, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Image, Network, Rpc,
-    Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
+    Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Image,
+    Network, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
+    label,
 };
 
 /// How a question is answered, if not as the lists have it.
@@ -129,6 +130,10 @@ impl Runtime for Scripted {
 
     async fn status(&self) -> Call<RuntimeStatus> {
         self.answer(Rpc::Status, "", &["Status"], |_| Ok(RuntimeStatus::default()), || None).await
+    }
+
+    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
+        self.answer(Rpc::RuntimeConfig, "", &["RuntimeConfig"], |_| Ok(None), || None).await
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {

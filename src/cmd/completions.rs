@@ -1,0 +1,42 @@
+//! `plegctl completions SHELL` and `plegctl man DIR`: what a package installs beside the binary.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Cli, Error, Exit};
+
+/// Print the completion script of a shell.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// bash, zsh, fish, elvish or powershell
+    shell: Shell,
+}
+
+/// Write a man page for every command.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Directory to write to; made if it does not exist
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Runs `completions`.
+pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "plegctl", &mut script);
+    io::Write::write_all(&mut io::stdout().lock(), &script)?;
+    Ok(Exit::Good)
+}
+
+/// Runs `man`.
+pub fn man(arguments: &ManArgs) -> Result<Exit, Error> {
+    let directory = &arguments.directory;
+    fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
+        .map_err(|source| Error::Write { path: directory.clone(), source })?;
+    Ok(Exit::Good)
+}

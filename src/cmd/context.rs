@@ -1,0 +1,172 @@
+//! What the command line, the environment and the node say together, decided once.
+
+use std::cell::OnceCell;
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{cell::Cell, thread};
+
+use super::render::Style;
+use super::{ColorChoice, Error, GlobalArgs};
+use crate::clock::{Clock, SystemClock};
+use crate::cri::{self, Client, Endpoint};
+use crate::escape::escaped;
+use crate::host::{HostRoot, KubeletProcess};
+use crate::pleg::RuntimeRef;
+use crate::sim::{self, Simulator};
+
+/// Deadline of a call in a command that runs once.
+pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Where the process table is.
+const PROC: &str = "/proc";
+
+/// What was decided from [`GlobalArgs`].
+pub struct Context {
+    /// The clocks.
+    pub clock: Arc<dyn Clock>,
+    /// The node's root.
+    pub host: HostRoot,
+    /// `--timeout`, if it was given.
+    pub timeout: Option<Duration>,
+    /// Whether tables have headers.
+    headers: bool,
+    /// Whether progress and notes are unwanted.
+    pub quiet: bool,
+    /// How much more to say.
+    pub verbose: u8,
+    color: ColorChoice,
+    flag: Option<String>,
+    variable: Option<String>,
+    crictl_config: Option<PathBuf>,
+    search: Cell<Option<JoinHandle<Option<KubeletProcess>>>>,
+    kubelet: OnceCell<Option<KubeletProcess>>,
+    simulator: OnceCell<Simulator>,
+}
+
+/// How a report names a runtime that has introduced itself.
+pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
+    let said = |text: String| (!text.is_empty()).then_some(text);
+    RuntimeRef {
+        endpoint: endpoint.to_string(),
+        name: said(version.runtime_name),
+        version: said(version.runtime_version),
+        api_version: said(version.runtime_api_version),
+    }
+}
+
+impl Context {
+    /// Looks at the environment and starts looking for a kubelet; touches nothing else.
+    pub fn resolve(arguments: &GlobalArgs) -> Self {
+        Self {
+            clock: Arc::new(SystemClock::start()),
+            host: HostRoot::resolve(arguments.host_root.as_deref()),
+            timeout: arguments.timeout,
+            headers: !arguments.no_headers,
+            quiet: arguments.quiet,
+            verbose: arguments.verbose,
+            color: arguments.color,
+            flag: arguments.runtime_endpoint.clone(),
+            variable: env::var("CONTAINER_RUNTIME_ENDPOINT").ok(),
+            crictl_config: arguments
+                .config
+                .clone()
+                .or_else(|| env::var_os("CRI_CONFIG_FILE").map(PathBuf::from)),
+            // A walk through a busy node's process table takes longer than the two list calls, so it runs beside them.
+            search: Cell::new(Some(thread::spawn(|| KubeletProcess::find(Path::new(PROC))))),
+            kubelet: OnceCell::new(),
+            simulator: OnceCell::new(),
+        }
+    }
+
+    /// The kubelet that runs on this node, if it can be seen.
+    pub fn kubelet(&self) -> Option<&KubeletProcess> {
+        let found = self.kubelet.get_or_init(|| self.search.take()?.join().ok().flatten());
+        found.as_ref()
+    }
+
+    /// What this node is called.
+    pub fn node_name(&self) -> Option<String> {
+        self.host.node_name(self.kubelet(), Path::new(PROC))
+    }
+
+    /// The runtime to ask, and with `-v` why this one.
+    pub fn endpoint(&self) -> Result<Endpoint, Error> {
+        let said_outright = self.flag.is_some() || self.variable.is_some();
+        let resolved = cri::resolve(&cri::Sources {
+            flag: self.flag.as_deref(),
+            variable: self.variable.as_deref(),
+            crictl_config: self.crictl_config.as_deref(),
+            kubelet: if said_outright { None } else { self.kubelet() },
+            host: &self.host,
+        })?;
+        if self.host.assumed {
+            self.note(1, &format!("the node's root is taken to be {}", self.host.as_path().display()));
+        }
+        self.note(1, &format!("runtime {} from {}", resolved.endpoint, resolved.source));
+        Ok(resolved.endpoint)
+    }
+
+    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`. Only within [`block_on`], whose
+    /// thread carries the connection.
+    pub fn client(&self, endpoint: &Endpoint, default: Duration) -> Result<Client, Error> {
+        let deadline = self.timeout.unwrap_or(default);
+        match endpoint {
+            Endpoint::Unix { path, name } => Ok(Client::new(path, name, deadline, Arc::clone(&self.clock))),
+            Endpoint::Sim { scenario } => {
+                Ok(self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)))
+            }
+        }
+    }
+
+    /// The runtime that plays `scenario`: one, however many clients it gets.
+    fn simulator(&self, scenario: &str) -> Result<&Simulator, Error> {
+        if let Some(simulator) = self.simulator.get() {
+            return Ok(simulator);
+        }
+        let started = Simulator::start(&sim::load(scenario)?, Arc::clone(&self.clock))?;
+        Ok(self.simulator.get_or_init(|| started))
+    }
+
+    /// How text on stdout is to look.
+    pub fn style(&self) -> Style {
+        Style { headers: self.headers, color: self.color() }
+    }
+
+    fn color(&self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && env::var_os("TERM").is_none_or(|term| term != "dumb")
+                    && io::stdout().is_terminal()
+            }
+        }
+    }
+
+    /// Says something on stderr that the user should know unless told to be quiet.
+    pub fn remark(&self, text: &str) {
+        self.note(0, text);
+    }
+
+    /// Says something on stderr, if it is asked for with at least `level` times `-v`.
+    pub fn note(&self, level: u8, text: &str) {
+        if self.verbose >= level && !self.quiet {
+            // A closed stderr leaves nothing to be said.
+            let _ = writeln!(io::stderr(), "{}", escaped(text));
+        }
+    }
+}
+
+/// Runs `work` with this thread as its network thread.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let answer = runtime.block_on(work);
+    // An abandoned call must not keep us from leaving.
+    runtime.shutdown_background();
+    Ok(answer)
+}

@@ -1,0 +1,27 @@
+//! What the program's exit status says.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The answer is good.
+    Good,
+    /// The answer is bad news.
+    Bad,
+    /// There is no answer.
+    NoAnswer,
+    /// Somebody interrupted before there was an answer.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Good => 0,
+            Exit::Bad => 1,
+            Exit::NoAnswer => 2,
+            Exit::Interrupted => 130,
+        })
+    }
+}

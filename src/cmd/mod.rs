@@ -1,0 +1,168 @@
+//! The command line: one file per sub-command, renderers beside them.
+//!
+//! The only part that knows terminals, flags and exit status. It decides nothing that a report does not say.
+
+mod completions;
+mod context;
+mod diff;
+mod error;
+mod exit;
+mod health;
+mod relist;
+mod render;
+mod save;
+mod sim;
+mod stops;
+mod watch;
+
+pub use error::Error;
+pub use exit::Exit;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+
+use crate::escape::escaped;
+use context::Context;
+
+/// Says which CRI call, which pod and which container hold up the kubelet's PLEG.
+///
+/// Connects to the node's container runtime, does what the kubelet's Pod Lifecycle Event Generator does, and times
+/// every call. Read-only.
+#[derive(Debug, Parser)]
+#[command(name = "plegctl", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Health(health::HealthArgs),
+    Relist(relist::RelistArgs),
+    Watch(watch::WatchArgs),
+    Diff(diff::DiffArgs),
+    Sim(sim::SimArgs),
+    Completions(completions::CompletionsArgs),
+    Man(completions::ManArgs),
+}
+
+/// What every command understands, as typed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml,
+    /// the running kubelet's, the well-known sockets]
+    #[arg(short, long, global = true, value_name = "ENDPOINT")]
+    runtime_endpoint: Option<String>,
+
+    /// crictl's settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The node's root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]
+    #[arg(long, global = true, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+
+    /// Deadline of each call to the runtime [default: 10s; 2m for `watch`]
+    #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
+    timeout: Option<Duration>,
+
+    /// Whether to colour what goes to a terminal
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+
+    /// Leave out progress and notes
+    #[arg(short, long, global = true)]
+    quiet: bool,
+
+    /// Say more: which runtime was chosen and why; twice for every call
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Leave out table headers
+    #[arg(long, global = true)]
+    no_headers: bool,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+/// A duration with units that is more than nothing.
+fn positive_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it must be more than zero".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(why) => Err(format!("{why} (write it with a unit: 500ms, 10s, 3m)")),
+    }
+}
+
+/// Parses the command line, runs the command, says what went wrong.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // A closed stderr leaves nothing to be said.
+            let _ = usage.print();
+            return if usage.use_stderr() { Exit::NoAnswer } else { Exit::Good };
+        }
+    };
+    match run(&cli) {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Good,
+        Err(error) => {
+            complain(&error);
+            Exit::NoAnswer
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Exit, Error> {
+    let context = || Context::resolve(&cli.global);
+    match &cli.command {
+        Command::Health(arguments) => health::run(arguments, &context()),
+        Command::Relist(arguments) => relist::run(arguments, &context()),
+        Command::Watch(arguments) => watch::run(arguments, &context()),
+        Command::Diff(arguments) => diff::run(arguments, &context()),
+        Command::Sim(arguments) => sim::run(arguments, &context()),
+        Command::Completions(arguments) => completions::completions(arguments),
+        Command::Man(arguments) => completions::man(arguments),
+    }
+}
+
+fn complain(error: &Error) {
+    let mut stderr = io::stderr().lock();
+    // A closed stderr leaves nothing to be said.
+    let _ = writeln!(stderr, "error: {}", escaped(&error.to_string()));
+    if let Some(hint) = error.hint() {
+        let _ = writeln!(stderr, "hint: {}", escaped(&hint));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_duration_needs_a_unit_and_a_size() {
+        assert_eq!(positive_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert!(positive_duration("10").is_err());
+        assert!(positive_duration("0s").is_err());
+    }
+}

@@ -1,0 +1,18 @@
+//! Reports as text: each renderer takes data and a writer, and decides nothing.
+
+pub mod diff;
+pub mod health;
+pub mod relist;
+pub mod sim;
+pub mod table;
+pub mod watch;
+pub mod words;
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether tables have headers.
+    pub headers: bool,
+    /// Whether colour may help.
+    pub color: bool,
+}

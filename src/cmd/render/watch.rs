@@ -1,0 +1,222 @@
+//! A watch as lines of text.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::words::{elapsed, or_none, short_id, took};
+use crate::clock::Wall;
+use crate::escape::escaped;
+use crate::pleg::stream::{Event, Health, Quantiles, Relist, SlowCall, Subject, WatchSummary};
+use crate::pleg::{OpenCall, PlegState, PodRef};
+
+/// Width of the longest bar of the histogram.
+const BAR: u64 = 40;
+
+/// The time of day, UTC, with milliseconds.
+pub fn time_of_day(time: Wall) -> String {
+    time.to_string().get(11..23).unwrap_or_default().to_owned()
+}
+
+/// `namespace/name`, or what there is of it.
+pub fn pod(pod: &PodRef) -> String {
+    if pod.name.is_empty() {
+        or_none(&pod.uid)
+    } else {
+        format!("{}/{}", or_none(&pod.namespace), or_none(&pod.name))
+    }
+}
+
+/// One line for one event.
+pub fn event(event: &Event) -> String {
+    let subject = match event.subject {
+        Subject::Pod => "pod".to_owned(),
+        Subject::Sandbox => format!("sandbox {}", short_id(event.id.as_deref().unwrap_or_default())),
+        Subject::Container => match &event.name {
+            Some(name) if !name.is_empty() => escaped(name).into_owned(),
+            _ => short_id(event.id.as_deref().unwrap_or_default()),
+        },
+    };
+    let mut line = format!("{}  {}  {subject}", time_of_day(event.time), pod(&event.pod));
+    // Writing to a String cannot fail.
+    if let (Some(from), Some(to)) = (event.from, event.to) {
+        let _ = write!(line, "  {} → {}", from.as_str(), to.as_str());
+    }
+    line.push_str(&death(event));
+    let _ = write!(line, "  {}", event.event_type.as_str());
+    if event.discarded {
+        line.push_str("  (lost: the channel is full)");
+    } else if !event.delivered {
+        line.push_str("  (computed, not delivered)");
+    }
+    line
+}
+
+/// ` (137 OOMKilled)` for a container that died.
+fn death(event: &Event) -> String {
+    if event.to == Some(PlegState::Running) {
+        return String::new();
+    }
+    let code = event.exit_code.map(|code| code.to_string());
+    let reason = event
+        .reason
+        .as_deref()
+        .filter(|reason| !reason.is_empty())
+        .map(|reason| escaped(reason).into_owned());
+    let words: Vec<String> = code.into_iter().chain(reason).collect();
+    if words.is_empty() { String::new() } else { format!(" ({})", words.join(" ")) }
+}
+
+/// One line for a relist that failed.
+pub fn failed_relist(relist: &Relist) -> Option<String> {
+    let error = relist.error.as_deref()?;
+    Some(format!(
+        "{}  relist {} failed after {}: {}",
+        time_of_day(relist.time),
+        relist.relist,
+        took(relist.duration_seconds.duration()),
+        escaped(error)
+    ))
+}
+
+/// One line for the first relist, whose events are not shown.
+pub fn first_relist(relist: &Relist) -> String {
+    format!(
+        "{}  first relist took {}: {} pods, {} containers, {} events (--initial shows them)",
+        time_of_day(relist.time),
+        took(relist.duration_seconds.duration()),
+        relist.pods,
+        relist.containers,
+        relist.events
+    )
+}
+
+/// One line for a change of health.
+pub fn health(health: &Health) -> String {
+    let verdict = if health.healthy { "PLEG is healthy" } else { "PLEG is not healthy" };
+    let text =
+        if health.message.is_empty() { String::new() } else { format!(": {}", escaped(&health.message)) };
+    format!("{}  {verdict}{text}", time_of_day(health.time))
+}
+
+/// What a call is about: `ContainerStatus of default/web-0 3f2a9c…`.
+pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
+    let mut text = escaped(rpc).into_owned();
+    if let Some(of) = of {
+        text.push_str(" of ");
+        text.push_str(&pod(of));
+    }
+    if let Some(id) = id {
+        text.push(' ');
+        text.push_str(&short_id(id));
+    }
+    text
+}
+
+/// The live line below the events.
+pub fn status(
+    relists: u64,
+    last: Duration,
+    quantiles: Option<&Quantiles>,
+    pods: u64,
+    healthy: bool,
+    waiting: Option<&str>,
+) -> String {
+    let mut line = format!("relist {relists}");
+    // Writing to a String cannot fail.
+    if let Some(quantiles) = quantiles {
+        let _ = write!(
+            line,
+            "  last {}  p50 {}  p99 {}  max {}",
+            took(last),
+            took(quantiles.p50.duration()),
+            took(quantiles.p99.duration()),
+            took(quantiles.max.duration())
+        );
+    }
+    let _ = write!(line, "  pods {pods}  {}", if healthy { "healthy" } else { "NOT HEALTHY" });
+    if let Some(waiting) = waiting {
+        let _ = write!(line, "  waiting {waiting}");
+    }
+    line
+}
+
+/// What stands at the end.
+pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u64)]) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} relists in {}, {} failed",
+        summary.relists,
+        if lasted.as_secs() < 10 { took(lasted) } else { elapsed(lasted) },
+        summary.failed
+    )];
+    lines.extend(summary.relist_seconds.as_ref().map(|quantiles| quantile_line("relist", quantiles)));
+    lines.extend(summary.interval_seconds.as_ref().map(|quantiles| quantile_line("interval", quantiles)));
+    let events: Vec<String> =
+        summary.events.iter().map(|(event_type, count)| format!("{} {count}", event_type.as_str())).collect();
+    lines.push(format!(
+        "events    {}",
+        if events.is_empty() { "none".to_owned() } else { events.join("   ") }
+    ));
+    let slowest = summary.slowest.iter().enumerate();
+    lines.extend(slowest.map(|(place, call)| {
+        format!("{}{}", if place == 0 { "slowest   " } else { "          " }, slow_call(call))
+    }));
+    lines.extend(histogram(ranges));
+    lines
+}
+
+fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
+    format!(
+        "{what:<8}  p50 {}   p90 {}   p99 {}   max {}",
+        took(quantiles.p50.duration()),
+        took(quantiles.p90.duration()),
+        took(quantiles.p99.duration()),
+        took(quantiles.max.duration())
+    )
+}
+
+fn slow_call(call: &SlowCall) -> String {
+    format!(
+        "{}  {}{}",
+        took(call.duration_seconds.duration()),
+        about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
+        if call.silent_so_far { "  (silent so far)" } else { "" }
+    )
+}
+
+fn histogram(ranges: &[(Duration, u64)]) -> Vec<String> {
+    let most = ranges.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let bars = ranges.iter().map(|(bound, count)| {
+        let length = (count * BAR).div_ceil(most);
+        let bar: String = (0..length).map(|_| '#').collect();
+        format!("  ≤ {:<8}{bar} {count}", took(*bound))
+    });
+    bars.collect()
+}
+
+/// What was slow about a finished relist, if it or one of its calls took longer than `limit`.
+pub fn slow_relist(relist: &Relist, limit: Duration) -> Option<String> {
+    let slowest = relist.calls.iter().max_by_key(|call| call.duration_seconds)?;
+    let call = slowest.duration_seconds.duration();
+    let whole = relist.duration_seconds.duration();
+    (whole.max(call) > limit).then(|| {
+        format!(
+            "relist {} took {}; its slowest call was {}: {} ({})",
+            relist.relist,
+            took(whole),
+            about(&slowest.rpc, slowest.pod.as_ref(), slowest.id.as_deref()),
+            took(call),
+            slowest.outcome.as_str()
+        )
+    })
+}
+
+/// The call that is waited for, and for how long.
+pub fn waiting(open: &OpenCall, waited: Duration) -> String {
+    format!("{} for {}", took(waited), about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()))
+}
+
+/// The same as a sentence, for a relist that has not ended yet.
+pub fn still_waiting(open: Option<&OpenCall>, call: Duration, relist: Duration) -> String {
+    let call = open.map_or_else(String::new, |open| format!(" and waits {}", waiting(open, call)));
+    format!("the relist has taken {} so far{call}", took(relist))
+}

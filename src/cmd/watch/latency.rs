@@ -1,0 +1,155 @@
+//! Durations of an endless watch in a fixed amount of memory.
+
+use std::time::Duration;
+
+use crate::pleg::Seconds;
+use crate::pleg::stream::Quantiles;
+
+/// Each bucket is this much wider than the one before: quantiles are right to within 2 %.
+const GROWTH: f64 = 1.02;
+
+/// Upper bound of the first bucket.
+const FIRST: Duration = Duration::from_micros(1);
+
+/// Enough buckets for anything up to a few hours.
+const BUCKETS: usize = 1200;
+
+/// A histogram with logarithmic buckets.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    buckets: Vec<u64>,
+    count: u64,
+    largest: Duration,
+    last: Duration,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { buckets: vec![0; BUCKETS], count: 0, largest: Duration::ZERO, last: Duration::ZERO }
+    }
+}
+
+impl Latencies {
+    /// Adds one.
+    pub fn add(&mut self, duration: Duration) {
+        let bucket = bucket_of(duration);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
+        self.count += 1;
+        self.largest = self.largest.max(duration);
+        self.last = duration;
+    }
+
+    /// The newest.
+    pub const fn last(&self) -> Duration {
+        self.last
+    }
+
+    /// The quantiles that everybody asks for; `None` before the first.
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        (self.count > 0).then(|| Quantiles {
+            p50: self.quantile(50),
+            p90: self.quantile(90),
+            p99: self.quantile(99),
+            max: self.largest.into(),
+        })
+    }
+
+    fn quantile(&self, percent: u64) -> Seconds {
+        let rank = (self.count * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (number, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return upper_bound(number).min(self.largest).into();
+            }
+        }
+        self.largest.into()
+    }
+
+    /// How many lie in each range of a coarse histogram: up to 1, 2, 5, 10, … of whatever unit fits.
+    pub fn ranges(&self) -> Vec<(Duration, u64)> {
+        let mut ranges: Vec<(Duration, u64)> = Vec::new();
+        for (number, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let bound = round_up(upper_bound(number.saturating_sub(1)).min(self.largest));
+            match ranges.last_mut() {
+                Some((last, total)) if *last == bound => *total += count,
+                _ => ranges.push((bound, *count)),
+            }
+        }
+        ranges
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the logarithm of a ratio of at least one"
+)]
+fn bucket_of(duration: Duration) -> usize {
+    let ratio = duration.as_secs_f64() / FIRST.as_secs_f64();
+    let number = ratio.max(1.0).log(GROWTH).ceil() as usize;
+    number.min(BUCKETS - 1)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a bucket number is small")]
+fn upper_bound(bucket: usize) -> Duration {
+    FIRST.mul_f64(GROWTH.powi(bucket as i32))
+}
+
+/// The next of 1, 2, 5, 10, 20, 50, … microseconds.
+fn round_up(duration: Duration) -> Duration {
+    let mut decade = Duration::from_micros(1);
+    loop {
+        for step in [1, 2, 5] {
+            let bound = decade.saturating_mul(step);
+            if bound >= duration {
+                return bound;
+            }
+        }
+        decade = decade.saturating_mul(10);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(millis: impl IntoIterator<Item = u64>) -> Latencies {
+        let mut latencies = Latencies::default();
+        millis.into_iter().for_each(|millis| latencies.add(Duration::from_millis(millis)));
+        latencies
+    }
+
+    #[test]
+    fn nothing_has_no_quantiles() {
+        assert_eq!(Latencies::default().quantiles(), None);
+        assert!(Latencies::default().ranges().is_empty());
+    }
+
+    #[test]
+    fn quantiles_are_right_to_two_percent_and_the_largest_is_exact() {
+        let quantiles = of(1..=1000).quantiles().unwrap();
+        for (found, truth) in [(quantiles.p50, 0.5), (quantiles.p90, 0.9), (quantiles.p99, 0.99)] {
+            assert!((found.as_f64() / truth - 1.0).abs() < 0.021, "{found:?} is not {truth}");
+        }
+        assert!((quantiles.max.as_f64() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ranges_add_up_to_everything() {
+        let latencies = of([1, 1, 3, 4, 700]);
+        assert_eq!(
+            latencies.ranges(),
+            [(Duration::from_millis(1), 2), (Duration::from_millis(5), 2), (Duration::from_secs(1), 1)]
+        );
+    }
+
+    #[test]
+    fn hours_and_nothing_at_all_have_a_bucket() {
+        let mut latencies = of([0]);
+        latencies.add(Duration::from_secs(100_000));
+        assert_eq!(latencies.quantiles().unwrap().max.duration(), Duration::from_secs(100_000));
+    }
+}

@@ -1,0 +1,78 @@
+//! `--metrics-listen`: the kubelet's PLEG metrics over HTTP, as much of HTTP as a scraper needs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::pleg::Hub;
+
+/// A scraper that is slower than this is not served.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request line longer than this is not a scraper's.
+const LONGEST_LINE: u64 = 4096;
+
+/// Binds `address` and serves until the runtime ends.
+pub async fn serve(address: SocketAddr, hub: Arc<Hub>) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let hub = Arc::clone(&hub);
+            tokio::spawn(async move {
+                // A scraper that hangs up or dawdles is its own problem.
+                let _ = timeout(PATIENCE, answer(stream, &hub)).await;
+            });
+        }
+    });
+    Ok(())
+}
+
+async fn answer(mut stream: TcpStream, hub: &Hub) -> io::Result<()> {
+    let (reader, mut writer) = stream.split();
+    let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, LONGEST_LINE)).lines();
+    let request = lines.next_line().await?.unwrap_or_default();
+    while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
+    let (status, body) = reply(&request, hub);
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    writer.write_all(head.as_bytes()).await?;
+    writer.write_all(body.as_bytes()).await?;
+    writer.shutdown().await
+}
+
+fn reply(request: &str, hub: &Hub) -> (&'static str, String) {
+    let mut words = request.split_ascii_whitespace();
+    match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics")) => {
+            let mut body = String::new();
+            // Writing to a String cannot fail.
+            let _ = hub.lock().metrics.render(&mut body);
+            ("200 OK", body)
+        }
+        (Some("GET"), _) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_metrics_path_is_served() {
+        let hub = Hub::new(false);
+        let (status, body) = reply("GET /metrics HTTP/1.1", &hub);
+        assert_eq!(status, "200 OK");
+        assert!(body.contains("kubelet_pleg_relist_duration_seconds"));
+        assert_eq!(reply("GET / HTTP/1.1", &hub).0, "404 Not Found");
+        assert_eq!(reply("POST /metrics HTTP/1.1", &hub).0, "405 Method Not Allowed");
+    }
+}

@@ -1,0 +1,156 @@
+//! Turns what the engine says into lines, and keeps the tally.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Output;
+use super::outlet::Outlet;
+use super::tally::Tally;
+use crate::cmd::Error;
+use crate::cmd::render::watch as text;
+use crate::pleg::stream::{Event, Health, Record, Relist, WatchStarted};
+use crate::pleg::{CallRecord, OpenCall, Sink, document};
+
+/// Writes records where they were asked for.
+pub struct Reporter {
+    view: Outlet,
+    output: Output,
+    log: Option<Outlet>,
+    show_initial: bool,
+    live: bool,
+    tally: Mutex<Tally>,
+}
+
+impl Reporter {
+    /// Opens stdout, and the log if there is one.
+    pub fn open(output: Output, log: Option<&Path>, show_initial: bool) -> Result<Self, Error> {
+        let log = log.map(|path| match OpenOptions::new().append(true).create(true).open(path) {
+            Ok(file) => Ok(Outlet::plain(file)),
+            Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+        });
+        let live = output == Output::Table && io::stdout().is_terminal();
+        Ok(Self {
+            view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
+            output,
+            log: log.transpose()?,
+            show_initial,
+            live,
+            tally: Mutex::default(),
+        })
+    }
+
+    /// Counts and durations so far.
+    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a live line to keep up.
+    pub const fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Replaces the live line.
+    pub fn status(&self, line: String) {
+        if self.live {
+            self.view.status(line);
+        }
+    }
+
+    /// The watch begins.
+    pub fn started(&self, started: WatchStarted) {
+        self.json(&Record::WatchStarted(started));
+    }
+
+    /// A relist is over.
+    pub fn relist(&self, relist: Relist) {
+        self.tally().relist(&relist);
+        if self.output == Output::Table {
+            if let Some(line) = text::failed_relist(&relist) {
+                self.view.line(line);
+            } else if relist.interval_seconds.is_none() && !self.show_initial {
+                self.view.line(text::first_relist(&relist));
+            }
+        }
+        self.json(&Record::Relist(relist));
+    }
+
+    /// The health of PLEG changed.
+    pub fn health(&self, health: Health) {
+        if self.output == Output::Table {
+            self.view.line(text::health(&health));
+        }
+        self.json(&Record::Health(health));
+    }
+
+    /// Lines for people; in JSON they are in the records already.
+    pub fn lines(&self, lines: impl IntoIterator<Item = String>) {
+        if self.output == Output::Table {
+            lines.into_iter().for_each(|line| self.view.line(line));
+        }
+    }
+
+    /// One record, as JSON, wherever JSON goes.
+    pub fn json(&self, record: &Record) {
+        if self.output != Output::Jsonl && self.log.is_none() {
+            return;
+        }
+        // Our own records have string keys only, so that writing them cannot fail.
+        let Ok(line) = serde_json::to_string(&document(record)) else { return };
+        if self.output == Output::Jsonl {
+            self.view.line(line.clone());
+        }
+        if let Some(log) = &self.log {
+            log.line(line);
+        }
+    }
+
+    /// Waits until the writers are not too far behind.
+    pub async fn settle(&self) {
+        self.view.settle().await;
+        if let Some(log) = &self.log {
+            log.settle().await;
+        }
+    }
+
+    /// Resolves when a destination takes no more.
+    pub async fn broken(&self) {
+        tokio::select! {
+            () = self.view.broken() => {}
+            () = async {
+                match &self.log {
+                    Some(log) => log.broken().await,
+                    None => std::future::pending().await,
+                }
+            } => {}
+        }
+    }
+
+    /// Writes what is left.
+    pub fn close(self, log_path: Option<&Path>) -> Result<(), Error> {
+        let view = self.view.close();
+        if let (Some(log), Some(path)) = (self.log, log_path) {
+            log.close().map_err(|source| Error::Write { path: path.to_path_buf(), source })?;
+        }
+        view.map_err(Error::Output)
+    }
+}
+
+impl Sink for &Reporter {
+    fn event(&mut self, event: Event) {
+        self.tally().event(&event);
+        if self.output == Output::Table && (self.show_initial || !event.initial) {
+            self.view.line(text::event(&event));
+        }
+        self.json(&Record::Event(event));
+    }
+
+    fn call_started(&mut self, call: &OpenCall) {
+        self.tally().open = Some(call.clone());
+    }
+
+    fn call_finished(&mut self, call: &CallRecord) {
+        self.tally().call(call);
+    }
+}

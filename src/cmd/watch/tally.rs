@@ -1,0 +1,102 @@
+//! What a watch adds up while it runs, in memory that does not grow with time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::latency::Latencies;
+use crate::clock::{Mono, Wall};
+use crate::pleg::stream::{Event, EventType, Relist, SlowCall, WatchSummary};
+use crate::pleg::{CallRecord, OpenCall};
+
+/// How many of the slowest calls are remembered.
+const SLOWEST: usize = 5;
+
+/// Counts and durations.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// How long relists took.
+    pub relists: Latencies,
+    /// How far apart they started.
+    pub intervals: Latencies,
+    /// How many pods the newest successful relist listed.
+    pub pods: u64,
+    /// The call that has no answer yet.
+    pub open: Option<OpenCall>,
+    /// The number of the newest finished relist.
+    pub finished: u64,
+    failed: u64,
+    events: BTreeMap<EventType, u64>,
+    slowest: Vec<SlowCall>,
+}
+
+impl Tally {
+    /// Counts an event that the kubelet hands on.
+    pub fn event(&mut self, event: &Event) {
+        if event.delivered {
+            *self.events.entry(event.event_type).or_default() += 1;
+        }
+    }
+
+    /// Remembers a finished call, if it is one of the slowest.
+    pub fn call(&mut self, call: &CallRecord) {
+        self.open = None;
+        let least = self.slowest.last().map(|call| call.duration_seconds);
+        if self.slowest.len() == SLOWEST && least.is_some_and(|least| call.duration_seconds <= least) {
+            return;
+        }
+        self.remember(SlowCall {
+            rpc: call.rpc.clone(),
+            pod: call.pod.clone(),
+            id: call.id.clone(),
+            duration_seconds: call.duration_seconds,
+            silent_so_far: false,
+        });
+    }
+
+    fn remember(&mut self, call: SlowCall) {
+        let place = self.slowest.partition_point(|known| known.duration_seconds >= call.duration_seconds);
+        self.slowest.insert(place, call);
+        self.slowest.truncate(SLOWEST);
+    }
+
+    /// Counts a finished relist.
+    pub fn relist(&mut self, relist: &Relist) {
+        self.finished = relist.relist;
+        self.relists.add(relist.duration_seconds.duration());
+        if let Some(interval) = relist.interval_seconds {
+            self.intervals.add(interval.duration());
+        }
+        if relist.error.is_some() {
+            self.failed += 1;
+        } else {
+            self.pods = relist.pods;
+        }
+    }
+
+    /// How long the open call has been waited for.
+    pub fn waiting(&self, now: Mono) -> Option<Duration> {
+        self.open.as_ref().map(|open| now.since(open.started))
+    }
+
+    /// Everything so far; a call that is still open is *silent so far*.
+    pub fn summary(&mut self, time: Wall, now: Mono) -> WatchSummary {
+        if let Some(open) = self.open.take() {
+            self.remember(SlowCall {
+                rpc: open.rpc.name().to_owned(),
+                pod: open.pod,
+                id: open.id,
+                duration_seconds: now.since(open.started).into(),
+                silent_so_far: true,
+            });
+        }
+        WatchSummary {
+            time,
+            relists: self.finished,
+            failed: self.failed,
+            events: self.events.clone(),
+            relist_seconds: self.relists.quantiles(),
+            interval_seconds: self.intervals.quantiles(),
+            slowest: std::mem::take(&mut self.slowest),
+        }
+    }
+}

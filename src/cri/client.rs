@@ -1,0 +1,381 @@
+//! The gRPC client: one connection to one runtime.
+//!
+//! Each call is sent once, with a deadline that the server is told too, and comes back as a [`Call`]. Nothing is
+//! retried: a call that hangs costs the runtime a goroutine until whatever blocks it lets go, and a second one would
+//! cost another.
+
+use std::error::Error as _;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::codec::Streaming;
+use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
+use tonic::{Request, Status};
+
+use super::codec::{Counted, CountingCodec, UNDECODABLE};
+use super::connect::{Heard, Listened, Protocol, dial};
+use super::convert::{cgroup_driver, container_filter, sandbox_filter};
+use super::generated as wire;
+use super::{
+    Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventFeed, EventStream,
+    Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
+};
+use crate::clock::Clock;
+
+/// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
+pub const KUBELET_RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// What we are willing to receive. Far above the kubelet's limit, so that what breaks the kubelet can still be shown.
+const RECEIVE_LIMIT: usize = 256 * 1024 * 1024;
+
+/// HTTP/2 flow-control window: a large list should not wait for window updates, nor a short stall of ours reach the
+/// runtime's event queue.
+const WINDOW: u32 = 4 * 1024 * 1024;
+
+/// Events read from the stream and not yet taken by whoever asked for them.
+const EVENT_QUEUE: usize = 65_536;
+
+/// The API version string that the kubelet sends with `Version`.
+const KUBELET_API_VERSION: &str = "0.1.0";
+
+/// A channel that is made by its first user: only there is an event loop certain to run.
+type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
+
+/// One connection to one runtime.
+#[derive(Clone)]
+pub struct Client {
+    channel: Arc<LazyChannel>,
+    clock: Arc<dyn Clock>,
+    endpoint: Arc<str>,
+    heard: Heard,
+    deadline: Duration,
+    streamed_lists: bool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("endpoint", &self.endpoint)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of the socket at `path`, which the user calls `endpoint`. Connects with the first call.
+    pub fn new(path: &Path, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
+        let (path, name) = (path.to_path_buf(), endpoint.to_owned());
+        Self::over(move || dial(path.clone(), name.clone()), endpoint, deadline, clock)
+    }
+
+    /// A client whose connections are made by `connect`.
+    pub fn over<C, F>(connect: C, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
+    {
+        let heard = Heard::default();
+        let dialler = {
+            let heard = heard.clone();
+            move |_: Uri| listened(connect(), heard.clone())
+        };
+        // The address is never looked up; it only gives the authority that every CRI client sends.
+        let transport = TransportEndpoint::from_static("http://localhost")
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW);
+        let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
+        let channel = Arc::new(LazyChannel::new(Box::new(make)));
+        Self { channel, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
+    }
+
+    /// The same client, listing through `StreamPodSandboxes` and `StreamContainers`.
+    #[must_use]
+    pub fn with_streamed_lists(mut self) -> Self {
+        self.streamed_lists = true;
+        self
+    }
+
+    /// The same connection with another deadline for each call.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    fn grpc(&self) -> Grpc<Channel> {
+        Grpc::new(Channel::clone(&self.channel)).max_decoding_message_size(RECEIVE_LIMIT)
+    }
+
+    fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.deadline);
+        request
+    }
+
+    /// One unary call.
+    async fn unary<Q, A>(&self, rpc: Rpc, message: Q) -> Call<A>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let exchange = async {
+            let mut grpc = self.grpc();
+            ready(&mut grpc).await?;
+            let codec = CountingCodec::<Q, A>::default();
+            let path = http::uri::PathAndQuery::from_static(rpc.path());
+            grpc.unary(self.request(message), path, codec).await.map(tonic::Response::into_inner)
+        };
+        self.timed(rpc, exchange).await
+    }
+
+    /// One list that arrives in batches, all of it under one deadline.
+    async fn batched<Q, B, T>(&self, rpc: Rpc, message: Q, items: fn(B) -> Vec<T>) -> Call<Vec<T>>
+    where
+        Q: Message + Send + Sync + 'static,
+        B: Message + Default + Send + Sync + 'static,
+        T: Send,
+    {
+        let exchange = async {
+            let mut all = Counted { message: Vec::new(), bytes: 0 };
+            let mut stream = self.open::<Q, B>(rpc, self.request(message)).await?;
+            while let Some(batch) = stream.message().await? {
+                all.bytes += batch.bytes;
+                all.message.extend(items(batch.message));
+            }
+            Ok(all)
+        };
+        self.timed(rpc, exchange).await
+    }
+
+    async fn open<Q, A>(&self, rpc: Rpc, request: Request<Q>) -> Result<Streaming<Counted<A>>, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = self.grpc();
+        ready(&mut grpc).await?;
+        let codec = CountingCodec::<Q, A>::default();
+        let path = http::uri::PathAndQuery::from_static(rpc.path());
+        grpc.server_streaming(request, path, codec).await.map(tonic::Response::into_inner)
+    }
+
+    /// Runs one exchange under the deadline and makes a [`Call`] of it.
+    async fn timed<A>(
+        &self,
+        rpc: Rpc,
+        exchange: impl Future<Output = Result<Counted<A>, Status>>,
+    ) -> Call<A> {
+        let start = self.clock.mono();
+        let ended = timeout(self.deadline, exchange).await;
+        let duration = self.clock.mono().since(start);
+        let (response_bytes, result) = match ended {
+            Ok(Ok(answer)) => (answer.bytes, Ok(answer.message)),
+            Ok(Err(status)) => (0, Err(self.explain(rpc, &status, duration))),
+            Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
+        };
+        Call { rpc, duration, response_bytes, result }
+    }
+
+    /// Which kind of night a gRPC status stands for.
+    fn explain(&self, rpc: Rpc, status: &Status, took: Duration) -> Error {
+        if let Some(dialled) = dial_error(status) {
+            return dialled;
+        }
+        // The transport keeps the deadline too, and may notice first.
+        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
+            return Error::Silent { rpc, waited: self.deadline };
+        }
+        let message = status.message().to_owned();
+        if let Some(detail) = message.strip_prefix(UNDECODABLE) {
+            return Error::Decode { rpc, detail: detail.to_owned() };
+        }
+        if is_transport(status) {
+            return match self.heard.protocol() {
+                Protocol::Other(first_line) => Error::WrongProtocol {
+                    endpoint: self.endpoint.to_string(),
+                    detail: format!("it answered `{first_line}`"),
+                },
+                Protocol::Nothing => Error::ClosedMidCall { rpc, detail: "it hung up without a word".into() },
+                Protocol::Http2 => Error::ClosedMidCall { rpc, detail: innermost(status) },
+            };
+        }
+        match status.code() {
+            // The runtime was told the deadline too, and may answer with it.
+            tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
+                Error::Silent { rpc, waited: self.deadline }
+            }
+            tonic::Code::Unimplemented => Error::Unimplemented { rpc, message },
+            tonic::Code::ResourceExhausted if message.contains("larger than max") => {
+                Error::TooLarge { rpc, message }
+            }
+            // What tonic calls our own receive limit.
+            tonic::Code::OutOfRange if message.contains("decoded message length too large") => {
+                Error::TooLarge { rpc, message }
+            }
+            code => Error::Runtime { rpc, code: code.into(), message },
+        }
+    }
+}
+
+async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
+    grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
+}
+
+async fn listened(
+    connecting: impl Future<Output = Result<UnixStream, Error>>,
+    heard: Heard,
+) -> Result<TokioIo<Listened>, Error> {
+    connecting.await.map(|stream| TokioIo::new(Listened::new(stream, heard)))
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(status.source(), |error| (*error).source())
+}
+
+/// The error of our own dialler, if that is what lies under `status`.
+fn dial_error(status: &Status) -> Option<Error> {
+    causes(status).find_map(|cause| cause.downcast_ref::<Error>()).cloned()
+}
+
+/// Whether `status` was made on this side, of a broken connection.
+fn is_transport(status: &Status) -> bool {
+    causes(status).any(|cause| {
+        cause.is::<tonic::transport::Error>() || cause.is::<hyper::Error>() || cause.is::<h2::Error>()
+    })
+}
+
+fn innermost(status: &Status) -> String {
+    causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
+}
+
+impl From<tonic::Code> for Code {
+    fn from(code: tonic::Code) -> Self {
+        match code {
+            tonic::Code::Cancelled => Self::Cancelled,
+            tonic::Code::InvalidArgument => Self::InvalidArgument,
+            tonic::Code::DeadlineExceeded => Self::DeadlineExceeded,
+            tonic::Code::NotFound => Self::NotFound,
+            tonic::Code::AlreadyExists => Self::AlreadyExists,
+            tonic::Code::PermissionDenied => Self::PermissionDenied,
+            tonic::Code::ResourceExhausted => Self::ResourceExhausted,
+            tonic::Code::FailedPrecondition => Self::FailedPrecondition,
+            tonic::Code::Aborted => Self::Aborted,
+            tonic::Code::OutOfRange => Self::OutOfRange,
+            tonic::Code::Unimplemented => Self::Unimplemented,
+            tonic::Code::Internal => Self::Internal,
+            tonic::Code::Unavailable => Self::Unavailable,
+            tonic::Code::DataLoss => Self::DataLoss,
+            tonic::Code::Unauthenticated => Self::Unauthenticated,
+            tonic::Code::Ok | tonic::Code::Unknown => Self::Unknown,
+        }
+    }
+}
+
+fn converted<W, T: From<W>>(items: Vec<W>) -> Vec<T> {
+    items.into_iter().map(Into::into).collect()
+}
+
+impl Runtime for Client {
+    async fn version(&self) -> Call<Version> {
+        let request = wire::VersionRequest { version: KUBELET_API_VERSION.into() };
+        self.unary(Rpc::Version, request).await.map(|answer: wire::VersionResponse| answer.into())
+    }
+
+    async fn status(&self) -> Call<RuntimeStatus> {
+        let request = wire::StatusRequest { verbose: false };
+        self.unary(Rpc::Status, request).await.map(|answer: wire::StatusResponse| answer.into())
+    }
+
+    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
+        self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {}).await.map(cgroup_driver)
+    }
+
+    async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
+        let filter = Some(sandbox_filter(filter));
+        if self.streamed_lists {
+            let request = wire::StreamPodSandboxesRequest { filter };
+            let items = |batch: wire::StreamPodSandboxesResponse| converted(batch.pod_sandboxes);
+            return self.batched(Rpc::StreamPodSandboxes, request, items).await;
+        }
+        let request = wire::ListPodSandboxRequest { filter };
+        self.unary(Rpc::ListPodSandbox, request)
+            .await
+            .map(|answer: wire::ListPodSandboxResponse| converted(answer.items))
+    }
+
+    async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
+        let filter = Some(container_filter(filter));
+        if self.streamed_lists {
+            let request = wire::StreamContainersRequest { filter };
+            let items = |batch: wire::StreamContainersResponse| converted(batch.containers);
+            return self.batched(Rpc::StreamContainers, request, items).await;
+        }
+        let request = wire::ListContainersRequest { filter };
+        self.unary(Rpc::ListContainers, request)
+            .await
+            .map(|answer: wire::ListContainersResponse| converted(answer.containers))
+    }
+
+    async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
+        let request = wire::PodSandboxStatusRequest { pod_sandbox_id: sandbox_id.to_owned(), verbose: false };
+        self.unary(Rpc::PodSandboxStatus, request)
+            .await
+            .map(|answer: wire::PodSandboxStatusResponse| answer.into())
+    }
+
+    async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
+        let request = wire::ContainerStatusRequest { container_id: container_id.to_owned(), verbose: false };
+        self.unary(Rpc::ContainerStatus, request)
+            .await
+            .map(|answer: wire::ContainerStatusResponse| answer.status.map(Into::into))
+    }
+
+    async fn container_stats(&self, container_id: &str) -> Call<()> {
+        let request = wire::ContainerStatsRequest { container_id: container_id.to_owned() };
+        self.unary(Rpc::ContainerStats, request).await.map(|_: wire::ContainerStatsResponse| ())
+    }
+
+    /// The stream has no deadline, as in the kubelet; how it ends is the stream's last word. It is drained by a task
+    /// of its own, which waits for the runtime and for nobody else.
+    async fn container_events(&self) -> Result<EventStream, Error> {
+        let rpc = Rpc::GetContainerEvents;
+        let (feed, events) = EventStream::bounded(EVENT_QUEUE);
+        let client = self.clone();
+        let start = self.clock.mono();
+        tokio::spawn(async move {
+            let request = Request::new(wire::GetEventsRequest {});
+            let ended = tokio::select! {
+                ended = async {
+                    let mut stream = client.open::<_, wire::ContainerEventResponse>(rpc, request).await?;
+                    client.drain(&mut stream, &feed).await
+                } => ended,
+                () = feed.abandoned() => return,
+            };
+            if let Err(status) = ended {
+                let took = client.clock.mono().since(start);
+                feed.fail(client.explain(rpc, &status, took)).await;
+            }
+        });
+        Ok(events)
+    }
+}
+
+impl Client {
+    async fn drain(
+        &self,
+        stream: &mut Streaming<Counted<wire::ContainerEventResponse>>,
+        feed: &EventFeed,
+    ) -> Result<(), Status> {
+        while let Some(Counted { message, bytes }) = stream.message().await? {
+            feed.offer(ReceivedEvent { event: message.into(), at: self.clock.wall(), bytes });
+        }
+        Ok(())
+    }
+}

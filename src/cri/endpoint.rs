@@ -1,0 +1,285 @@
+//! Which runtime to talk to, and who said so.
+//!
+//! The sources are asked in the order of the command-line contract; the first that says something wins, and what it
+//! says must then hold: a bad value is an error, not a reason to look further.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::host::{HostRoot, KubeletProcess, ScalarsError, WELL_KNOWN_SOCKETS, top_level_scalars};
+
+/// Where crictl keeps its settings.
+const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
+
+/// A runtime that can be dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A Unix socket.
+    Unix {
+        /// Its path for us, below the host root.
+        path: PathBuf,
+        /// What the user and the report call it.
+        name: String,
+    },
+    /// The built-in simulator.
+    Sim {
+        /// Which scenario it plays.
+        scenario: String,
+    },
+}
+
+impl Endpoint {
+    /// The socket's path as the node's own processes know it.
+    pub fn path_on_node(&self) -> Option<&str> {
+        match self {
+            Self::Unix { name, .. } => name.strip_prefix("unix://"),
+            Self::Sim { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix { name, .. } => f.write_str(name),
+            Self::Sim { scenario } => write!(f, "sim:{scenario}"),
+        }
+    }
+}
+
+/// An endpoint and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Who said so, in words for `-v`.
+    pub source: String,
+}
+
+/// Why there is no endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// A scheme that no runtime on Linux speaks.
+    #[error("cannot use the endpoint `{value}` of {from}: `{scheme}` is not a scheme we speak")]
+    Scheme {
+        /// What was given.
+        value: String,
+        /// Its scheme.
+        scheme: String,
+        /// Who gave it.
+        from: String,
+    },
+    /// A path that is not absolute; `unix://run/x` loses its first part in the kubelet.
+    #[error("cannot use the endpoint `{value}` of {from}: the path of the socket is not absolute")]
+    NotAbsolute {
+        /// What was given.
+        value: String,
+        /// Who gave it.
+        from: String,
+    },
+    /// A settings file that was there and could not be used.
+    #[error("cannot take the endpoint from a settings file: {0}")]
+    Settings(#[from] ScalarsError),
+    /// No source said anything and no well-known socket exists.
+    #[error("no container runtime found; tried {}", tried.join(", "))]
+    NothingFound {
+        /// Each place that was looked at.
+        tried: Vec<String>,
+    },
+}
+
+impl EndpointError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Scheme { .. } => {
+                "on Linux a runtime is reached as `unix:///path/of/the.sock` or `/path/of/the.sock`"
+            }
+            Self::NotAbsolute { .. } => "three slashes: `unix:///run/containerd/containerd.sock`",
+            Self::Settings(_) => "mend the file, or name the runtime with --runtime-endpoint",
+            Self::NothingFound { .. } => {
+                "name the runtime with --runtime-endpoint, the node's root with --host-root, or try the simulator: \
+                 `--runtime-endpoint sim:quiet`"
+            }
+        }
+    }
+}
+
+/// What the sources are read from.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// `--runtime-endpoint`
+    pub flag: Option<&'a str>,
+    /// `$CONTAINER_RUNTIME_ENDPOINT`
+    pub variable: Option<&'a str>,
+    /// `--config` or `$CRI_CONFIG_FILE`
+    pub crictl_config: Option<&'a Path>,
+    /// The kubelet that runs here.
+    pub kubelet: Option<&'a KubeletProcess>,
+    /// The node's root.
+    pub host: &'a HostRoot,
+}
+
+/// A value and who gave it.
+type Said = Option<(String, String)>;
+
+/// Finds the endpoint.
+pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
+    let said = match from_flag(sources).or_else(|| from_variable(sources)) {
+        Some(said) => Some(said),
+        None => from_crictl(sources)?.or_else(|| from_kubelet(sources)),
+    };
+    if let Some((value, source)) = said {
+        let endpoint = parse(&value, &source, sources.host)?;
+        return Ok(Resolved { endpoint, source });
+    }
+    well_known(sources.host).ok_or_else(|| EndpointError::NothingFound { tried: places(sources) })
+}
+
+fn said(value: Option<&str>, source: &str) -> Said {
+    let value = value?.trim();
+    (!value.is_empty()).then(|| (value.to_owned(), source.to_owned()))
+}
+
+fn from_flag(sources: &Sources<'_>) -> Said {
+    said(sources.flag, "--runtime-endpoint")
+}
+
+fn from_variable(sources: &Sources<'_>) -> Said {
+    said(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
+}
+
+/// A missing file is fine unless it was asked for by name.
+fn from_crictl(sources: &Sources<'_>) -> Result<Said, EndpointError> {
+    let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
+    match top_level_scalars(&file) {
+        Ok(scalars) => {
+            let value = scalars.get("runtime-endpoint").map(String::as_str);
+            Ok(said(value, &format!("runtime-endpoint in {}", file.display())))
+        }
+        Err(why) if why.is_missing() && sources.crictl_config.is_none() => Ok(None),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// A kubelet whose configuration cannot be read says nothing; it is not the user's file to mend for this.
+fn from_kubelet(sources: &Sources<'_>) -> Said {
+    let setting =
+        sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint", sources.host);
+    setting.ok()?.map(|setting| (setting.value, setting.source))
+}
+
+fn well_known(host: &HostRoot) -> Option<Resolved> {
+    WELL_KNOWN_SOCKETS.iter().find(|(_, socket)| host.path(socket).exists()).map(|(runtime, socket)| {
+        Resolved {
+            endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
+            source: format!("the well-known socket of {runtime}"),
+        }
+    })
+}
+
+fn places(sources: &Sources<'_>) -> Vec<String> {
+    let mut places = vec!["--runtime-endpoint".to_owned(), "$CONTAINER_RUNTIME_ENDPOINT".to_owned()];
+    places.push(sources.host.path(CRICTL_CONFIG).display().to_string());
+    places.push(match sources.kubelet {
+        Some(_) => "the running kubelet's settings".to_owned(),
+        None => "a running kubelet (there is none)".to_owned(),
+    });
+    places
+        .extend(WELL_KNOWN_SOCKETS.iter().map(|(_, socket)| sources.host.path(socket).display().to_string()));
+    places
+}
+
+/// Reads `unix:///path`, `unix:/path`, `/path` and `sim:SCENARIO`.
+fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointError> {
+    if let Some(scenario) = value.strip_prefix("sim:") {
+        return Ok(Endpoint::Sim { scenario: scenario.to_owned() });
+    }
+    let path = match value.split_once("://") {
+        Some(("unix", path)) => path,
+        Some((scheme, _)) => {
+            return Err(EndpointError::Scheme {
+                value: value.to_owned(),
+                scheme: scheme.to_owned(),
+                from: from.to_owned(),
+            });
+        }
+        None => value.strip_prefix("unix:").unwrap_or(value),
+    };
+    if !path.starts_with('/') {
+        return Err(EndpointError::NotAbsolute { value: value.to_owned(), from: from.to_owned() });
+    }
+    Ok(Endpoint::Unix { path: host.path(path), name: format!("unix://{path}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> HostRoot {
+        HostRoot::resolve(Some(Path::new("/")))
+    }
+
+    fn parsed(value: &str) -> Result<Endpoint, EndpointError> {
+        parse(value, "--runtime-endpoint", &root())
+    }
+
+    #[test]
+    fn a_path_and_a_unix_url_are_the_same_socket() {
+        let url = parsed("unix:///run/x.sock").unwrap();
+        assert_eq!(parsed("/run/x.sock").unwrap(), url);
+        assert_eq!(parsed("unix:/run/x.sock").unwrap(), url);
+        assert_eq!(url.to_string(), "unix:///run/x.sock");
+    }
+
+    #[test]
+    fn a_foreign_scheme_is_named() {
+        assert!(
+            matches!(parsed("tcp://1.2.3.4:5").unwrap_err(), EndpointError::Scheme { scheme, .. } if scheme == "tcp")
+        );
+        assert!(matches!(parsed("npipe:////./pipe/x").unwrap_err(), EndpointError::Scheme { .. }));
+    }
+
+    #[test]
+    fn two_slashes_are_not_silently_another_path() {
+        assert!(matches!(parsed("unix://run/x.sock"), Err(EndpointError::NotAbsolute { .. })));
+    }
+
+    #[test]
+    fn sockets_are_dialled_below_the_host_root() {
+        let host = HostRoot::resolve(Some(Path::new("/host")));
+        let endpoint = parse("/run/x.sock", "x", &host).unwrap();
+        assert_eq!(
+            endpoint,
+            Endpoint::Unix { path: "/host/run/x.sock".into(), name: "unix:///run/x.sock".into() }
+        );
+    }
+
+    #[test]
+    fn the_flag_beats_the_variable() {
+        let host = root();
+        let sources = Sources {
+            flag: Some("/a.sock"),
+            variable: Some("/b.sock"),
+            crictl_config: Some(Path::new("/nowhere/at/all")),
+            kubelet: None,
+            host: &host,
+        };
+        let resolved = resolve(&sources).unwrap();
+        assert_eq!(resolved.endpoint.to_string(), "unix:///a.sock");
+        assert_eq!(resolved.source, "--runtime-endpoint");
+    }
+
+    #[test]
+    fn a_settings_file_asked_for_by_name_must_exist() {
+        let host = root();
+        let sources = Sources {
+            flag: None,
+            variable: None,
+            crictl_config: Some(Path::new("/nowhere/at/all")),
+            kubelet: None,
+            host: &host,
+        };
+        assert!(matches!(resolve(&sources), Err(EndpointError::Settings(_))));
+    }
+}

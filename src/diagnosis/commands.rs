@@ -1,0 +1,272 @@
+//! The only place that runs other programs: `journalctl` and `systemctl is-system-running`, each bounded and each
+//! allowed to be absent.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::offload;
+
+/// What is read of a program's output.
+const MAX_OUTPUT: u64 = 8 * 1024 * 1024;
+/// Journal lines that are read.
+const MAX_LINES: &str = "4000";
+/// How far back, as `journalctl --since` takes it.
+const SINCE: &str = "-15min";
+
+/// Who writes what we look for.
+const UNITS: [&str; 8] = [
+    "_SYSTEMD_UNIT=kubelet.service",
+    "_SYSTEMD_UNIT=containerd.service",
+    "_SYSTEMD_UNIT=crio.service",
+    "_SYSTEMD_UNIT=k3s.service",
+    "_SYSTEMD_UNIT=rke2-server.service",
+    "_SYSTEMD_UNIT=rke2-agent.service",
+    "_SYSTEMD_UNIT=snap.microk8s.daemon-kubelite.service",
+    "_SYSTEMD_UNIT=node-problem-detector.service",
+];
+
+/// Why a program said nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It is not here.
+    #[error("{program} is not here: {detail}")]
+    Absent {
+        /// Its name.
+        program: &'static str,
+        /// The operating system's words.
+        detail: String,
+    },
+    /// It did not end in time and was ended.
+    #[error("{program} did not end within {}", humantime::format_duration(*.waited))]
+    Silent {
+        /// Its name.
+        program: &'static str,
+        /// How long it had.
+        waited: Duration,
+    },
+}
+
+/// What systemd says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SystemState {
+    /// It answered, `running`, `degraded`, …
+    Says(String),
+    /// It did not answer.
+    Silent(Duration),
+}
+
+/// Asks systemd whether it is there.
+pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> {
+    match run("systemctl", &["is-system-running"], limit).await {
+        Ok(text) => {
+            let word = text.trim().to_owned();
+            if matches!(word.as_str(), "" | "offline" | "unknown") {
+                return Err(Error::Absent {
+                    program: "systemctl",
+                    detail: "this node is not run by systemd".into(),
+                });
+            }
+            Ok(SystemState::Says(word))
+        }
+        Err(Error::Silent { waited, .. }) => Ok(SystemState::Silent(waited)),
+        Err(absent) => Err(absent),
+    }
+}
+
+/// Reads the last minutes of the journal of kubelet, runtime and kernel.
+pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
+    let dir = host_root.join("var/log/journal");
+    let dir = dir.to_string_lossy();
+    let mut args =
+        vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+    if host_root != Path::new("/") {
+        args.extend(["--directory", &dir]);
+    }
+    // Matches of one field are alternatives; `+` begins another set of matches.
+    args.extend(UNITS);
+    args.extend(["+", "_TRANSPORT=kernel"]);
+    Ok(Journal::of(&run("journalctl", &args, limit).await?))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that the ban on other programs names as its exception"
+)]
+fn start(program: &'static str, args: &[&str]) -> std::io::Result<Child> {
+    Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+}
+
+async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
+    let mut child = start(program, args).map_err(|why| Error::Absent { program, detail: why.to_string() })?;
+    let Some(stdout) = child.stdout.take() else {
+        return Ok(String::new());
+    };
+    let child = Arc::new(Mutex::new(child));
+    let waited_for = Arc::clone(&child);
+    let text = offload::value(limit, move || {
+        let mut text = Vec::new();
+        // What could be read before an error is still worth having.
+        let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut text);
+        if let Ok(mut child) = waited_for.lock() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
+    .await;
+    if text.is_none()
+        && let Ok(mut child) = child.try_lock()
+    {
+        // Our own child; its reader ends with it.
+        let _ = child.kill();
+    }
+    text.ok_or(Error::Silent { program, waited: limit })
+}
+
+/// What the journal has, counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Journal {
+    /// Lines read.
+    pub lines: usize,
+    /// Ages in "PLEG is not healthy" messages, in seconds, in order of time.
+    pub pleg_ages: Vec<f64>,
+    /// "pleg has yet to be successful", or the age since year one.
+    pub never_relisted: usize,
+    /// Lists that were refused for their size.
+    pub too_large: Option<String>,
+    /// "name … is reserved", the last one.
+    pub name_reserved: Option<String>,
+    /// `ExecSync` running out of time.
+    pub exec_timeouts: usize,
+    /// Seconds from the first to the last line.
+    pub span_seconds: f64,
+    /// Kernel: a task blocked for more than 120 seconds, the last few.
+    pub blocked_tasks: Vec<String>,
+    /// Kernel: a file server does not respond, the last one.
+    pub server_silent: Option<String>,
+    /// Kernel: out of memory, the last one.
+    pub out_of_memory: Option<String>,
+    /// No more processes, threads or descriptors, the last one.
+    pub exhausted: Option<String>,
+    /// D-Bus or systemd running out of time.
+    pub bus_timeouts: usize,
+    /// Network set-up or tear-down that failed.
+    pub network_failures: usize,
+    /// The runtime began to recover its state and has not said that it is done.
+    pub recovering: bool,
+    /// How often the runtime was started.
+    pub runtime_starts: usize,
+    /// Watchdogs that restart the kubelet, the last one.
+    pub watchdog: Option<String>,
+}
+
+impl Journal {
+    /// Counts a text of `journalctl --output=short-unix`.
+    pub fn of(text: &str) -> Self {
+        let mut found = Self::default();
+        let mut first = None;
+        let mut last = None;
+        for line in text.lines() {
+            let stamp = line.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+            first = first.or(stamp);
+            last = stamp.or(last);
+            found.lines += 1;
+            found.take(line);
+        }
+        if let (Some(first), Some(last)) = (first, last) {
+            found.span_seconds = (last - first).max(0.0);
+        }
+        found
+    }
+
+    fn take(&mut self, line: &str) {
+        let has = |part: &str| line.contains(part);
+        let kept = || line.chars().take(300).collect::<String>();
+        if has("PLEG is not healthy") {
+            if let Some(age) = pleg_age(line) {
+                self.pleg_ages.push(age);
+            }
+            self.never_relisted +=
+                usize::from(has("yet to be successful") || has("2562047h47m16.854775807s"));
+        }
+        if has("ResourceExhausted") && has("larger than max") {
+            self.too_large = Some(kept());
+        }
+        if has("is reserved for") {
+            self.name_reserved = Some(kept());
+        }
+        self.exec_timeouts += usize::from(has("ExecSync") && has("DeadlineExceeded"));
+        if has("blocked for more than") && has("kernel") {
+            self.blocked_tasks.push(kept());
+        }
+        if has("not responding") && has("server ") && has("kernel") {
+            self.server_silent = Some(kept());
+        }
+        if has("Out of memory") || has("oom-kill:") {
+            self.out_of_memory = Some(kept());
+        }
+        if has("pthread_create failed")
+            || has("too many open files")
+            || has("resource temporarily unavailable")
+        {
+            self.exhausted = Some(kept());
+        }
+        self.bus_timeouts += usize::from(
+            has("Failed to propagate agent release message") || (has("dbus") && has("Connection timed out")),
+        );
+        self.network_failures +=
+            usize::from(has("failed to setup network") || has("failed to destroy network"));
+        if has("Start recovering state") {
+            self.recovering = true;
+        }
+        if has("containerd successfully booted") || has("Start event monitor") {
+            self.recovering = false;
+        }
+        self.runtime_starts += usize::from(has("starting containerd") || has("Starting CRI-O"));
+        if has("node-problem-detector") && has("restart") && has("kubelet") {
+            self.watchdog = Some(kept());
+        }
+    }
+}
+
+/// The age in "pleg was last seen active 3m5.5s ago".
+fn pleg_age(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once("last seen active ")?;
+    let age = super::kubelet::config::go_duration(rest.split(' ').next()?)?;
+    Some(age.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_of_the_famous_line_are_collected_in_order() {
+        let line = |at: u32, age: &str| {
+            format!(
+                "17000000{at:02}.0 n kubelet[1]: \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was \
+                 last seen active {age} ago; threshold is 3m0s\""
+            )
+        };
+        let journal = Journal::of(&[line(1, "3m1.5s"), line(11, "3m11.5s")].join("\n"));
+        assert_eq!(journal.pleg_ages, [181.5, 191.5]);
+        assert!((journal.span_seconds - 10.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_recovery_that_ends_is_none() {
+        let begun = "1.0 n containerd[1]: msg=\"Start recovering state\"";
+        assert!(Journal::of(begun).recovering);
+        let ended = format!("{begun}\n2.0 n containerd[1]: msg=\"containerd successfully booted in 0.1s\"");
+        assert!(!Journal::of(&ended).recovering);
+    }
+
+    #[tokio::test]
+    async fn an_absent_program_is_absent_not_clean() {
+        let answer = run("plegctl-test-no-such-program", &[], Duration::from_secs(5)).await;
+        assert!(matches!(answer, Err(Error::Absent { .. })));
+    }
+}

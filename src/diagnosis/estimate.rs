@@ -1,0 +1,298 @@
+//! How long the kubelet's serial relist would take now, and whether its threshold trips.
+//!
+//! The kubelet asks one thing after the other, so figures taken side by side say nothing here: the cost of a status
+//! call comes from samples that were made one at a time. A hung call costs the kubelet its own time-out, whatever ours
+//! was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::evidence::{Evidence, Kind, Settings, StatusRecord};
+use super::limits;
+use super::report::{Basis, EstimateReport};
+use crate::clock::Wall;
+use crate::cri::label;
+use crate::pleg::Era;
+
+/// What the estimate is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Estimate {
+    /// Both lists, where both were answered.
+    pub lists: Option<Duration>,
+    /// A list fails or hangs, so that no relist succeeds.
+    pub no_relist: bool,
+    /// Pods with a status call that hangs.
+    pub hung_pods: usize,
+    /// Calls that time out in one relist.
+    pub hung_calls: usize,
+    /// Pods that changed within the last minute.
+    pub changed_pods: usize,
+    /// A relist now.
+    pub serial: Duration,
+    /// A relist that visits every pod.
+    pub full: Duration,
+    /// The same without the hung calls.
+    pub full_answering: Duration,
+    /// The age reached before the next relist's lists are through.
+    pub peak_age: Duration,
+    /// Over the threshold.
+    pub would_trip: bool,
+    /// Comes back between two relists.
+    pub flaps: bool,
+    /// Mean of the serial samples.
+    pub per_call: Option<Duration>,
+    /// How many there are.
+    pub samples: usize,
+    /// Slowest but one percent of all answered status calls.
+    pub p99: Option<Duration>,
+    /// What another era would make of it.
+    pub other_era: Option<String>,
+}
+
+/// Makes the estimate from what was seen.
+pub fn estimate(evidence: &Evidence) -> Estimate {
+    let mut estimate = for_era(evidence, evidence.settings.kubelet.value.era());
+    let other = [Era::A, Era::B, Era::C]
+        .into_iter()
+        .map(|era| (era, for_era(evidence, era)))
+        .find(|(_, other)| other.would_trip != estimate.would_trip);
+    estimate.other_era = other.map(|(era, other)| {
+        let then = if other.would_trip { "would trip" } else { "would not trip" };
+        format!(
+            "with a kubelet {era} the threshold {then}: the age would peak at {}",
+            seconds(other.peak_age)
+        )
+    });
+    estimate
+}
+
+fn for_era(evidence: &Evidence, era: Era) -> Estimate {
+    let runtime = &evidence.runtime;
+    let settings = &evidence.settings;
+    let list = |answered: Option<Duration>, hung: bool| {
+        answered.or_else(|| hung.then_some(settings.request_timeout.value))
+    };
+    let sandboxes = list(runtime.sandboxes.duration(), runtime.sandboxes.hung().is_some());
+    let containers = list(runtime.containers.duration(), runtime.containers.hung().is_some());
+    let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
+    let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
+
+    let hung = hung_pods(evidence);
+    let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
+    let hung_calls = hung.len() * fetches;
+    let changed = changed_pods(evidence, &hung);
+    let calls = calls_by_pod(evidence);
+    let cost = CallCost::of(&runtime.asked);
+    let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
+    let visit = |pod: &String| {
+        let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
+        times(cost.sandbox, of_sandboxes) + times(cost.container, of_containers) + relists.unwrap_or_default()
+    };
+    let hung_time = times(settings.request_timeout.value, hung_calls);
+    let now: Duration = changed.iter().map(visit).sum();
+    let all: Duration = calls.keys().filter(|pod| !hung.contains(*pod)).map(visit).sum();
+    let no_relist = runtime.sandboxes.error().is_some()
+        || runtime.containers.error().is_some()
+        || evidence.over_kubelet_limit().is_some();
+
+    let status_time = hung_time + now;
+    let peak_age = lists_time + status_time + settings.period + lists_time;
+    let threshold = settings.threshold.value;
+    let would_trip = no_relist || peak_age > threshold;
+    Estimate {
+        lists: answered.map(|(first, second)| first + second),
+        no_relist,
+        hung_pods: hung.len(),
+        hung_calls: hung_calls
+            + usize::from(runtime.sandboxes.hung().is_some())
+            + usize::from(runtime.containers.hung().is_some()),
+        changed_pods: changed.len() + hung.len(),
+        serial: lists_time + status_time,
+        full: lists_time + hung_time + all,
+        full_answering: lists_time + all,
+        peak_age,
+        would_trip,
+        // The lists themselves keep the age up when they alone are over it.
+        flaps: would_trip && !no_relist && lists_time <= threshold,
+        per_call: cost.mean,
+        samples: cost.samples,
+        p99: p99(&runtime.asked),
+        other_era: None,
+    }
+}
+
+impl Evidence {
+    /// The list whose answer the kubelet would refuse although the runtime sent it, with its size.
+    pub fn over_kubelet_limit(&self) -> Option<(crate::cri::Rpc, u64)> {
+        let sizes = [
+            self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
+            self.runtime.containers.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
+        ];
+        sizes.into_iter().flatten().find(|(_, bytes)| *bytes > limits::KUBELET_MESSAGE_LIMIT)
+    }
+}
+
+/// Pods, by UID, with a status call that hangs. An id whose pod is not known is a pod of its own.
+fn hung_pods(evidence: &Evidence) -> BTreeSet<String> {
+    evidence.runtime.silent().map(|record| pod_key(evidence, &record.target.id)).collect()
+}
+
+fn pod_key(evidence: &Evidence, id: &str) -> String {
+    evidence
+        .names
+        .pod(id)
+        .map_or_else(|| id.to_owned(), |pod| if pod.uid.is_empty() { pod.to_string() } else { pod.uid })
+}
+
+/// Pods with something created or finished within the last minute.
+fn changed_pods(evidence: &Evidence, hung: &BTreeSet<String>) -> BTreeSet<String> {
+    let now = evidence.taken_at;
+    let recent = |at: Option<Wall>| at.is_some_and(|at| now.duration_since(at) <= limits::CHURN_WINDOW);
+    let runtime = &evidence.runtime;
+    let listed_sandboxes = runtime.sandboxes.items().into_iter().flatten();
+    let listed_containers = runtime.containers.items().into_iter().flatten();
+    let sandboxes = listed_sandboxes.map(|sandbox| (&sandbox.id, Wall::known(sandbox.created_at)));
+    let containers = listed_containers.map(|container| (&container.id, Wall::known(container.created_at)));
+    let finished = runtime.asked.iter().filter_map(|record| {
+        let facts = record.result.as_ref().ok()?;
+        Some((&record.target.id, facts.finished_at))
+    });
+    sandboxes
+        .chain(containers)
+        .chain(finished)
+        .filter(|(_, at)| recent(*at))
+        .map(|(id, _)| pod_key(evidence, id))
+        .filter(|pod| !hung.contains(pod))
+        .collect()
+}
+
+/// How many sandboxes and containers each pod has.
+fn calls_by_pod(evidence: &Evidence) -> BTreeMap<String, (usize, usize)> {
+    let mut calls: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for sandbox in evidence.runtime.sandboxes.items().into_iter().flatten() {
+        calls.entry(pod_key(evidence, &sandbox.id)).or_default().0 += 1;
+    }
+    for container in evidence.runtime.containers.items().into_iter().flatten() {
+        let pod = container
+            .labels
+            .get(label::POD_UID)
+            .map_or_else(|| pod_key(evidence, &container.id), str::to_owned);
+        calls.entry(pod).or_default().1 += 1;
+    }
+    calls
+}
+
+/// What one status call costs when nothing else is asked.
+struct CallCost {
+    sandbox: Duration,
+    container: Duration,
+    mean: Option<Duration>,
+    samples: usize,
+}
+
+impl CallCost {
+    fn of(asked: &[StatusRecord]) -> Self {
+        let serial = |kind: Option<Kind>| {
+            let wanted = asked
+                .iter()
+                .filter(|record| record.serial && kind.is_none_or(|kind| record.target.kind == kind));
+            mean(wanted.map(|record| record.duration))
+        };
+        let any = serial(None).or_else(|| {
+            // No serial sample came home: what was measured side by side is the best there is, and an upper bound.
+            mean(asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration))
+        });
+        Self {
+            sandbox: serial(Some(Kind::Sandbox)).or(any).unwrap_or_default(),
+            container: serial(Some(Kind::Container)).or(any).unwrap_or_default(),
+            mean: any,
+            samples: asked.iter().filter(|record| record.serial).count(),
+        }
+    }
+}
+
+fn mean(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let (count, sum) = durations.fold((0u32, Duration::ZERO), |(count, sum), next| (count + 1, sum + next));
+    sum.checked_div(count)
+}
+
+fn p99(asked: &[StatusRecord]) -> Option<Duration> {
+    let mut answered: Vec<Duration> =
+        asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).collect();
+    answered.sort_unstable();
+    let at = (answered.len() * 99).div_ceil(100).saturating_sub(1);
+    answered.get(at).copied()
+}
+
+fn times(duration: Duration, count: usize) -> Duration {
+    duration.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// A duration as people say it.
+pub fn seconds(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis < 10 {
+        format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+    } else if millis < 1000 {
+        format!("{millis} ms")
+    } else if duration < Duration::from_secs(100) {
+        format!("{:.1} s", duration.as_secs_f64())
+    } else {
+        let whole = duration.as_secs();
+        format!("{}m{:02}s", whole / 60, whole % 60)
+    }
+}
+
+impl Estimate {
+    /// For the report.
+    pub fn report(&self, settings: &Settings) -> EstimateReport {
+        let basis = |what: &str, value: String, source: &str| Basis {
+            what: what.to_owned(),
+            value,
+            source: source.to_owned(),
+        };
+        let mut rests_on = vec![
+            basis("kubelet release", settings.kubelet.value.to_string(), &settings.kubelet.source),
+            basis(
+                "time-out of one call",
+                seconds(settings.request_timeout.value),
+                &settings.request_timeout.source,
+            ),
+            basis("threshold", seconds(settings.threshold.value), &settings.threshold.source),
+        ];
+        if let Some(per_call) = self.per_call {
+            let source = if self.samples > 0 {
+                format!("mean of {} calls made one at a time", self.samples)
+            } else {
+                "calls made side by side: an upper bound".to_owned()
+            };
+            rests_on.push(basis("one status call", seconds(per_call), &source));
+        }
+        EstimateReport {
+            serial_relist_seconds: self.serial.as_secs_f64(),
+            full_relist_seconds: self.full.as_secs_f64(),
+            hung_calls: self.hung_calls,
+            changed_pods: self.changed_pods,
+            request_timeout_seconds: settings.request_timeout.value.as_secs_f64(),
+            threshold_seconds: settings.threshold.value.as_secs_f64(),
+            peak_age_seconds: self.peak_age.as_secs_f64(),
+            would_trip: self.would_trip,
+            flaps: self.flaps,
+            basis: rests_on,
+            other_era: self.other_era.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_like_speech() {
+        assert_eq!(seconds(Duration::from_micros(1500)), "1.5 ms");
+        assert_eq!(seconds(Duration::from_millis(250)), "250 ms");
+        assert_eq!(seconds(Duration::from_millis(4100)), "4.1 s");
+        assert_eq!(seconds(Duration::from_secs(241)), "4m01s");
+    }
+}

@@ -1,0 +1,365 @@
+//! What the probes brought home, before anybody judges it.
+//!
+//! One field for each step of the ladder. Nothing here says what a figure means; that is what [`super::rules`] is for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::commands::{Journal, SystemState};
+use super::kubelet::KubeletEvidence;
+use super::names::Names;
+use super::proc::{Ownership, ProcSample};
+use super::report::NotChecked;
+use crate::clock::Wall;
+use crate::cri::{
+    Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
+};
+use crate::pleg::KubeletVersion;
+
+/// Everything that one run learned.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// When the probing began.
+    pub taken_at: Wall,
+    /// How long it took.
+    pub took: Duration,
+    /// The node's name.
+    pub node: String,
+    /// The endpoint as the user knows it.
+    pub endpoint: String,
+    /// Other sockets that exist here, for a wrong endpoint.
+    pub other_sockets: Vec<String>,
+    /// What the estimate rests on.
+    pub settings: Settings,
+    /// E1 to E7: the runtime.
+    pub runtime: RuntimeEvidence,
+    /// Who an id is.
+    pub names: Names,
+    /// E8 to E10: the node.
+    pub host: Option<HostEvidence>,
+    /// E11: the kubelet.
+    pub kubelet: KubeletEvidence,
+    /// E12: the journal.
+    pub journal: Option<Journal>,
+    /// What systemd says of itself.
+    pub systemd: Option<SystemState>,
+    /// What was not looked at, and why.
+    pub not_checked: Vec<NotChecked>,
+    /// What the user pointed us to and is not what it should be.
+    pub bad_input: Vec<String>,
+}
+
+impl Evidence {
+    /// Notes that something was not looked at.
+    pub fn skip(&mut self, what: &str, why: impl Into<String>) {
+        self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
+    }
+
+    /// The process table, if it is this runtime's.
+    pub fn node(&self) -> Option<&HostEvidence> {
+        self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
+    }
+}
+
+/// A figure and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sourced<T> {
+    /// The figure.
+    pub value: T,
+    /// A flag, a file, a series or "the kubelet's default".
+    pub source: String,
+}
+
+impl<T> Sourced<T> {
+    /// A figure from `source`.
+    pub fn new(value: T, source: impl Into<String>) -> Self {
+        Self { value, source: source.into() }
+    }
+}
+
+/// What the kubelet of this node is set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Its time-out of one call.
+    pub request_timeout: Sourced<Duration>,
+    /// Age at which PLEG is unhealthy.
+    pub threshold: Sourced<Duration>,
+    /// Its pause between two relists.
+    pub period: Duration,
+    /// Its release.
+    pub kubelet: Sourced<KubeletVersion>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let source = "the kubelet's default";
+        Self {
+            request_timeout: Sourced::new(super::limits::REQUEST_TIMEOUT, source),
+            threshold: Sourced::new(super::limits::THRESHOLD, source),
+            period: super::limits::PERIOD,
+            kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
+        }
+    }
+}
+
+/// E1 to E7.
+#[derive(Debug, Default)]
+pub struct RuntimeEvidence {
+    /// E2, which is also E1: a socket that cannot be reached fails here, with its own word.
+    pub version: Option<Call<Version>>,
+    /// Version on the other connection: after a silent one, and beside a pending list.
+    pub control: Option<Call<Version>>,
+    /// E3.
+    pub status: Option<Call<RuntimeStatus>>,
+    /// E4.
+    pub sandboxes: ListEvidence<Sandbox>,
+    /// E5.
+    pub containers: ListEvidence<Container>,
+    /// One pair of lists filtered to one pod, as kubelets before 1.36 send for each changed pod.
+    pub filtered_pair: Option<Duration>,
+    /// E6 and E7: every status call.
+    pub asked: Vec<StatusRecord>,
+    /// Ids that were not asked, because the budget or the number of silent ones forbade it.
+    pub unasked: usize,
+    /// How many ids the hunt took from outside the CRI.
+    pub outside_ids: usize,
+    /// Shims asked through `ContainerStats`.
+    pub shims: Vec<StatusRecord>,
+}
+
+impl RuntimeEvidence {
+    /// Status calls that were not answered.
+    pub fn silent(&self) -> impl Iterator<Item = &StatusRecord> {
+        self.asked.iter().filter(|record| record.is_silent())
+    }
+
+    /// Lists that were not answered, by name.
+    pub fn hung_lists(&self) -> Vec<(Rpc, Duration)> {
+        [self.sandboxes.hung(), self.containers.hung()].into_iter().flatten().collect()
+    }
+
+    /// Version answered at least once.
+    pub fn version_answer(&self) -> Option<&Version> {
+        [&self.version, &self.control].into_iter().flatten().find_map(|call| call.result.as_ref().ok())
+    }
+
+    /// Whether a status call, a list or Status itself was answered.
+    pub fn anything_but_version_answers(&self) -> bool {
+        self.status.as_ref().is_some_and(|call| call.result.is_ok())
+            || self.sandboxes.items().is_some()
+            || self.containers.items().is_some()
+            || self.asked.iter().any(|record| !record.is_silent())
+    }
+
+    /// Every pod UID that the lists name.
+    pub fn pod_uids(&self) -> BTreeSet<&str> {
+        self.sandboxes
+            .items()
+            .into_iter()
+            .flatten()
+            .filter_map(|sandbox| sandbox.metadata.as_ref())
+            .map(|metadata| metadata.uid.as_str())
+            .collect()
+    }
+
+    /// How many sandboxes and containers are dead, and how many containers run.
+    pub fn population(&self) -> Population {
+        let mut found = Population::default();
+        for sandbox in self.sandboxes.items().into_iter().flatten() {
+            found.sandboxes += 1;
+            found.dead_sandboxes += usize::from(sandbox.state == SandboxState::NotReady);
+        }
+        for container in self.containers.items().into_iter().flatten() {
+            found.containers += 1;
+            match container.state {
+                ContainerState::Exited => found.exited += 1,
+                ContainerState::Running => found.running += 1,
+                ContainerState::Created | ContainerState::Unknown => {}
+            }
+        }
+        if let Some(shards) = &self.sandboxes.shards {
+            found.from_shards = true;
+            found.dead_sandboxes += shards.dead;
+            found.sandboxes += shards.total;
+        }
+        if let Some(shards) = &self.containers.shards {
+            found.from_shards = true;
+            found.exited += shards.dead;
+            found.containers += shards.total;
+            found.running += shards.total.saturating_sub(shards.dead);
+        }
+        found
+    }
+}
+
+/// How many of what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Population {
+    /// All sandboxes.
+    pub sandboxes: usize,
+    /// Those that are not ready.
+    pub dead_sandboxes: usize,
+    /// All containers.
+    pub containers: usize,
+    /// Those that have exited.
+    pub exited: usize,
+    /// Those that run.
+    pub running: usize,
+    /// The lists were too large and these are sums of smaller ones.
+    pub from_shards: bool,
+}
+
+impl Population {
+    /// Everything dead.
+    pub const fn dead(&self) -> usize {
+        self.dead_sandboxes + self.exited
+    }
+}
+
+/// E4 or E5.
+#[derive(Debug)]
+pub struct ListEvidence<T> {
+    /// The list.
+    pub first: Option<Call<Vec<T>>>,
+    /// The list again, where the first answer was suspicious.
+    pub second: Option<Call<Vec<T>>>,
+    /// The parts, where the whole was too large.
+    pub shards: Option<Shards>,
+}
+
+impl<T> Default for ListEvidence<T> {
+    fn default() -> Self {
+        Self { first: None, second: None, shards: None }
+    }
+}
+
+impl<T> ListEvidence<T> {
+    /// The answer.
+    pub fn items(&self) -> Option<&[T]> {
+        self.first.as_ref()?.result.as_deref().ok()
+    }
+
+    /// The later answer, or the only one.
+    pub fn latest(&self) -> Option<&[T]> {
+        self.second.as_ref().and_then(|call| call.result.as_deref().ok()).or_else(|| self.items())
+    }
+
+    /// Why there is no answer.
+    pub fn error(&self) -> Option<&Error> {
+        self.first.as_ref()?.result.as_ref().err()
+    }
+
+    /// The call and how long it was waited for, if it was not answered.
+    pub fn hung(&self) -> Option<(Rpc, Duration)> {
+        match self.error()? {
+            Error::Silent { rpc, waited } => Some((*rpc, *waited)),
+            _ => None,
+        }
+    }
+
+    /// How long an answered list took.
+    pub fn duration(&self) -> Option<Duration> {
+        self.items()?;
+        self.first.as_ref().map(|call| call.duration)
+    }
+}
+
+/// A list asked in parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shards {
+    /// Parts that were answered.
+    pub answered: usize,
+    /// Parts that were not, with the reason of the last one.
+    pub failed: usize,
+    /// Items in them.
+    pub total: usize,
+    /// Dead ones among them.
+    pub dead: usize,
+    /// Bytes of all parts.
+    pub bytes: u64,
+    /// Items by namespace.
+    pub by_namespace: BTreeMap<String, usize>,
+}
+
+/// Sandbox or container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A pod sandbox.
+    Sandbox,
+    /// A container.
+    Container,
+}
+
+impl Kind {
+    /// The call that asks for one.
+    pub const fn rpc(self) -> Rpc {
+        match self {
+            Self::Sandbox => Rpc::PodSandboxStatus,
+            Self::Container => Rpc::ContainerStatus,
+        }
+    }
+}
+
+/// Something to ask the status of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// What it is.
+    pub kind: Kind,
+    /// Its full id.
+    pub id: String,
+}
+
+/// One status call.
+#[derive(Clone, Debug)]
+pub struct StatusRecord {
+    /// What was asked.
+    pub target: Target,
+    /// The call.
+    pub rpc: Rpc,
+    /// How long it took.
+    pub duration: Duration,
+    /// Size of the answer.
+    pub response_bytes: u64,
+    /// What it came to.
+    pub result: Result<StatusFacts, Error>,
+    /// Whether nothing else was asked meanwhile.
+    pub serial: bool,
+}
+
+impl StatusRecord {
+    /// Not answered in time.
+    pub fn is_silent(&self) -> bool {
+        matches!(self.result, Err(Error::Silent { .. }))
+    }
+}
+
+/// What the rules need of a status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatusFacts {
+    /// The answer had a status in it.
+    pub present: bool,
+    /// When it was created, if known.
+    pub created_at: Option<Wall>,
+    /// When the container finished, if it has.
+    pub finished_at: Option<Wall>,
+}
+
+/// E8 to E10.
+#[derive(Debug, Default)]
+pub struct HostEvidence {
+    /// Whose process table it is.
+    pub ownership: Ownership,
+    /// The first look.
+    pub first: ProcSample,
+    /// Names of the network plugins that are installed, cut as the kernel cuts them.
+    pub network_plugins: BTreeSet<String>,
+    /// A second look, and how much later.
+    pub second: Option<(Duration, ProcSample)>,
+}
+
+impl HostEvidence {
+    /// The later look, or the only one.
+    pub fn latest(&self) -> &ProcSample {
+        self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
+    }
+}

@@ -1,0 +1,474 @@
+//! Runs every probe within the budget, and looks twice where the first look was suspicious.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::commands::{self, SystemState};
+use super::evidence::{Evidence, HostEvidence, Settings, Sourced};
+use super::kubelet::{Config, Healthz, KubeletEvidence, Metrics, MetricsSource, Reading, http};
+use super::proc::{self, Ownership, Places, ProcSample, Role};
+use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
+use crate::clock::Mono;
+use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
+use crate::host::WELL_KNOWN_SOCKETS;
+use crate::pleg::KubeletVersion;
+
+/// A configuration file above this size is not one.
+const MAX_CONFIG: u64 = 1024 * 1024;
+/// What a look at a few files may take.
+const FILES: Duration = Duration::from_millis(500);
+
+/// Asks everything and returns what came back.
+pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
+    let budget = Budget::start(inputs.clock.clone(), inputs.budget);
+    let mut evidence = Evidence {
+        taken_at: inputs.clock.wall(),
+        node: inputs.node.clone(),
+        endpoint: inputs.endpoint.clone(),
+        ..Evidence::default()
+    };
+    let look = first_look(inputs, &budget);
+    let ladder = probes::ladder(inputs, &budget, progress);
+    let kubelet = kubelet(inputs, &budget);
+    let ((runtime, outside), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
+    evidence.runtime = runtime;
+    evidence.names.learn_lists(
+        evidence.runtime.sandboxes.items().unwrap_or_default(),
+        evidence.runtime.containers.items().unwrap_or_default(),
+    );
+    evidence.names.learn_outside(&outside);
+    evidence.bad_input.append(&mut kubelet.bad_input);
+    evidence.not_checked.append(&mut kubelet.not_checked);
+    evidence.kubelet = kubelet.found;
+    take_look(inputs, &mut evidence, look.sample);
+    kubelet_files(inputs, &mut evidence).await;
+    settle(inputs, &mut evidence);
+    look_again(inputs, &budget, progress, &mut evidence, look.at).await;
+    ask_systemd(inputs, &budget, progress, &mut evidence).await;
+    if unreachable(&evidence) {
+        evidence.other_sockets = other_sockets(inputs).await;
+    }
+    note_what_is_missing(&mut evidence);
+    evidence.took = budget.used();
+    evidence
+}
+
+struct Look {
+    sample: Result<ProcSample, String>,
+    at: Mono,
+}
+
+fn places<R>(inputs: &Inputs<R>) -> Option<Places> {
+    Some(Places { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: inputs.socket.clone() })
+}
+
+async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
+    let at = inputs.clock.mono();
+    let sample = match places(inputs) {
+        None => Err("left out".to_owned()),
+        Some(places) => look(places, inputs.deadlines().proc.min(budget.left())).await,
+    };
+    Look { sample, at }
+}
+
+async fn look(places: Places, limit: Duration) -> Result<ProcSample, String> {
+    let shown = places.proc.display().to_string();
+    let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
+        if places.is_proc() {
+            proc::read(&places, send);
+        }
+    })
+    .await;
+    if sections.is_empty() {
+        return Err(if ended {
+            format!("`{shown}` is not a process file system")
+        } else {
+            format!("`{shown}` did not answer in time")
+        });
+    }
+    Ok(proc::assemble(sections, ended))
+}
+
+fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSample, String>) {
+    let sample = match look {
+        Ok(sample) => sample,
+        Err(why) => {
+            if inputs.proc_is_explicit {
+                evidence.bad_input.push(why.clone());
+            }
+            evidence.skip("processes, pressure and limits of the node", why);
+            return;
+        }
+    };
+    let ids = evidence.runtime.asked.iter().map(|record| record.target.id.as_str());
+    let ownership = sample.ownership(ids);
+    if ownership == Ownership::Foreign {
+        evidence
+            .skip("processes, pressure and limits of the node", "the process table is not this runtime's");
+    } else if !sample.complete {
+        evidence.skip("part of /proc", "it was not read in time");
+    }
+    evidence.host = Some(HostEvidence { ownership, first: sample, ..HostEvidence::default() });
+}
+
+#[derive(Default)]
+struct KubeletAnswers {
+    found: KubeletEvidence,
+    not_checked: Vec<super::report::NotChecked>,
+    bad_input: Vec<String>,
+}
+
+impl KubeletAnswers {
+    fn skip(&mut self, what: &str, why: String) {
+        self.not_checked.push(super::report::NotChecked { what: what.to_owned(), why });
+    }
+}
+
+async fn kubelet<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
+    let mut answers = KubeletAnswers::default();
+    let limit = inputs.deadlines().http.min(budget.left());
+    let (healthz, metrics) = tokio::join!(
+        async {
+            match &inputs.kubelet.healthz {
+                Some(url) => Some(http::get(url, limit).await),
+                None => None,
+            }
+        },
+        async {
+            match &inputs.kubelet.metrics {
+                Some(source) => Some(read_metrics(source, limit).await),
+                None => None,
+            }
+        }
+    );
+    match healthz {
+        None => answers.skip("the kubelet's /healthz", "left out".into()),
+        Some(Ok(answer)) if answer.status == 200 => answers.found.healthz = Some(Healthz::Ok),
+        Some(Ok(answer)) => {
+            answers.found.healthz = Some(Healthz::Failing {
+                status: answer.status,
+                text: answer.body.chars().take(500).collect(),
+            });
+        }
+        Some(Err(http::Error::Silent { waited, .. })) => {
+            answers.found.healthz = Some(Healthz::Silent(waited));
+        }
+        Some(Err(why)) => {
+            if matches!(why, http::Error::Refused { .. }) {
+                answers.found.healthz = Some(Healthz::Refused);
+            }
+            answers.skip("the kubelet's /healthz", why.to_string());
+        }
+    }
+    match metrics {
+        None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
+        Some(Ok(metrics)) => {
+            answers.found.first = Some(Reading { at: inputs.clock.wall(), metrics });
+        }
+        Some(Err(MetricsTrouble::Silent(waited))) => {
+            answers.found.metrics_silent = Some(waited);
+            answers.skip("the kubelet's metrics", "it did not answer in time".into());
+        }
+        Some(Err(MetricsTrouble::Bad(why))) => {
+            answers.bad_input.push(why.clone());
+            answers.skip("the kubelet's metrics", why);
+        }
+        Some(Err(MetricsTrouble::Away(why))) => answers.skip("the kubelet's metrics", why),
+    }
+    answers
+}
+
+enum MetricsTrouble {
+    Silent(Duration),
+    Bad(String),
+    Away(String),
+}
+
+async fn read_metrics(source: &MetricsSource, limit: Duration) -> Result<Metrics, MetricsTrouble> {
+    let (name, text) = match source {
+        MetricsSource::Unreadable { name, why } => {
+            return Err(MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")));
+        }
+        MetricsSource::Text { name, text } => (name.clone(), text.clone()),
+        MetricsSource::Url(url) => match http::get(url, limit).await {
+            Ok(answer) if answer.status == 200 => (url.clone(), answer.body),
+            Ok(answer) => {
+                return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
+            }
+            Err(http::Error::Silent { waited, .. }) => return Err(MetricsTrouble::Silent(waited)),
+            Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
+        },
+    };
+    Metrics::parse(&text)
+        .map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
+}
+
+/// The kubelet's process, its command line and its configuration file.
+async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+    let kubelet = evidence.node().and_then(|host| host.first.kubelet().cloned());
+    let root = inputs.host_root.clone();
+    let file = kubelet.as_ref().and_then(|process| process.flag("config")).map(str::to_owned);
+    let read = offload::value(FILES, move || {
+        let plugins = network_plugins(&root);
+        // Names in the directory above, because the directory itself may be a mount point that does not answer.
+        let installed =
+            ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
+                || has_entry(&root.join("var/snap"), "microk8s");
+        let text = file.and_then(|file| read_bounded(&hunt::below(&root, Path::new(&file))));
+        (installed, text, plugins)
+    });
+    let (installed, text, plugins) = read.await.unwrap_or_default();
+    if let Some(host) = &mut evidence.host {
+        host.network_plugins = plugins;
+    }
+    evidence.kubelet.installed = installed;
+    let mut config = Config::default();
+    if let Some(text) = text {
+        config.read_file(&text);
+    }
+    if let Some(process) = kubelet {
+        config.read_flags(&process);
+        evidence.kubelet.pid = Some(process.pid);
+        evidence.kubelet.age = Some(process.age);
+    }
+    evidence.kubelet.config = config;
+}
+
+/// What is in the directories of network plugins, by the name that the kernel gives a process of it.
+fn network_plugins(root: &Path) -> BTreeSet<String> {
+    const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
+    DIRS.iter()
+        .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
+        .flat_map(Iterator::flatten)
+        .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
+        .collect()
+}
+
+fn has_entry(dir: &Path, name: &str) -> bool {
+    std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
+}
+
+fn read_bounded(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// What the estimate rests on: what the user said, else what the kubelet says, else its defaults.
+fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+    let defaults = Settings::default();
+    let request_timeout = inputs
+        .kubelet
+        .request_timeout
+        .map(|value| Sourced::new(value, "--runtime-request-timeout"))
+        .or_else(|| evidence.kubelet.config.request_timeout.clone())
+        .unwrap_or(defaults.request_timeout);
+    let evented = evidence.kubelet.evented() == Some(true);
+    let (by_mode, period) = if evented {
+        (Sourced::new(limits::EVENTED_THRESHOLD, "Evented PLEG is in use"), limits::EVENTED_PERIOD)
+    } else {
+        (defaults.threshold, defaults.period)
+    };
+    let threshold = inputs.kubelet.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
+    let by_flag = inputs.kubelet.version;
+    let reading = evidence.kubelet.first.as_ref();
+    let by_metrics =
+        reading.and_then(|reading| KubeletVersion::parse(reading.metrics.version.as_deref()?).ok());
+    let kubelet = by_flag
+        .map(|minor| Sourced::new(minor, "--kubelet-version"))
+        .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
+        .unwrap_or(defaults.kubelet);
+    evidence.settings = Settings { request_timeout, threshold, period, kubelet };
+}
+
+/// Second samples: of the lists, of the node and of the kubelet's metrics.
+async fn look_again<R: Runtime + 'static>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+    first_look: Mono,
+) {
+    let deep = inputs.mode == Mode::Deep;
+    let lists = deep || super::rules::state::lists_are_suspicious(evidence);
+    let node = evidence.node().is_some() && (deep || node_is_suspicious(evidence) || lists);
+    let stale = evidence.kubelet.pleg_age().is_some_and(|age| age > limits::PLEG_AGE_STALE.as_secs_f64());
+    let metrics = match &inputs.kubelet.metrics {
+        Some(MetricsSource::Url(url)) if deep || stale => Some(url.clone()),
+        _ => None,
+    };
+    let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
+    if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd {
+        return;
+    }
+    let wait = wanted.saturating_sub(inputs.clock.mono().since(first_look));
+    if budget.left() < wait + inputs.deadlines().list {
+        evidence.skip("second samples", "no budget left");
+        return;
+    }
+    progress("second samples");
+    tokio::time::sleep(wait).await;
+    if lists {
+        probes::lists_again(inputs, budget, progress, &mut evidence.runtime).await;
+    }
+    if node && let Some(places) = places(inputs) {
+        let limit = inputs.deadlines().proc.min(budget.left());
+        let apart = inputs.clock.mono().since(first_look);
+        if let Ok(sample) = look(places, limit).await
+            && let Some(host) = &mut evidence.host
+        {
+            host.second = Some((apart, sample));
+        }
+    }
+    if let Some(url) = metrics {
+        let limit = inputs.deadlines().http.min(budget.left());
+        if let Ok(metrics) = read_metrics(&MetricsSource::Url(url), limit).await {
+            evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
+        }
+    }
+}
+
+fn unreachable(evidence: &Evidence) -> bool {
+    evidence.runtime.version_answer().is_none()
+}
+
+fn rpc_is_suspicious(evidence: &Evidence) -> bool {
+    let runtime = &evidence.runtime;
+    unreachable(evidence)
+        || !runtime.hung_lists().is_empty()
+        || runtime.sandboxes.error().is_some()
+        || runtime.containers.error().is_some()
+        || runtime.silent().next().is_some()
+        || runtime.shims.iter().any(super::evidence::StatusRecord::is_silent)
+}
+
+fn node_is_suspicious(evidence: &Evidence) -> bool {
+    let Some(host) = evidence.node() else { return false };
+    let sample = &host.first;
+    let of_interest = |process: &&proc::Process| {
+        process.role != Role::Other || process.container_id.is_some() || process.pod_uid.is_some()
+    };
+    let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.full >= at);
+    rpc_is_suspicious(evidence)
+        || !sample.frozen.is_empty()
+        || sample.processes.values().filter(of_interest).any(|process| !process.blocked.is_empty())
+        || sample.with_role(Role::Shim).any(proc::Process::is_stopped)
+        || pressed(sample.pressure.io, limits::IO_FULL_HINT)
+        || pressed(sample.pressure.memory, limits::MEMORY_FULL)
+}
+
+/// The journal and systemd, where there is a reason to run another program.
+async fn ask_systemd<R: Runtime + 'static>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+) {
+    if !inputs.commands {
+        evidence.skip("the journal", "left out");
+        return;
+    }
+    let suspicious = inputs.mode == Mode::Deep || rpc_is_suspicious(evidence) || node_is_suspicious(evidence);
+    if !suspicious && evidence.kubelet.pid.is_none() {
+        evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
+        return;
+    }
+    let Some(limit) = budget.allow(inputs.deadlines().command) else {
+        evidence.skip("the journal", "no budget left");
+        return;
+    };
+    progress("the journal");
+    let (journal, systemd) = tokio::join!(commands::journal(&inputs.host_root, limit), async {
+        if suspicious && inputs.host_root == Path::new("/") {
+            Some(commands::system_state(limit).await)
+        } else {
+            None
+        }
+    });
+    if suspicious && evidence.kubelet.config.cgroup_driver.is_none() && !unreachable(evidence) {
+        evidence.kubelet.config.cgroup_driver = cgroup_driver(inputs, limit).await;
+    }
+    match journal {
+        Ok(journal) if journal.lines > 0 => evidence.journal = Some(journal),
+        Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
+        Err(why) => evidence.skip("the journal", why.to_string()),
+    }
+    match systemd {
+        Some(Ok(SystemState::Says(word))) => evidence.systemd = Some(SystemState::Says(word)),
+        Some(Ok(silent)) => evidence.systemd = Some(silent),
+        Some(Err(why)) => evidence.skip("systemd", why.to_string()),
+        None => {}
+    }
+}
+
+/// The driver as the runtime knows it, for a kubelet that does not say; runtimes before 2023 do not know the question.
+async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
+    let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
+    let word = match call.result.ok()?? {
+        CgroupDriver::Systemd => "systemd",
+        CgroupDriver::Cgroupfs => "cgroupfs",
+    };
+    Some(word.to_owned())
+}
+
+async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
+    use std::os::unix::fs::FileTypeExt;
+    let root = inputs.host_root.clone();
+    let ours = inputs.socket.clone();
+    offload::value(FILES, move || {
+        WELL_KNOWN_SOCKETS
+            .iter()
+            .map(|(_, path)| *path)
+            .filter(|path| ours.as_deref() != Some(Path::new(path)))
+            .filter(|path| {
+                std::fs::symlink_metadata(hunt::below(&root, Path::new(path)))
+                    .is_ok_and(|found| found.file_type().is_socket())
+            })
+            .map(|path| format!("unix://{path}"))
+            .collect()
+    })
+    .await
+    .unwrap_or_default()
+}
+
+fn note_what_is_missing(evidence: &mut Evidence) {
+    let runtime = &evidence.runtime;
+    let mut missing: Vec<(String, String)> = Vec::new();
+    let no_budget = "no budget left";
+    if runtime.version.is_none() {
+        missing.push(("the runtime".into(), no_budget.into()));
+    } else if runtime.version_answer().is_some() {
+        if runtime.status.is_none() {
+            missing.push(("Status".into(), no_budget.into()));
+        }
+        if runtime.sandboxes.first.is_none() {
+            missing.push(("ListPodSandbox".into(), no_budget.into()));
+        }
+        if runtime.containers.first.is_none() {
+            missing.push(("ListContainers".into(), no_budget.into()));
+        }
+        for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {
+            if !matches!(error, Error::Silent { .. }) {
+                missing.push(("status of what this list has".into(), error.to_string()));
+            }
+        }
+    } else {
+        missing.push((
+            "lists and status calls".into(),
+            "the runtime does not answer Version, so nothing more was asked".into(),
+        ));
+    }
+    if runtime.unasked > 0 {
+        missing.push((
+            format!("the status of {} more ids", runtime.unasked),
+            "the budget was spent, or too many were silent already".into(),
+        ));
+    }
+    for (what, why) in missing {
+        evidence.skip(&what, why);
+    }
+}

@@ -1,0 +1,255 @@
+//! Ids of sandboxes and containers from outside the CRI, for when the CRI does not list them.
+//!
+//! Three places: the links under `/var/log/containers`, the runtime's state directories with the bundles in them, and
+//! the cgroups of processes. Paths are taken as patterns; a runtime's root may be anywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::budget::Budget;
+use super::evidence::Kind;
+use super::limits::MAX_OUTSIDE_IDS;
+use super::offload;
+use super::proc::cgroup::container_id;
+use super::proc::process;
+use super::report::PodRef;
+
+/// Directories in which runtimes keep one directory a container, below the host root.
+const STATE_DIRS: [&str; 4] = [
+    "run/containerd/io.containerd.runtime.v2.task/k8s.io",
+    "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
+    "run/k0s/containerd/io.containerd.runtime.v2.task/k8s.io",
+    "run/containers/storage/overlay-containers",
+];
+/// A bundle's `config.json` above this size is not read.
+const MAX_CONFIG: u64 = 1024 * 1024;
+/// What the hunt may take to collect ids.
+const PATIENCE: Duration = Duration::from_millis(800);
+
+/// An id and what its place says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutsideId {
+    /// The id, 64 hex digits.
+    pub id: String,
+    /// Sandbox or container, where it is known.
+    pub kind: Option<Kind>,
+    /// Its pod.
+    pub pod: Option<PodRef>,
+    /// Container name.
+    pub container: Option<String>,
+    /// Its sandbox.
+    pub sandbox_id: Option<String>,
+}
+
+impl OutsideId {
+    fn bare(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+}
+
+/// Collects ids, in a thread that is left behind if a file system does not answer.
+pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budget) -> Vec<OutsideId> {
+    let host_root = host_root.to_owned();
+    let proc = proc.map(Path::to_owned);
+    let limit = PATIENCE.min(budget.left());
+    let (parts, _) = offload::collect(limit, move |send: &dyn Fn(Vec<OutsideId>)| {
+        send(from_logs(&host_root));
+        let (ids, working_dirs) = proc.as_deref().map(from_processes).unwrap_or_default();
+        send(ids);
+        let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).collect();
+        dirs.extend(working_dirs.iter().map(|dir| below(&host_root, dir)));
+        for dir in dirs {
+            send(from_state_dir(&dir));
+        }
+    })
+    .await;
+    merge(parts.into_iter().flatten())
+}
+
+/// Namespaces that have or had pods here, by the directories of the pod logs.
+pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String> {
+    let dir = host_root.join("var/log/pods");
+    let found = offload::value(PATIENCE.min(budget.left()), move || {
+        let names = entries(&dir);
+        let namespaces: BTreeSet<String> = names
+            .iter()
+            .filter_map(|name| name.split_once('_').map(|(namespace, _)| namespace.to_owned()))
+            .take(super::limits::MAX_SHARDS)
+            .collect();
+        namespaces
+    })
+    .await;
+    found.into_iter().flatten().collect()
+}
+
+/// An absolute path of the node, seen below `root`.
+pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+fn entries(dir: &Path) -> Vec<String> {
+    let Ok(found) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    found.take(MAX_OUTSIDE_IDS).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+}
+
+/// Joins what several places say of one id.
+fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
+    let mut by_id: BTreeMap<String, OutsideId> = BTreeMap::new();
+    for new in found {
+        let known = by_id.entry(new.id.clone()).or_insert_with(|| OutsideId::bare(&new.id));
+        known.kind = known.kind.or(new.kind);
+        known.pod = known.pod.take().or(new.pod);
+        known.container = known.container.take().or(new.container);
+        known.sandbox_id = known.sandbox_id.take().or(new.sandbox_id);
+    }
+    let sandboxes: BTreeSet<String> = by_id.values().filter_map(|found| found.sandbox_id.clone()).collect();
+    for sandbox in sandboxes {
+        if let Some(found) = by_id.get_mut(&sandbox) {
+            found.kind = Some(Kind::Sandbox);
+        }
+    }
+    by_id.into_values().take(MAX_OUTSIDE_IDS).collect()
+}
+
+fn from_logs(host_root: &Path) -> Vec<OutsideId> {
+    entries(&host_root.join("var/log/containers")).iter().filter_map(|name| from_log_name(name)).collect()
+}
+
+/// `<pod>_<namespace>_<container>-<id>.log`, as the kubelet names its links.
+fn from_log_name(name: &str) -> Option<OutsideId> {
+    let stem = name.strip_suffix(".log")?;
+    let (front, id) = stem.rsplit_once('-')?;
+    let id = container_id(id)?;
+    let mut parts = front.splitn(3, '_');
+    let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(OutsideId {
+        id: id.to_owned(),
+        kind: Some(Kind::Container),
+        pod: Some(PodRef { uid: String::new(), namespace: namespace.to_owned(), name: pod.to_owned() }),
+        container: Some(container.to_owned()),
+        sandbox_id: None,
+    })
+}
+
+/// Ids of cgroups, and the directories in which shims work: each is the bundle of its sandbox.
+fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
+    let mut ids = Vec::new();
+    let mut dirs = BTreeSet::new();
+    for pid in entries(proc).iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
+        let dir = proc.join(pid);
+        let cgroups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
+        if let Some(id) = super::proc::cgroup::id_of(&cgroups) {
+            ids.push(OutsideId::bare(&id));
+        }
+        let comm = fs::read_to_string(dir.join("comm")).unwrap_or_default();
+        if comm.starts_with("containerd-shim")
+            && !process::waits_uninterruptibly(&dir)
+            && let Ok(bundle) = fs::read_link(dir.join("cwd"))
+            && let Some(parent) = bundle.parent()
+        {
+            dirs.insert(parent.to_owned());
+        }
+    }
+    (ids, dirs)
+}
+
+#[derive(Deserialize)]
+struct BundleConfig {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+fn from_state_dir(dir: &Path) -> Vec<OutsideId> {
+    entries(dir)
+        .iter()
+        .filter_map(|name| {
+            let id = container_id(name)?;
+            let annotations = bundle_annotations(&dir.join(name)).unwrap_or_default();
+            Some(from_annotations(id, &annotations))
+        })
+        .collect()
+}
+
+/// containerd has the bundle in the directory itself, CRI-O in `userdata` below it.
+fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
+    let file = ["config.json", "userdata/config.json"]
+        .iter()
+        .find_map(|name| fs::File::open(dir.join(name)).ok())?;
+    let mut text = String::new();
+    file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
+    serde_json::from_str::<BundleConfig>(&text).ok().map(|config| config.annotations)
+}
+
+fn from_annotations(id: &str, annotations: &BTreeMap<String, String>) -> OutsideId {
+    let any = |keys: [&str; 2]| keys.iter().find_map(|key| annotations.get(*key)).cloned();
+    let kind = match any(["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"]).as_deref()
+    {
+        Some("sandbox") => Some(Kind::Sandbox),
+        Some("container") => Some(Kind::Container),
+        _ => None,
+    };
+    let pod = PodRef {
+        uid: any(["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"]).unwrap_or_default(),
+        namespace: any(["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"])
+            .unwrap_or_default(),
+        name: any(["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]).unwrap_or_default(),
+    };
+    let is_container = kind == Some(Kind::Container);
+    OutsideId {
+        id: id.to_owned(),
+        kind,
+        pod: (pod != PodRef::default()).then_some(pod),
+        container: any(["io.kubernetes.cri.container-name", "io.kubernetes.container.name"])
+            .filter(|_| is_container),
+        sandbox_id: any(["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"])
+            .filter(|_| is_container),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_log_link_names_pod_namespace_container_and_id() {
+        let found = from_log_name(&format!("web-0_default_app-with-dash-{ID}.log")).unwrap();
+        assert_eq!(found.id, ID);
+        assert_eq!(found.container.as_deref(), Some("app-with-dash"));
+        assert_eq!(found.pod.unwrap().to_string(), "default/web-0");
+        assert_eq!(from_log_name("web-0_default_app.log"), None);
+        assert_eq!(from_log_name("messages.log"), None);
+    }
+
+    #[test]
+    fn what_a_container_calls_its_sandbox_is_one() {
+        let sandbox = OutsideId::bare("a");
+        let container = OutsideId { sandbox_id: Some("a".into()), ..OutsideId::bare("b") };
+        let merged = merge([sandbox, container].into_iter());
+        assert_eq!(merged[0].kind, Some(Kind::Sandbox));
+        assert_eq!(merged[1].kind, None);
+    }
+
+    #[test]
+    fn annotations_of_a_bundle_name_it() {
+        let annotations = BTreeMap::from([
+            ("io.kubernetes.cri.container-type".to_owned(), "container".to_owned()),
+            ("io.kubernetes.cri.container-name".to_owned(), "app".to_owned()),
+            ("io.kubernetes.cri.sandbox-id".to_owned(), "s".to_owned()),
+            ("io.kubernetes.cri.sandbox-name".to_owned(), "web-0".to_owned()),
+            ("io.kubernetes.cri.sandbox-namespace".to_owned(), "default".to_owned()),
+        ]);
+        let found = from_annotations(ID, &annotations);
+        assert_eq!(found.kind, Some(Kind::Container));
+        assert_eq!(found.container.as_deref(), Some("app"));
+        assert_eq!(found.sandbox_id.as_deref(), Some("s"));
+    }
+}

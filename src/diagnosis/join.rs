@@ -1,0 +1,94 @@
+//! From a hung id to what may hold it: its shim, its OCI runtime process, its cgroup, its blocked tasks, its mounts.
+
+use super::evidence::{Evidence, HostEvidence};
+use super::proc::{Blocked, Freeze, Mount, ProcSample, Process, Role};
+
+/// What the node has of one container or sandbox.
+#[derive(Debug, Default)]
+pub struct Holders<'a> {
+    /// Its shim or monitor.
+    pub shim: Option<&'a Process>,
+    /// Processes of the OCI runtime that are about it.
+    pub oci: Vec<&'a Process>,
+    /// Tasks that wait uninterruptibly: its own, its shim's, its OCI runtime's.
+    pub blocked: Vec<(&'a Process, &'a Blocked)>,
+    /// Its cgroup does not run.
+    pub frozen: Option<&'a Freeze>,
+    /// Remote mounts of its pod.
+    pub mounts: Vec<&'a Mount>,
+    /// A process of its own.
+    pub process: Option<&'a Process>,
+}
+
+/// What the node has of `id`.
+pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
+    let Some(host) = evidence.node() else {
+        return Holders::default();
+    };
+    let sample = host.latest();
+    let sandbox = evidence.names.sandbox_of(id).unwrap_or(id);
+    let uid = evidence.names.pod(id).map(|pod| pod.uid).filter(|uid| !uid.is_empty());
+    let own: Vec<&Process> = of_container(sample, id);
+    let shim = shim_of(sample, id, sandbox, &own);
+    let oci: Vec<&Process> = sample
+        .with_role(Role::OciRuntime)
+        .filter(|process| {
+            process.mentions(id)
+                || process.container_id.as_deref() == Some(id)
+                || shim.is_some_and(|shim| process.parent == shim.pid && process.command.is_empty())
+        })
+        .collect();
+    let blocked = own
+        .iter()
+        .copied()
+        .chain(shim)
+        .chain(oci.iter().copied())
+        .flat_map(|process| process.blocked.iter().map(move |task| (process, task)))
+        .filter(|(_, task)| still_blocked(host, task.tid))
+        .collect();
+    let is_its = |freeze: &&Freeze| {
+        freeze.container_id.as_deref() == Some(id)
+            || (freeze.container_id.is_none() && uid.is_some() && freeze.pod_uid == uid)
+    };
+    Holders {
+        shim,
+        oci,
+        blocked,
+        frozen: sample.frozen.iter().find(is_its),
+        mounts: sample
+            .mounts
+            .iter()
+            .filter(|mount| uid.is_some() && mount.pod_uid() == uid.as_deref())
+            .collect(),
+        process: own.first().copied(),
+    }
+}
+
+fn of_container<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {
+    sample
+        .processes
+        .values()
+        .filter(|process| process.container_id.as_deref() == Some(id) && process.role != Role::Shim)
+        .collect()
+}
+
+/// By the id on its command line; by being above the container's own processes where the command line cannot be read.
+fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]) -> Option<&'a Process> {
+    let named = sample.with_role(Role::Shim).find(|shim| {
+        [shim.flag("id"), shim.flag("c"), shim.flag("cid")]
+            .into_iter()
+            .flatten()
+            .any(|named| named == id || named == sandbox)
+    });
+    named.or_else(|| {
+        sample
+            .with_role(Role::Shim)
+            .find(|shim| own.iter().any(|process| sample.descends(process.pid, shim.pid)))
+    })
+}
+
+/// Blocked in both looks, where there were two.
+pub fn still_blocked(host: &HostEvidence, tid: u32) -> bool {
+    let at_first = || host.first.processes.values().flat_map(|process| &process.blocked);
+    host.second.is_none() || at_first().any(|task| task.tid == tid)
+}

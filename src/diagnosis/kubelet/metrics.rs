@@ -1,0 +1,173 @@
+//! The few series of the kubelet's metrics that matter here, out of the Prometheus text format.
+
+/// What was found. A series that is not there is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics {
+    /// `kubelet_pleg_last_seen_seconds`
+    pub last_seen: Option<f64>,
+    /// `kubelet_pleg_discard_events`
+    pub discarded: Option<f64>,
+    /// `kubelet_pleg_relist_duration_seconds_count`
+    pub relists: Option<f64>,
+    /// `kubelet_pleg_relist_duration_seconds_sum`
+    pub relist_seconds: Option<f64>,
+    /// `kubelet_evented_pleg_connection_success_count`
+    pub evented_connections: Option<f64>,
+    /// `kubelet_evented_pleg_connection_error_count`
+    pub evented_errors: Option<f64>,
+    /// `kubelet_runtime_operations_total{operation_type="exec_sync"}`
+    pub exec_calls: Option<f64>,
+    /// `kubelet_runtime_operations_errors_total{operation_type="exec_sync"}`
+    pub exec_errors: Option<f64>,
+    /// All of `kubelet_runtime_operations_total`
+    pub runtime_calls: Option<f64>,
+    /// `git_version` of `kubernetes_build_info`
+    pub version: Option<String>,
+}
+
+/// Why a text is no metrics.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not the Prometheus text format.
+    #[error("line {line} is not in the Prometheus text format")]
+    NotMetrics {
+        /// Line number, from 1.
+        line: usize,
+    },
+    /// The format is right and none of the series is the kubelet's.
+    #[error("none of its series is a kubelet's")]
+    NotKubelet,
+}
+
+struct Series<'a> {
+    name: &'a str,
+    labels: Vec<(&'a str, String)>,
+    value: f64,
+}
+
+impl Series<'_> {
+    fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Metrics {
+    /// Reads a whole text.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut found = Self::default();
+        let mut any = false;
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let series = parse_line(line).ok_or(Error::NotMetrics { line: at + 1 })?;
+            any |= series.name.starts_with("kubelet_") || series.name == "kubernetes_build_info";
+            found.take(&series);
+        }
+        if any { Ok(found) } else { Err(Error::NotKubelet) }
+    }
+
+    fn take(&mut self, series: &Series<'_>) {
+        let is_exec = series.label("operation_type") == Some("exec_sync");
+        let place = match series.name {
+            "kubelet_pleg_last_seen_seconds" => &mut self.last_seen,
+            "kubelet_pleg_discard_events" => &mut self.discarded,
+            "kubelet_pleg_relist_duration_seconds_count" => &mut self.relists,
+            "kubelet_pleg_relist_duration_seconds_sum" => &mut self.relist_seconds,
+            "kubelet_evented_pleg_connection_success_count" => &mut self.evented_connections,
+            "kubelet_evented_pleg_connection_error_count" => &mut self.evented_errors,
+            "kubelet_runtime_operations_errors_total" if is_exec => &mut self.exec_errors,
+            "kubelet_runtime_operations_total" => {
+                let all = self.runtime_calls.get_or_insert(0.0);
+                *all += series.value;
+                if !is_exec {
+                    return;
+                }
+                &mut self.exec_calls
+            }
+            "kubernetes_build_info" => {
+                self.version = series.label("git_version").map(str::to_owned);
+                return;
+            }
+            _ => return,
+        };
+        *place = Some(series.value);
+    }
+}
+
+fn parse_line(line: &str) -> Option<Series<'_>> {
+    let name_end = line.find(|letter: char| letter == '{' || letter.is_ascii_whitespace())?;
+    let (name, rest) = line.split_at_checked(name_end)?;
+    let is_name = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
+    if !is_name {
+        return None;
+    }
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(inner) => parse_labels(inner)?,
+        None => (Vec::new(), rest),
+    };
+    let value = rest.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(Series { name, labels, value })
+}
+
+type Pairs<'a> = Vec<(&'a str, String)>;
+
+fn parse_labels(mut rest: &str) -> Option<(Pairs<'_>, &str)> {
+    let mut pairs = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([',', ' ']);
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((pairs, after));
+        }
+        let (key, after) = rest.split_once('=')?;
+        let quoted = after.strip_prefix('"')?;
+        let (value, after) = parse_quoted(quoted)?;
+        pairs.push((key.trim(), value));
+        rest = after;
+    }
+}
+
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, text.get(at + 1..)?)),
+            '\\' => match letters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_few_series_are_found_among_many() {
+        let text = "# HELP kubelet_pleg_last_seen_seconds x\n# TYPE kubelet_pleg_last_seen_seconds gauge\n\
+            kubelet_pleg_last_seen_seconds 1.7e+09\n\
+            kubelet_runtime_operations_total{operation_type=\"exec_sync\"} 30\n\
+            kubelet_runtime_operations_total{operation_type=\"version\"} 10\n\
+            kubernetes_build_info{build_date=\"a,b}\",git_version=\"v1.36.2\"} 1\n";
+        let metrics = Metrics::parse(text).unwrap();
+        assert_eq!(metrics.last_seen, Some(1.7e9));
+        assert_eq!(metrics.exec_calls, Some(30.0));
+        assert_eq!(metrics.runtime_calls, Some(40.0));
+        assert_eq!(metrics.version.as_deref(), Some("v1.36.2"));
+        assert_eq!(metrics.discarded, None);
+    }
+
+    #[test]
+    fn what_is_no_metrics_is_told_apart_from_somebody_elses() {
+        assert_eq!(Metrics::parse("<html>\n"), Err(Error::NotMetrics { line: 1 }));
+        assert_eq!(Metrics::parse("node_load1 0.5\n"), Err(Error::NotKubelet));
+        assert_eq!(Metrics::parse(""), Err(Error::NotKubelet));
+    }
+}

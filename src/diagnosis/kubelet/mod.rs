@@ -1,0 +1,135 @@
+//! The kubelet's own view: its process, its configuration, `/healthz` and its metrics.
+//!
+//! Only what answers without asking the runtime is read. `/stats/summary` and `/metrics/cadvisor` ask it, and hang
+//! with it.
+
+pub mod config;
+pub mod http;
+pub mod metrics;
+
+use std::time::Duration;
+
+pub use config::Config;
+pub use metrics::Metrics;
+
+use crate::clock::Wall;
+use crate::pleg::KubeletVersion;
+
+/// Where the kubelet's metrics come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricsSource {
+    /// Asked for over plain HTTP.
+    Url(String),
+    /// Text that was read from a file or from standard input.
+    Text {
+        /// What to call it.
+        name: String,
+        /// The text.
+        text: String,
+    },
+    /// A file that could not be read.
+    Unreadable {
+        /// What to call it.
+        name: String,
+        /// The operating system's words.
+        why: String,
+    },
+}
+
+/// What the user said about the kubelet.
+#[derive(Clone, Debug, Default)]
+pub struct KubeletInputs {
+    /// URL of `/healthz`; `None` leaves it out.
+    pub healthz: Option<String>,
+    /// Where its metrics are.
+    pub metrics: Option<MetricsSource>,
+    /// Its release.
+    pub version: Option<KubeletVersion>,
+    /// Its time-out of one call.
+    pub request_timeout: Option<Duration>,
+    /// Age at which PLEG is unhealthy.
+    pub threshold: Option<Duration>,
+}
+
+/// What `/healthz` came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Healthz {
+    /// It answered 200.
+    Ok,
+    /// It answered something else, with this text.
+    Failing {
+        /// HTTP status.
+        status: u16,
+        /// Its words.
+        text: String,
+    },
+    /// Nobody listens.
+    Refused,
+    /// It did not answer in time.
+    Silent(Duration),
+}
+
+/// One reading of the metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// When.
+    pub at: Wall,
+    /// What.
+    pub metrics: Metrics,
+}
+
+/// E11.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KubeletEvidence {
+    /// Its process, if one runs here.
+    pub pid: Option<u32>,
+    /// Age of its process.
+    pub age: Option<Duration>,
+    /// Whether this node ever had a kubelet: its directory is there.
+    pub installed: bool,
+    /// What it was told on its command line and in its file.
+    pub config: Config,
+    /// `/healthz`.
+    pub healthz: Option<Healthz>,
+    /// The metrics were asked for by URL and did not come.
+    pub metrics_silent: Option<Duration>,
+    /// First reading of the metrics.
+    pub first: Option<Reading>,
+    /// A second one, some seconds later.
+    pub second: Option<Reading>,
+}
+
+impl KubeletEvidence {
+    /// The later reading, or the only one.
+    pub fn latest(&self) -> Option<&Reading> {
+        self.second.as_ref().or(self.first.as_ref())
+    }
+
+    /// Age of the last relist by the latest reading.
+    pub fn pleg_age(&self) -> Option<f64> {
+        let reading = self.latest()?;
+        reading.pleg_age()
+    }
+
+    /// Whether Evented PLEG is on, as far as anybody says.
+    pub fn evented(&self) -> Option<bool> {
+        let by_metrics =
+            self.latest().map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
+        let by_config = self.config.evented;
+        match (by_config, by_metrics) {
+            (Some(on), _) => Some(on),
+            (None, Some(true)) => Some(true),
+            (None, by_metrics) => by_metrics,
+        }
+    }
+}
+
+impl Reading {
+    /// Seconds since the last relist, at the time of the reading.
+    pub fn pleg_age(&self) -> Option<f64> {
+        let seen = self.metrics.last_seen?;
+        let now = self.at.seconds_since(Wall::from_nanos(0));
+        // The series has whole seconds; what lies in the future by less is now.
+        Some((now - seen).max(0.0))
+    }
+}

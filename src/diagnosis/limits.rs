@@ -1,0 +1,163 @@
+//! Every threshold of the diagnosis, in one place.
+//!
+//! Those without a source in the kubelet are starting values.
+
+use std::time::Duration;
+
+/// The kubelet's receive limit for one message (cri-client: `maxMsgSize`).
+pub const KUBELET_MESSAGE_LIMIT: u64 = 16 * 1024 * 1024;
+/// Share of that limit from which a list is an early warning, in percent.
+pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
+/// Share from which it is about to fail.
+pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
+
+/// A list slower than this is worth a word.
+pub const LIST_SLOW: Duration = Duration::from_secs(1);
+/// A list slower than this means that something waits. Only reachable with long deadlines.
+pub const LIST_VERY_SLOW: Duration = Duration::from_secs(10);
+
+/// A serial relist longer than this is a warning.
+pub const RELIST_SLOW: Duration = Duration::from_secs(10);
+/// A serial relist longer than this is critical.
+pub const RELIST_VERY_SLOW: Duration = Duration::from_secs(60);
+/// A status call slower than this is latency, not count.
+pub const CALL_SLOW: Duration = Duration::from_millis(100);
+/// What changed within this time is churn.
+pub const CHURN_WINDOW: Duration = Duration::from_secs(60);
+
+/// Dead sandboxes plus exited containers that are a backlog in any case.
+pub const DEAD_BACKLOG: usize = 2000;
+/// Exited containers for each running one that are a backlog.
+pub const DEAD_PER_RUNNING: usize = 10;
+/// Below this many dead ones the ratio says nothing.
+pub const DEAD_RATIO_FLOOR: usize = 200;
+
+/// An OCI runtime process older than this hangs.
+pub const OCI_PROCESS_OLD: Duration = Duration::from_secs(30);
+/// A CNI plugin process older than this is suspicious.
+pub const CNI_PROCESS_OLD: Duration = Duration::from_secs(30);
+/// A CNI plugin process older than this hangs.
+pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
+/// A daemon younger than this may still be recovering.
+pub const DAEMON_YOUNG: Duration = Duration::from_secs(120);
+/// Something younger than this may still be starting.
+pub const STARTING: Duration = Duration::from_secs(60);
+
+/// `full avg10` of I/O pressure that is a hint.
+pub const IO_FULL_HINT: f64 = 20.0;
+/// `full avg10` of I/O pressure that explains a hang.
+pub const IO_FULL_STALL: f64 = 50.0;
+/// Blocked tasks of kubelet and runtime that are a storage stall.
+pub const BLOCKED_TASKS: usize = 2;
+/// `full avg10` of memory pressure that counts.
+pub const MEMORY_FULL: f64 = 10.0;
+/// Available memory, in percent, below which it counts.
+pub const MEMORY_AVAILABLE_PERCENT: u64 = 5;
+/// Major faults a second that count.
+pub const MAJOR_FAULTS_PER_SECOND: f64 = 500.0;
+/// `some avg10` of CPU pressure that counts.
+pub const CPU_SOME: f64 = 60.0;
+/// How many times slower than the best probe Version has to be.
+pub const VERSION_FACTOR: u32 = 10;
+/// Below this, a slow Version is noise.
+pub const VERSION_FLOOR: Duration = Duration::from_millis(50);
+/// Share of stolen CPU time, in percent, that counts.
+pub const STEAL_PERCENT: f64 = 20.0;
+/// Share of a limit, in percent, that is exhaustion.
+pub const EXHAUSTED_PERCENT: u64 = 90;
+/// Mounts that keep systemd busy.
+pub const MANY_MOUNTS: usize = 5000;
+/// Share of one CPU that pid 1 uses when it is overrun.
+pub const INIT_BUSY_PERCENT: f64 = 80.0;
+/// Threads or descriptors of the runtime, as a multiple of (containers + [`LEAK_OFFSET`]).
+pub const LEAK_FACTOR: u64 = 3;
+/// See [`LEAK_FACTOR`].
+pub const LEAK_OFFSET: u64 = 200;
+/// Failing exec probes a minute that are a storm.
+pub const EXEC_ERRORS_PER_MINUTE: u64 = 10;
+/// Growth between two samples, in percent, that is growth.
+pub const GROWTH_PERCENT: u64 = 5;
+
+/// PLEG age that is a warning.
+pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
+/// How far apart two readings of the kubelet's metrics have to be.
+pub const METRICS_APART: Duration = Duration::from_secs(5);
+/// How far apart two samples of the node have to be.
+pub const SAMPLES_APART: Duration = Duration::from_secs(2);
+
+/// How long a list may be pending before the hunt starts.
+pub const HUNT_AFTER: Duration = Duration::from_secs(1);
+/// Status calls in flight at once.
+pub const PASS_PARALLEL: usize = 4;
+/// Status calls in flight at once during the hunt: the silent ones hold a place each until their deadline.
+pub const HUNT_PARALLEL: usize = 8;
+/// Status calls made one at a time, for the estimate.
+pub const SERIAL_SAMPLES: usize = 32;
+/// What the serial samples may take together.
+pub const SERIAL_PHASE: Duration = Duration::from_millis(1500);
+/// Silent status calls after which no more ids are asked: each may cost the runtime a goroutine.
+pub const MAX_SILENT: usize = 16;
+/// Silent ids up to which each of them may be called a culprit.
+pub const MAX_CULPRITS: usize = 8;
+/// Ids taken from outside the CRI.
+pub const MAX_OUTSIDE_IDS: usize = 4096;
+/// Namespaces asked one by one when a list is too large.
+pub const MAX_SHARDS: usize = 256;
+
+/// `runtimeRequestTimeout` of a kubelet that says nothing else.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// The kubelet's relist threshold (generic.go: `RelistThreshold`).
+pub const THRESHOLD: Duration = Duration::from_secs(180);
+/// Its pause between two relists.
+pub const PERIOD: Duration = Duration::from_secs(1);
+/// The relist threshold while Evented PLEG is in use (kubelet.go: `eventedPlegRelistThreshold`).
+pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
+/// The pause between two relists while Evented PLEG is in use.
+pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
+
+/// How long each probe may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Version, and Version on the other connection.
+    pub version: Duration,
+    /// Status.
+    pub status: Duration,
+    /// Each list.
+    pub list: Duration,
+    /// Each status call.
+    pub call: Duration,
+    /// `/proc`, from the first look to giving it up.
+    pub proc: Duration,
+    /// Each HTTP request to the kubelet.
+    pub http: Duration,
+    /// Each other program.
+    pub command: Duration,
+}
+
+impl Deadlines {
+    /// For a person who waits.
+    pub const NORMAL: Self = Self {
+        version: Duration::from_secs(2),
+        status: Duration::from_secs(5),
+        list: Duration::from_secs(4),
+        call: Duration::from_secs(3),
+        proc: Duration::from_secs(3),
+        http: Duration::from_secs(3),
+        command: Duration::from_secs(2),
+    };
+    /// For node-problem-detector, which kills what takes five seconds.
+    pub const NPD: Self = Self {
+        version: Duration::from_millis(1500),
+        status: Duration::from_millis(2500),
+        list: Duration::from_millis(2500),
+        call: Duration::from_millis(1500),
+        proc: Duration::from_millis(1500),
+        http: Duration::from_millis(1500),
+        command: Duration::from_secs(1),
+    };
+}
+
+/// Whether `part` is at least `percent` of `whole`.
+pub fn reaches(part: u64, whole: u64, percent: u64) -> bool {
+    whole > 0 && u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}

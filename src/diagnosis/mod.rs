@@ -1,0 +1,142 @@
+//! `health`: what holds PLEG up, and how sure we are.
+//!
+//! Evidence, then rules, then a report. [`gather`] asks the runtime, the kubelet and the node, each question once and
+//! with a deadline; [`judge`] is a pure function of what came back. Nothing here changes anything: the calls are the
+//! read-only ones of [`crate::cri::Rpc`], and a call that hangs is left alone.
+//!
+//! ```no_run
+//! # use std::sync::Arc;
+//! # async fn example<R: plegctl::cri::Runtime + 'static>(main: Arc<R>, other: Arc<R>) {
+//! use plegctl::clock::SystemClock;
+//! use plegctl::diagnosis::{self, Inputs};
+//!
+//! let mut inputs = Inputs::new(main, other, Arc::new(SystemClock::start()));
+//! inputs.endpoint = "unix:///run/containerd/containerd.sock".into();
+//! inputs.socket = Some("/run/containerd/containerd.sock".into());
+//! let report = diagnosis::run(&inputs, &|probe| eprintln!("{probe}")).await;
+//! println!("{}", report.verdict.as_str());
+//! # }
+//! ```
+
+mod budget;
+pub mod commands;
+pub mod estimate;
+pub mod evidence;
+mod gather;
+pub mod hunt;
+pub mod join;
+pub mod kubelet;
+pub mod limits;
+pub mod names;
+mod offload;
+mod probes;
+pub mod proc;
+pub mod render;
+pub mod report;
+pub mod rules;
+mod verdict;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use evidence::Evidence;
+pub use gather::gather;
+pub use kubelet::{KubeletInputs, MetricsSource};
+pub use probes::KnownHang;
+pub use report::HealthReport;
+pub use verdict::judge;
+
+use crate::clock::Clock;
+use crate::cri::Runtime;
+use limits::Deadlines;
+
+/// Told the name of each probe as it begins.
+pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// How thorough and how quick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// For a person.
+    #[default]
+    Normal,
+    /// Second samples everywhere.
+    Deep,
+    /// For node-problem-detector.
+    Npd,
+}
+
+/// Everything that a run needs.
+pub struct Inputs<R> {
+    /// The connection for everything. Its own deadline should be longer than ours.
+    pub runtime: Arc<R>,
+    /// Another connection, for Version beside a call that hangs.
+    pub control: Arc<R>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The endpoint as the user knows it.
+    pub endpoint: String,
+    /// The runtime's socket as its daemon calls it; `None` for a simulator.
+    pub socket: Option<PathBuf>,
+    /// The node's name.
+    pub node: String,
+    /// Where the node's file system is.
+    pub host_root: PathBuf,
+    /// Where the node's process file system is; `None` leaves it out.
+    pub proc: Option<PathBuf>,
+    /// Whether the user named [`Self::proc`], so that a wrong one is worth more than a note.
+    pub proc_is_explicit: bool,
+    /// Where the node's cgroup file system is.
+    pub cgroup: PathBuf,
+    /// The time that the whole run may take.
+    pub budget: Duration,
+    /// How thorough and how quick.
+    pub mode: Mode,
+    /// Ask `ContainerStats` of every running container.
+    pub probe_shims: bool,
+    /// What is known of the kubelet beforehand.
+    pub kubelet: KubeletInputs,
+    /// Whether `journalctl` and `systemctl` may be run.
+    pub commands: bool,
+    /// A call that hangs right now and is not to be made again.
+    pub known: Option<KnownHang>,
+}
+
+impl<R> Inputs<R> {
+    /// A run with the defaults of `plegctl health`: 30 seconds, this machine's `/proc`, no kubelet asked.
+    pub fn new(runtime: Arc<R>, control: Arc<R>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            runtime,
+            control,
+            clock,
+            endpoint: String::new(),
+            socket: None,
+            node: String::new(),
+            host_root: PathBuf::from("/"),
+            proc: Some(PathBuf::from("/proc")),
+            proc_is_explicit: false,
+            cgroup: PathBuf::from("/sys/fs/cgroup"),
+            budget: Duration::from_secs(30),
+            mode: Mode::Normal,
+            probe_shims: false,
+            kubelet: KubeletInputs::default(),
+            commands: false,
+            known: None,
+        }
+    }
+
+    const fn deadlines(&self) -> Deadlines {
+        match self.mode {
+            Mode::Npd => Deadlines::NPD,
+            Mode::Normal | Mode::Deep => Deadlines::NORMAL,
+        }
+    }
+}
+
+/// Probes, judges and reports.
+pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> HealthReport {
+    judge(&gather(inputs, progress).await)
+}

@@ -1,0 +1,132 @@
+//! Who an id is: pod, namespace and container name, from whatever source knew it.
+
+use std::collections::BTreeMap;
+
+use super::hunt::OutsideId;
+use super::report::{ContainerRef, PodRef};
+use crate::cri::{Container, Sandbox, label};
+
+/// What is known of one id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its pod.
+    pub pod: Option<PodRef>,
+    /// Its name, if it is a container.
+    pub container: Option<String>,
+    /// Its sandbox, if it is a container.
+    pub sandbox_id: Option<String>,
+}
+
+/// Identities by full id.
+#[derive(Clone, Debug, Default)]
+pub struct Names(BTreeMap<String, Identity>);
+
+impl Names {
+    /// Learns from the two lists.
+    pub fn learn_lists(&mut self, sandboxes: &[Sandbox], containers: &[Container]) {
+        for sandbox in sandboxes {
+            let pod = sandbox.metadata.as_ref().map(|metadata| PodRef {
+                uid: metadata.uid.clone(),
+                namespace: metadata.namespace.clone(),
+                name: metadata.name.clone(),
+            });
+            self.learn(&sandbox.id, Identity { pod, ..Identity::default() });
+        }
+        for container in containers {
+            let of_label = |key| container.labels.get(key).unwrap_or_default().to_owned();
+            let pod = PodRef {
+                uid: of_label(label::POD_UID),
+                namespace: of_label(label::POD_NAMESPACE),
+                name: of_label(label::POD_NAME),
+            };
+            let identity = Identity {
+                pod: (pod != PodRef::default()).then_some(pod),
+                container: container.metadata.as_ref().map(|metadata| metadata.name.clone()),
+                sandbox_id: Some(container.sandbox_id.clone()),
+            };
+            self.learn(&container.id, identity);
+        }
+    }
+
+    /// Learns from ids found outside the CRI. Containers without a pod of their own take their sandbox's.
+    pub fn learn_outside(&mut self, outside: &[OutsideId]) {
+        for found in outside {
+            self.learn(
+                &found.id,
+                Identity {
+                    pod: found.pod.clone(),
+                    container: found.container.clone(),
+                    sandbox_id: found.sandbox_id.clone(),
+                },
+            );
+        }
+    }
+
+    /// Adds what is new; what a list has said stays.
+    fn learn(&mut self, id: &str, new: Identity) {
+        let known = self.0.entry(id.to_owned()).or_default();
+        match (&mut known.pod, new.pod) {
+            (Some(known), Some(new)) => {
+                fill(&mut known.uid, new.uid);
+                fill(&mut known.namespace, new.namespace);
+                fill(&mut known.name, new.name);
+            }
+            (known @ None, new) => *known = new,
+            (Some(_), None) => {}
+        }
+        known.container = known.container.take().or(new.container);
+        known.sandbox_id = known.sandbox_id.take().or(new.sandbox_id);
+    }
+
+    /// The pod of an id, its sandbox's where it has none itself.
+    pub fn pod(&self, id: &str) -> Option<PodRef> {
+        let identity = self.0.get(id)?;
+        let of_sandbox = || self.0.get(identity.sandbox_id.as_deref()?)?.pod.clone();
+        let mut pod = identity.pod.clone().or_else(of_sandbox)?;
+        if let Some(sandbox) = of_sandbox() {
+            fill(&mut pod.uid, sandbox.uid);
+        }
+        Some(pod)
+    }
+
+    /// The container behind an id; `None` where it is not known to be one.
+    pub fn container(&self, id: &str) -> Option<ContainerRef> {
+        let identity = self.0.get(id)?;
+        identity.container.as_ref().map(|name| ContainerRef { id: id.to_owned(), name: name.clone() })
+    }
+
+    /// The sandbox of a container.
+    pub fn sandbox_of(&self, id: &str) -> Option<&str> {
+        self.0.get(id)?.sandbox_id.as_deref()
+    }
+
+    /// The pod with this UID.
+    pub fn pod_by_uid(&self, uid: &str) -> Option<PodRef> {
+        self.0
+            .values()
+            .filter_map(|identity| identity.pod.as_ref())
+            .find(|pod| pod.uid == uid && !uid.is_empty())
+            .cloned()
+    }
+
+    /// Whether any list or other source knows this id.
+    pub fn knows(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// `namespace/pod/container`, as far as known, and the short id.
+    pub fn describe(&self, id: &str) -> String {
+        let short: String = id.chars().take(12).collect();
+        match (self.pod(id), self.container(id)) {
+            (Some(pod), Some(container)) => format!("{pod}/{} ({short})", container.name),
+            (Some(pod), None) => format!("{pod} ({short})"),
+            (None, _) => short,
+        }
+    }
+}
+
+fn fill(known: &mut String, new: String) {
+    if known.is_empty() {
+        *known = new;
+    }
+}

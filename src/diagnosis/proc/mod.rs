@@ -1,0 +1,253 @@
+//! The node as `/proc` and the cgroup file system show it.
+//!
+//! Everything here is meant to run in a thread that can be left behind, and hands over what it has section by
+//! section. Nothing is opened that a dead file server could keep us from closing: no mount point is looked at, and of
+//! a task that waits uninterruptibly only what the kernel answers by itself.
+
+pub mod cgroup;
+pub mod node;
+pub mod process;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use node::{CpuTimes, Freeze, Memory, Mount, Pressure, Psi, Tasks};
+pub use process::{Blocked, Process, Role};
+
+/// Whose process table it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// Nobody knows yet.
+    #[default]
+    Unknown,
+    /// The runtime that was asked lives here.
+    Ours {
+        /// Its daemon, if that is known.
+        daemon: Option<u32>,
+    },
+    /// Neither the owner of the socket nor one of its containers is here.
+    Foreign,
+}
+
+/// One look at the node.
+#[derive(Clone, Debug, Default)]
+pub struct ProcSample {
+    /// Whether every section came.
+    pub complete: bool,
+    /// Processes by id.
+    pub processes: BTreeMap<u32, Process>,
+    /// The process that listens on the runtime's socket.
+    pub socket_owner: Option<u32>,
+    /// Waiting, by resource.
+    pub pressure: Pressure,
+    /// Memory.
+    pub memory: Memory,
+    /// CPU time by kind.
+    pub cpu: CpuTimes,
+    /// Counters of the memory manager.
+    pub vmstat: BTreeMap<String, u64>,
+    /// How many tasks there are and may be.
+    pub tasks: Tasks,
+    /// Pids in use by the cgroups of kubelet, daemon and pods, where they are near their limit.
+    pub pids: Vec<node::PidsCgroup>,
+    /// Mounts that matter.
+    pub mounts: Vec<Mount>,
+    /// How many there are in all.
+    pub mount_count: usize,
+    /// Cgroups of pods that do not run.
+    pub frozen: Vec<Freeze>,
+    /// CPU throttling of the daemon's own cgroup.
+    pub daemon_throttled: Option<u64>,
+}
+
+impl ProcSample {
+    /// Processes of this role.
+    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
+        self.processes.values().filter(move |process| process.role == role)
+    }
+
+    /// The kubelet.
+    pub fn kubelet(&self) -> Option<&Process> {
+        self.with_role(Role::Kubelet).find(|process| !process.is_zombie())
+    }
+
+    /// Ids of containers that have a process.
+    pub fn living_containers(&self) -> BTreeSet<&str> {
+        self.processes
+            .values()
+            .filter(|process| !process.is_zombie())
+            .filter_map(|process| process.container_id.as_deref())
+            .collect()
+    }
+
+    /// Whether `ancestor` is above `pid`.
+    pub fn descends(&self, pid: u32, ancestor: u32) -> bool {
+        let mut at = pid;
+        for _ in 0..self.processes.len() {
+            let Some(parent) = self.processes.get(&at).map(|process| process.parent) else {
+                return false;
+            };
+            if parent == ancestor {
+                return true;
+            }
+            at = parent;
+        }
+        false
+    }
+
+    /// Whose table this is: the daemon's if it listens on the socket, or if the containers that were listed are here.
+    pub fn ownership<'a>(&self, mut listed: impl Iterator<Item = &'a str>) -> Ownership {
+        if let Some(owner) = self.socket_owner {
+            return Ownership::Ours { daemon: Some(owner) };
+        }
+        let living = self.living_containers();
+        let shims: BTreeSet<&str> = self.with_role(Role::Shim).filter_map(|shim| shim.flag("id")).collect();
+        if listed.any(|id| living.contains(id) || shims.contains(id)) {
+            let mut daemons = self.with_role(Role::Daemon);
+            let daemon = daemons.next().filter(|_| daemons.next().is_none());
+            return Ownership::Ours { daemon: daemon.map(|process| process.pid) };
+        }
+        Ownership::Foreign
+    }
+
+    fn take(&mut self, section: Section) {
+        match section {
+            Section::Processes(processes) => self.processes = processes,
+            Section::SocketOwner(owner) => self.socket_owner = owner,
+            Section::Node(node) => {
+                let node::NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
+                self.pressure = pressure;
+                self.memory = memory;
+                self.cpu = cpu;
+                self.vmstat = vmstat;
+                self.tasks = tasks;
+                self.mounts = mounts;
+                self.mount_count = mount_count;
+            }
+            Section::Cgroups(cgroups) => {
+                self.pids = cgroups.pids;
+                self.frozen = cgroups.frozen;
+                self.daemon_throttled = cgroups.daemon_throttled;
+            }
+        }
+    }
+}
+
+/// A part of a sample, handed over as soon as it is read.
+#[derive(Debug)]
+pub enum Section {
+    /// Pressure, memory, limits, mounts.
+    Node(Box<node::NodeSection>),
+    /// The process table.
+    Processes(BTreeMap<u32, Process>),
+    /// Who listens on the socket.
+    SocketOwner(Option<u32>),
+    /// Limits and freezers of cgroups.
+    Cgroups(node::CgroupSection),
+}
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `/proc`
+    pub proc: PathBuf,
+    /// `/sys/fs/cgroup`
+    pub cgroup: PathBuf,
+    /// The runtime's socket as its daemon calls it.
+    pub socket: Option<PathBuf>,
+}
+
+impl Places {
+    /// Whether this is a process file system, or a copy of one.
+    pub fn is_proc(&self) -> bool {
+        ["stat", "meminfo", "self", "1"].iter().any(|name| self.proc.join(name).symlink_metadata().is_ok())
+    }
+}
+
+/// Reads everything and hands it over section by section.
+pub fn read(places: &Places, send: &dyn Fn(Section)) {
+    send(Section::Node(Box::new(node::read(&places.proc))));
+    let uptime = uptime(&places.proc);
+    let processes: BTreeMap<u32, Process> = numbered(&places.proc)
+        .into_iter()
+        .filter_map(|pid| {
+            let process = process::read(&places.proc.join(pid.to_string()), pid, uptime)?;
+            Some((pid, process))
+        })
+        .collect();
+    let owner = places.socket.as_deref().and_then(|socket| socket_owner(&places.proc, socket, &processes));
+    send(Section::SocketOwner(owner));
+    let cgroups = node::read_cgroups(&places.cgroup, &processes, owner);
+    send(Section::Processes(processes));
+    send(Section::Cgroups(cgroups));
+}
+
+/// One whole sample, in this thread.
+pub fn sample(places: &Places) -> ProcSample {
+    let parts = std::cell::RefCell::new(Vec::new());
+    read(places, &|section| parts.borrow_mut().push(section));
+    assemble(parts.into_inner(), true)
+}
+
+/// A sample of the sections that came.
+pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> ProcSample {
+    let mut sample = ProcSample { complete, ..ProcSample::default() };
+    for section in sections {
+        sample.take(section);
+    }
+    sample
+}
+
+fn uptime(proc: &Path) -> Duration {
+    let text = fs::read_to_string(proc.join("uptime")).unwrap_or_default();
+    let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
+}
+
+/// Entries of a directory that are numbers.
+fn numbered(dir: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The daemon that listens on `socket`. Only processes that look like a daemon are looked into, and none that has a
+/// task waiting uninterruptibly.
+fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<u32> {
+    processes
+        .values()
+        .filter(|process| matches!(process.role, Role::Daemon | Role::Kubelet) && process.blocked.is_empty())
+        .find(|process| listens(&proc.join(process.pid.to_string()), socket))
+        .map(|process| process.pid)
+}
+
+fn listens(dir: &Path, socket: &Path) -> bool {
+    let table = fs::read_to_string(dir.join("net/unix")).unwrap_or_default();
+    let wanted = same_run(socket);
+    let inodes: BTreeSet<String> = table
+        .lines()
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            let path = fields.get(7)?;
+            (same_run(Path::new(path)) == wanted)
+                .then(|| format!("socket:[{}]", fields.get(6).unwrap_or(&"")))
+        })
+        .collect();
+    if inodes.is_empty() {
+        return false;
+    }
+    let Ok(descriptors) = fs::read_dir(dir.join("fd")) else {
+        return false;
+    };
+    descriptors
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .any(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
+}
+
+/// `/var/run` is `/run` everywhere that matters.
+fn same_run(path: &Path) -> PathBuf {
+    path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
+}

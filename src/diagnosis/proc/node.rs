@@ -1,0 +1,329 @@
+//! What the kernel says of the node as a whole: waiting, memory, limits, mounts, and the cgroups of pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use super::{Process, Role, cgroup};
+use crate::diagnosis::limits;
+
+/// File systems whose server can be away.
+const REMOTE: [&str; 12] =
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2"];
+/// Counters of `vmstat` that the rules look at.
+const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
+
+/// Share of the last ten seconds in which something waited, in percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Psi {
+    /// At least one task waited.
+    pub some: f64,
+    /// Everybody waited.
+    pub full: f64,
+}
+
+/// Pressure by resource; absent where the kernel does not keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// CPU.
+    pub cpu: Option<Psi>,
+    /// Storage.
+    pub io: Option<Psi>,
+    /// Memory.
+    pub memory: Option<Psi>,
+}
+
+/// Memory in kibibytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What could be had without swapping.
+    pub available: u64,
+}
+
+/// CPU time in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// All of it.
+    pub total: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+/// How many tasks there are and may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tasks {
+    /// Tasks now.
+    pub now: u64,
+    /// `pid_max`
+    pub pid_max: u64,
+    /// `threads-max`
+    pub threads_max: u64,
+}
+
+/// One mount, from the text of `mountinfo`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// Where.
+    pub target: String,
+    /// `nfs4`, `fuse.s3fs`, …
+    pub kind: String,
+    /// `server:/export`
+    pub source: String,
+    /// `major:minor`
+    pub device: String,
+}
+
+impl Mount {
+    /// Whether the other end can be away.
+    pub fn is_remote(&self) -> bool {
+        REMOTE.contains(&self.kind.as_str()) || self.kind == "fuse" || self.kind.starts_with("fuse.")
+    }
+
+    /// The pod whose volume it is.
+    pub fn pod_uid(&self) -> Option<&str> {
+        let (_, rest) = self.target.split_once("/pods/")?;
+        rest.split('/').next()
+    }
+}
+
+/// A cgroup near its limit of processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PidsCgroup {
+    /// Path.
+    pub path: String,
+    /// Now.
+    pub current: u64,
+    /// At most.
+    pub max: u64,
+}
+
+/// A cgroup that does not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Freeze {
+    /// Path.
+    pub path: String,
+    /// Its container.
+    pub container_id: Option<String>,
+    /// Its pod.
+    pub pod_uid: Option<String>,
+}
+
+/// Everything that is not about one process.
+#[derive(Clone, Debug, Default)]
+pub struct NodeSection {
+    /// See [`Pressure`].
+    pub pressure: Pressure,
+    /// See [`Memory`].
+    pub memory: Memory,
+    /// See [`CpuTimes`].
+    pub cpu: CpuTimes,
+    /// Some counters of `vmstat`.
+    pub vmstat: BTreeMap<String, u64>,
+    /// See [`Tasks`].
+    pub tasks: Tasks,
+    /// Remote mounts, and the one that the runtime's files are on.
+    pub mounts: Vec<Mount>,
+    /// All mounts.
+    pub mount_count: usize,
+}
+
+/// What the cgroup file system says.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupSection {
+    /// Cgroups near their limit of processes.
+    pub pids: Vec<PidsCgroup>,
+    /// Cgroups of pods that do not run.
+    pub frozen: Vec<Freeze>,
+    /// How often the daemon's own cgroup was throttled.
+    pub daemon_throttled: Option<u64>,
+}
+
+/// Reads what is not about one process.
+pub(super) fn read(proc: &Path) -> NodeSection {
+    let text = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
+    let mounts = parse_mounts(&text("self/mountinfo"));
+    NodeSection {
+        pressure: Pressure {
+            cpu: parse_psi(&text("pressure/cpu")),
+            io: parse_psi(&text("pressure/io")),
+            memory: parse_psi(&text("pressure/memory")),
+        },
+        memory: parse_memory(&text("meminfo")),
+        cpu: parse_cpu(&text("stat")),
+        vmstat: parse_vmstat(&text("vmstat")),
+        tasks: Tasks {
+            now: parse_tasks(&text("loadavg")),
+            pid_max: text("sys/kernel/pid_max").trim().parse().unwrap_or(0),
+            threads_max: text("sys/kernel/threads-max").trim().parse().unwrap_or(0),
+        },
+        mount_count: mounts.len(),
+        mounts: mounts.into_iter().filter(Mount::is_remote).collect(),
+    }
+}
+
+fn parse_psi(text: &str) -> Option<Psi> {
+    let share = |kind: &str| {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
+        let word = line.split(' ').find_map(|word| word.strip_prefix("avg10="))?;
+        word.parse::<f64>().ok()
+    };
+    Some(Psi {
+        some: share("some")?,
+        // Kernels before 5.13 have no `full` line for the CPU.
+        full: share("full").unwrap_or(0.0),
+    })
+}
+
+fn parse_memory(text: &str) -> Memory {
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_ascii_whitespace().next()?.parse().ok()
+    };
+    Memory { total: value("MemTotal").unwrap_or(0), available: value("MemAvailable").unwrap_or(0) }
+}
+
+fn parse_cpu(text: &str) -> CpuTimes {
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else {
+        return CpuTimes::default();
+    };
+    let ticks: Vec<u64> = line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+    CpuTimes {
+        // Guest time is in user time already.
+        total: ticks.iter().take(8).sum(),
+        steal: ticks.get(7).copied().unwrap_or(0),
+    }
+}
+
+fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
+    text.lines()
+        .filter_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            VMSTAT.contains(&name).then_some(())?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
+        })
+        .collect()
+}
+
+/// The fourth field of `loadavg` is running/existing tasks.
+fn parse_tasks(text: &str) -> u64 {
+    text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
+}
+
+fn parse_mounts(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(parse_mount).collect()
+}
+
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (front, back) = line.split_once(" - ")?;
+    let front: Vec<&str> = front.split(' ').collect();
+    let mut back = back.split(' ');
+    Some(Mount {
+        target: (*front.get(4)?).to_owned(),
+        device: (*front.get(2)?).to_owned(),
+        kind: back.next()?.to_owned(),
+        source: back.next().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Reads the cgroups that processes of interest live in.
+pub(super) fn read_cgroups(
+    root: &Path,
+    processes: &BTreeMap<u32, Process>,
+    daemon: Option<u32>,
+) -> CgroupSection {
+    let mut section = CgroupSection::default();
+    let pods: BTreeSet<&str> = processes
+        .values()
+        .filter(|process| process.container_id.is_some() || process.pod_uid.is_some())
+        .map(|process| process.cgroup.as_str())
+        .collect();
+    let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
+    let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
+    section.frozen = frozen(root, &pods);
+    section.pids = pods
+        .iter()
+        .chain(&services)
+        .filter_map(|path| pids(root, path))
+        .filter(|pids| limits::reaches(pids.current, pids.max, limits::EXHAUSTED_PERCENT))
+        .collect();
+    section.daemon_throttled =
+        daemon.and_then(|pid| processes.get(&pid)).and_then(|process| throttled(root, &process.cgroup));
+    section
+}
+
+/// A cgroup may be frozen through any of its parents.
+fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
+    let mut known: BTreeMap<String, bool> = BTreeMap::new();
+    let mut found: BTreeMap<String, Freeze> = BTreeMap::new();
+    for path in paths {
+        let mut at = Some(*path);
+        while let Some(path) = at.filter(|path| !matches!(*path, "" | "/")) {
+            let is_frozen = *known.entry(path.to_owned()).or_insert_with(|| is_frozen(root, path));
+            if is_frozen {
+                found.entry(path.to_owned()).or_insert_with(|| Freeze {
+                    path: path.to_owned(),
+                    container_id: path.rsplit('/').next().and_then(cgroup::container_id).map(str::to_owned),
+                    pod_uid: cgroup::pod_uid_of(path),
+                });
+            }
+            at = path.rsplit_once('/').map(|(parent, _)| parent);
+        }
+    }
+    found.into_values().collect()
+}
+
+fn is_frozen(root: &Path, path: &str) -> bool {
+    let path = path.trim_start_matches('/');
+    let v2 = fs::read_to_string(root.join(path).join("cgroup.events")).unwrap_or_default();
+    if v2.lines().any(|line| line.trim() == "frozen 1") {
+        return true;
+    }
+    let v1 = fs::read_to_string(root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
+    matches!(v1.trim(), "FROZEN" | "FREEZING")
+}
+
+fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
+    let inner = path.trim_start_matches('/');
+    [root.join(inner), root.join("pids").join(inner)].iter().find_map(|dir| {
+        let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
+        Some(PidsCgroup { path: path.to_owned(), current: number("pids.current")?, max: number("pids.max")? })
+    })
+}
+
+fn throttled(root: &Path, path: &str) -> Option<u64> {
+    let inner = path.trim_start_matches('/');
+    [root.join(inner), root.join("cpu").join(inner)].iter().find_map(|dir| {
+        let text = fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_without_a_full_line_is_still_pressure() {
+        let psi = parse_psi("some avg10=61.50 avg60=0.00 avg300=0.00 total=1\n").unwrap();
+        assert!((psi.some - 61.5).abs() < 1e-9 && psi.full.abs() < 1e-9);
+        assert_eq!(parse_psi(""), None);
+    }
+
+    #[test]
+    fn a_volume_mount_names_its_pod() {
+        let line =
+            "36 35 0:50 / /var/lib/kubelet/pods/u-1/volumes/kubernetes.io~nfs/data rw - nfs4 srv:/x rw";
+        let mount = parse_mount(line).unwrap();
+        assert!(mount.is_remote());
+        assert_eq!(mount.pod_uid(), Some("u-1"));
+        assert_eq!(mount.source, "srv:/x");
+    }
+
+    #[test]
+    fn tasks_are_counted_without_listing_them() {
+        assert_eq!(parse_tasks("0.00 0.01 0.05 1/345 6789\n"), 345);
+        assert_eq!(parse_tasks(""), 0);
+    }
+}

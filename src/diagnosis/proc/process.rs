@@ -1,0 +1,264 @@
+//! One process, read without touching what can block: never `cmdline`, `exe`, `fd` or `cwd` of a task that waits
+//! uninterruptibly.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::cgroup;
+
+/// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
+const TICKS_PER_SECOND: u64 = 100;
+/// Page size that `/proc/<pid>/stat` counts in.
+const PAGE: u64 = 4096;
+
+/// What a process is to us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// The kubelet, or a program that has it inside.
+    Kubelet,
+    /// The runtime's daemon.
+    Daemon,
+    /// A shim, or CRI-O's monitor.
+    Shim,
+    /// runc and its like.
+    OciRuntime,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Role {
+    /// By the kernel's name of the process, which is cut to 15 bytes.
+    pub fn of(comm: &str) -> Self {
+        match comm {
+            "kubelet" | "kubelite" | "hyperkube" | "k3s" | "k3s-server" | "k3s-agent" => Self::Kubelet,
+            "containerd" | "crio" | "dockerd" | "cri-dockerd" => Self::Daemon,
+            "conmon" | "conmonrs" => Self::Shim,
+            "runc" | "crun" | "runsc" | "youki" => Self::OciRuntime,
+            _ if comm.starts_with("containerd-shim") => Self::Shim,
+            _ if comm.starts_with("runc:[") => Self::OciRuntime,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A task of a process that waits uninterruptibly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    /// Thread id.
+    pub tid: u32,
+    /// Kernel function it waits in, if readable.
+    pub wchan: String,
+    /// Kernel stack, if readable (root).
+    pub stack: Vec<String>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// Kernel's name of it.
+    pub comm: String,
+    /// What it is to us.
+    pub role: Role,
+    /// State letter.
+    pub state: char,
+    /// Age when it was read.
+    pub age: Duration,
+    /// Threads.
+    pub threads: u64,
+    /// Resident bytes.
+    pub resident: u64,
+    /// CPU time used so far.
+    pub cpu: Duration,
+    /// The cgroup path that says most.
+    pub cgroup: String,
+    /// The container it belongs to by its cgroup.
+    pub container_id: Option<String>,
+    /// The pod it belongs to by its cgroup.
+    pub pod_uid: Option<String>,
+    /// Tasks of it that wait uninterruptibly.
+    pub blocked: Vec<Blocked>,
+    /// Command line; never of a process that waits uninterruptibly.
+    pub command: Vec<String>,
+    /// Open descriptors, of kubelet and daemon only.
+    pub descriptors: Option<u64>,
+    /// Its soft limit of them.
+    pub descriptor_limit: Option<u64>,
+}
+
+impl Process {
+    /// `comm[pid]`, as people write it.
+    pub fn label(&self) -> String {
+        format!("{}[{}]", self.comm, self.pid)
+    }
+
+    /// Stopped by a signal or a tracer.
+    pub const fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
+    /// Dead and not yet waited for.
+    pub const fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+
+    /// The value of `--name value` or `--name=value`.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut words = self.command.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let Some(rest) = word.trim_start_matches('-').strip_prefix(name) else {
+                continue;
+            };
+            if !word.starts_with('-') {
+                continue;
+            }
+            if let Some(value) = rest.strip_prefix('=') {
+                return Some(value);
+            }
+            if rest.is_empty() {
+                return words.next();
+            }
+        }
+        None
+    }
+
+    /// Whether its command line has this word.
+    pub fn mentions(&self, word: &str) -> bool {
+        self.command.iter().any(|part| part == word)
+    }
+}
+
+/// Reads the process in `dir`; `None` if it has gone.
+pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
+    let stat = fs::read_to_string(dir.join("stat")).ok()?;
+    let mut process = parse_stat(&stat, pid, uptime)?;
+    let cgroups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
+    let path = cgroup::path_of(&cgroups);
+    path.clone_into(&mut process.cgroup);
+    process.container_id = cgroup::id_of(&cgroups);
+    process.pod_uid = cgroup::pod_uid_of(path);
+    let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
+    process.blocked = if process.role != Role::Other {
+        blocked_threads(dir)
+    } else if process.state == 'D' {
+        vec![blocked(dir, pid)]
+    } else {
+        Vec::new()
+    };
+    // Any thread that waits uninterruptibly may hold the lock of the address space, which `cmdline` needs.
+    if process.state != 'D' && process.blocked.is_empty() && process.role != Role::Other {
+        process.command = command_line(dir);
+    }
+    if daemon && process.state != 'D' && process.blocked.is_empty() {
+        process.descriptors = descriptors(dir);
+        process.descriptor_limit = descriptor_limit(dir);
+    }
+    Some(process)
+}
+
+/// Whether the process in `dir` is not to be asked for what needs its address space or its files.
+pub fn waits_uninterruptibly(dir: &Path) -> bool {
+    let stat = fs::read_to_string(dir.join("stat")).unwrap_or_default();
+    parse_stat(&stat, 0, Duration::ZERO).is_none_or(|process| process.state == 'D')
+}
+
+fn parse_stat(text: &str, pid: u32, uptime: Duration) -> Option<Process> {
+    let (front, back) = text.rsplit_once(')')?;
+    let comm = front.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = back.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    let started = ticks(number(19));
+    Some(Process {
+        pid,
+        parent: u32::try_from(number(1)).unwrap_or(0),
+        role: Role::of(&comm),
+        comm,
+        state: fields.first()?.chars().next()?,
+        age: uptime.saturating_sub(started),
+        threads: number(17),
+        resident: number(21).saturating_mul(PAGE),
+        cpu: ticks(number(11).saturating_add(number(12))),
+        ..Process::default()
+    })
+}
+
+const fn ticks(count: u64) -> Duration {
+    Duration::from_millis(count.saturating_mul(1000 / TICKS_PER_SECOND))
+}
+
+fn blocked_threads(dir: &Path) -> Vec<Blocked> {
+    super::numbered(&dir.join("task"))
+        .into_iter()
+        .filter_map(|tid| {
+            let task = dir.join("task").join(tid.to_string());
+            let stat = fs::read_to_string(task.join("stat")).ok()?;
+            (parse_stat(&stat, tid, Duration::ZERO)?.state == 'D').then(|| blocked(&task, tid))
+        })
+        .collect()
+}
+
+fn blocked(dir: &Path, tid: u32) -> Blocked {
+    Blocked {
+        tid,
+        wchan: fs::read_to_string(dir.join("wchan")).unwrap_or_default().trim().to_owned(),
+        stack: fs::read_to_string(dir.join("stack"))
+            .unwrap_or_default()
+            .lines()
+            .take(32)
+            .map(|line| line.trim().to_owned())
+            .collect(),
+    }
+}
+
+fn command_line(dir: &Path) -> Vec<String> {
+    let bytes = fs::read(dir.join("cmdline")).unwrap_or_default();
+    bytes
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
+
+fn descriptors(dir: &Path) -> Option<u64> {
+    u64::try_from(fs::read_dir(dir.join("fd")).ok()?.count()).ok()
+}
+
+fn descriptor_limit(dir: &Path) -> Option<u64> {
+    let text = fs::read_to_string(dir.join("limits")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_blanks_and_brackets_does_not_shift_the_fields() {
+        let text = "7 (a) b (c) D 3 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 1000 4096 2 0";
+        let process = parse_stat(text, 7, Duration::from_secs(60)).unwrap();
+        assert_eq!(process.comm, "a) b (c");
+        assert_eq!((process.state, process.parent, process.threads), ('D', 3, 9));
+        assert_eq!(process.age, Duration::from_secs(50));
+        assert_eq!(process.cpu, Duration::from_secs(2));
+        assert_eq!(process.resident, 8192);
+    }
+
+    #[test]
+    fn flags_are_read_with_and_without_an_equals_sign() {
+        let process = Process {
+            command: ["kubelet", "--v=2", "--config", "/etc/k.yaml", "-v", "4", "config"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..Process::default()
+        };
+        assert_eq!(process.flag("config"), Some("/etc/k.yaml"));
+        assert_eq!(process.flag("v"), Some("2"));
+        assert_eq!(process.flag("conf"), None);
+    }
+}

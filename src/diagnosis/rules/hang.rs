@@ -1,0 +1,227 @@
+//! D01, D02, D28: a call that hangs, and on whom.
+
+use super::{Case, Culprit, finding, plural, short};
+use crate::cri::{Error, Rpc};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::kubelet::Healthz;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+
+/// Ids that may be named. When nothing but Version answers, or when very many are silent, it is not the fault of
+/// each of them, and none is named.
+pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
+    let runtime = &evidence.runtime;
+    let silent: Vec<&StatusRecord> = runtime.silent().collect();
+    let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.asked.len();
+    if many || silent.len() >= limits::MAX_SILENT || !runtime.anything_but_version_answers() {
+        return Vec::new();
+    }
+    silent
+        .into_iter()
+        .map(|record| Culprit { id: record.target.id.clone(), rpc: record.rpc, waited: record.duration })
+        .collect()
+}
+
+/// D02. Says "blocked", never "deadlock": a very long wait looks the same.
+pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let hung = runtime.hung_lists();
+    let Some((rpc, waited)) = hung.first().copied() else {
+        return Vec::new();
+    };
+    let culprit = case.culprits.first();
+    let names: Vec<&str> = hung.iter().map(|(rpc, _)| rpc.name()).collect();
+    let title = match culprit {
+        Some(culprit) => format!(
+            "{} hangs; {} does not answer {}",
+            names.join(" and "),
+            case.evidence.names.describe(&culprit.id),
+            culprit.rpc
+        ),
+        None => format!("{} hangs; the daemon is alive", names.join(" and ")),
+    };
+    let mut found = finding(RuleId::D02, Severity::Critical, Confidence::Certain, title);
+    found.phase = Phase::List;
+    found.rpc = Some(rpc.name().to_owned());
+    if let Some(culprit) = culprit {
+        found = case.about(found, &culprit.id);
+        found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
+    }
+    found.evidence.push(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
+    found.evidence.extend(siblings(case.evidence));
+    found.evidence.extend(hunt_result(case, &hung));
+    found.next.extend(match culprit {
+        Some(culprit) => vec![
+            "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"
+                .to_owned(),
+            format!("timeout 5 crictl inspect {}   # must hang too; then see its shim and its cgroup", short(&culprit.id)),
+        ],
+        None => vec![
+            "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
+        ],
+    });
+    found.next.push("save the runtime's goroutine stacks before any restart (below)".to_owned());
+    vec![found]
+}
+
+/// What else answers meanwhile, which tells a lock from a dead daemon.
+fn siblings(evidence: &Evidence) -> Vec<String> {
+    let runtime = &evidence.runtime;
+    let mut lines = Vec::new();
+    match runtime.control.as_ref() {
+        Some(control) => lines.push(match &control.result {
+            Ok(_) => format!(
+                "Version answers in {} meanwhile, so the daemon is alive: something waits inside",
+                seconds(control.duration)
+            ),
+            Err(Error::Silent { waited, .. }) => format!(
+                "Version does not answer within {} meanwhile: the whole daemon is held up, not one lock",
+                seconds(*waited)
+            ),
+            Err(why) => why.to_string(),
+        }),
+        None => lines.extend(
+            runtime
+                .version
+                .iter()
+                .filter(|call| call.result.is_ok())
+                .map(|call| format!("Version answered in {} just before", seconds(call.duration))),
+        ),
+    }
+    if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
+        lines.push(
+            "the kubelet's /healthz is ok and its /metrics is silent: it waits for a list too".to_owned(),
+        );
+    }
+    let lists = [
+        (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
+        (Rpc::ListContainers, runtime.containers.duration()),
+    ];
+    for (rpc, took) in lists {
+        lines.extend(took.map(|took| format!("{rpc} answered in {}", seconds(took))));
+    }
+    lines
+}
+
+fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
+    let runtime = &case.evidence.runtime;
+    let asked_by = |rpc: Rpc| runtime.asked.iter().filter(move |record| record.rpc == rpc);
+    let mut lines = Vec::new();
+    for (list, _) in hung {
+        let (rpc, noun) = match list {
+            Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
+            _ => (Rpc::ContainerStatus, "container"),
+        };
+        // A sandbox's id asked as a container's is answered with "not found" and counts for nothing.
+        let known =
+            asked_by(rpc).filter(|record| !matches!(&record.result, Err(why) if why.is_not_found())).count();
+        let silent = asked_by(rpc).filter(|record| record.is_silent()).count();
+        lines.push(match (known, silent) {
+            (0, _) => format!("no {noun} is known from outside the list: nobody can be named"),
+            (_, 0) => format!(
+                "each of the {} known from outside the list answers {rpc}: nobody is named",
+                plural(known, noun)
+            ),
+            _ if case.culprits.is_empty() => format!(
+                "{silent} of {} do not answer {rpc}: that is no single one's fault, nobody is named",
+                plural(known, noun)
+            ),
+            _ => format!("{silent} of {} not answering {rpc}:", plural(known, noun)),
+        });
+        let named = case.culprits.iter().filter(|culprit| culprit.rpc == rpc);
+        lines.extend(named.map(|culprit| format!("  {}", case.evidence.names.describe(&culprit.id))));
+    }
+    lines
+}
+
+/// D01. Certain of which one, silent on why: its volume, its OCI runtime and its shim are as likely as the
+/// application.
+pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    if !runtime.hung_lists().is_empty() {
+        return Vec::new();
+    }
+    let silent: Vec<&StatusRecord> = runtime.silent().collect();
+    let Some(first) = silent.first() else {
+        return Vec::new();
+    };
+    let answered = runtime.asked.len() - silent.len();
+    let estimate = &case.estimate;
+    let title = if case.culprits.is_empty() {
+        format!("{} of {} status calls hang: no single pod is to blame", silent.len(), runtime.asked.len())
+    } else {
+        let more = match silent.len() {
+            1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        format!("{} of {}{more} hangs", first.rpc, case.evidence.names.describe(&first.target.id))
+    };
+    let mut found = finding(RuleId::D01, Severity::Critical, Confidence::Certain, title);
+    if !case.culprits.is_empty() {
+        found = case.about(found, &first.target.id);
+        found.ids = silent.iter().map(|record| record.target.id.clone()).collect();
+    }
+    found.phase = Phase::Status;
+    found.rpc = Some(first.rpc.name().to_owned());
+    let shown = if case.culprits.is_empty() { &[] } else { silent.as_slice() };
+    found.evidence.extend(shown.iter().map(|record| {
+        format!(
+            "{} of {} did not answer within {}",
+            record.rpc,
+            case.evidence.names.describe(&record.target.id),
+            seconds(record.duration)
+        )
+    }));
+    found.evidence.push(format!("both lists answer, and so do {answered} other status calls"));
+    found.evidence.push(format!(
+        "a relist that asks for {} spends {} x {} here; the age peaks at {}, the threshold is {}",
+        plural(estimate.hung_pods, "pod"),
+        estimate.hung_calls,
+        seconds(case.evidence.settings.request_timeout.value),
+        seconds(estimate.peak_age),
+        seconds(case.evidence.settings.threshold.value),
+    ));
+    found.evidence.push(if estimate.would_trip {
+        "the node becomes NotReady in each cycle and Ready again in between".to_owned()
+    } else {
+        "the node stays Ready".to_owned()
+    });
+    if !case.culprits.is_empty() {
+        found.next.push(format!(
+            "timeout 5 crictl {} {}   # must hang too",
+            if first.rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" },
+            short(&first.target.id)
+        ));
+        found.next.push(
+            "see its shim, its OCI runtime process, its cgroup and its volumes; do not drain the node for one pod".to_owned(),
+        );
+        found.next.push("last resort: delete this one pod, or kill its shim (changes state)".to_owned());
+    }
+    vec![found]
+}
+
+/// D28: one hung call hides below the threshold.
+pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
+    let lists_answer = case.evidence.runtime.hung_lists().is_empty();
+    let [culprit] = case.culprits.as_slice() else {
+        return Vec::new();
+    };
+    if !lists_answer || case.estimate.would_trip {
+        return Vec::new();
+    }
+    let age = case.evidence.kubelet.pleg_age();
+    let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
+    let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
+    let title = format!(
+        "the node looks Ready, and the state of its pods is up to {} old",
+        seconds(case.estimate.peak_age)
+    );
+    let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), &culprit.id);
+    found.phase = Phase::Status;
+    found.rpc = Some(culprit.rpc.name().to_owned());
+    found.evidence.push("one hung call costs one time-out, which is below the threshold".to_owned());
+    found.evidence.extend(age.map(|age| format!("the kubelet's last relist is {age:.0} s old")));
+    found.next.push("start with the hung call above".to_owned());
+    vec![found]
+}

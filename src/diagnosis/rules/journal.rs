@@ -1,0 +1,153 @@
+//! D18, D21, D24, D25, D26: what only the journal tells. A journal that could not be read is not clean.
+
+use super::{Case, finding};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+
+/// D18. No naming conflict: an earlier create has not finished.
+pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
+    let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
+    let Some(line) = line else { return Vec::new() };
+    let mut found = finding(
+        RuleId::D18,
+        Severity::Warning,
+        Confidence::Certain,
+        "a name stays reserved: an earlier create has not finished",
+    );
+    let id = line.split(|letter: char| !letter.is_ascii_hexdigit()).find(|word| word.len() == 64);
+    if let Some(id) = id {
+        found = case.about(found, id);
+    }
+    found.evidence.push(line);
+    found.next.push(
+        "find what that create waits for: storage, the network plugin, a mount; do not delete the pod first"
+            .to_owned(),
+    );
+    vec![found]
+}
+
+/// D21. A young or a stopped daemon is not a recovering one.
+pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
+    let Some(journal) = &case.evidence.journal else {
+        return Vec::new();
+    };
+    let stopped = case.evidence.node().is_some_and(|host| {
+        host.latest()
+            .with_role(crate::diagnosis::proc::Role::Daemon)
+            .any(crate::diagnosis::proc::Process::is_stopped)
+    });
+    let restarts = journal.runtime_starts > 1;
+    if stopped || !(journal.recovering || restarts) {
+        return Vec::new();
+    }
+    let unreached = case.evidence.runtime.version_answer().is_none();
+    let severity = if unreached { Severity::Critical } else { Severity::Warning };
+    let title = if journal.recovering {
+        "the runtime began to recover its state and has not finished"
+    } else {
+        "the runtime keeps restarting"
+    };
+    let mut found = finding(RuleId::D21, severity, Confidence::Likely, title);
+    found.phase = if unreached { Phase::Connect } else { Phase::None };
+    found.evidence.push(format!("{} starts within the last 15 minutes", journal.runtime_starts));
+    if journal.recovering {
+        found.evidence.push("\"Start recovering state\" without an end".to_owned());
+    }
+    found.next.push("wait if it has only begun; its journal names the shim that it waits for".to_owned());
+    vec![found]
+}
+
+/// D24. Usually too large a list, or a runtime that is not reached, is under it.
+pub(super) fn never_relisted(case: &Case<'_>) -> Vec<Finding> {
+    let count = case.evidence.journal.as_ref().map_or(0, |journal| journal.never_relisted);
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut found = finding(
+        RuleId::D24,
+        Severity::Warning,
+        Confidence::Certain,
+        "no relist has succeeded since the kubelet started",
+    );
+    found.phase = Phase::Kubelet;
+    found.evidence.push(format!("{count} lines say so in the last 15 minutes"));
+    vec![found]
+}
+
+/// D25. Only PLEG's own messages are counted.
+pub(super) fn flapping(case: &Case<'_>) -> Vec<Finding> {
+    let Some(journal) = &case.evidence.journal else {
+        return Vec::new();
+    };
+    let peaks = peaks(&journal.pleg_ages);
+    let Some(peak) = peaks.iter().copied().reduce(f64::max) else {
+        return Vec::new();
+    };
+    let timeout = case.evidence.settings.request_timeout.value;
+    let resets = peaks.len() > 1;
+    let title = if resets {
+        "PLEG was unhealthy and came back, more than once"
+    } else {
+        "PLEG was unhealthy within the last 15 minutes"
+    };
+    let mut found = finding(RuleId::D25, Severity::Warning, Confidence::Likely, title);
+    found.phase = Phase::Kubelet;
+    found.evidence.push(format!(
+        "the age peaked at {peak:.0} s, {} lines in {} runs",
+        journal.pleg_ages.len(),
+        peaks.len()
+    ));
+    if resets {
+        let calls = (peak / timeout.as_secs_f64()).round();
+        found.evidence.push(format!(
+            "about {calls:.0} calls of {} ran out of time in each relist: a status call hangs, then ends",
+            seconds(timeout)
+        ));
+    } else {
+        found.evidence.push("it only grew: a list hung or failed".to_owned());
+    }
+    found.next.push("catch it in the act: plegctl watch --until-slow 2s".to_owned());
+    vec![found]
+}
+
+/// The last age before each fall.
+fn peaks(ages: &[f64]) -> Vec<f64> {
+    let mut peaks = Vec::new();
+    for (at, age) in ages.iter().enumerate() {
+        if ages.get(at + 1).is_none_or(|next| next < age) {
+            peaks.push(*age);
+        }
+    }
+    peaks
+}
+
+/// D26. Restarts hide the cause.
+pub(super) fn watchdog(case: &Case<'_>) -> Vec<Finding> {
+    let Some(journal) = &case.evidence.journal else {
+        return Vec::new();
+    };
+    let young = case.evidence.kubelet.age.is_some_and(|age| age < limits::PLEG_AGE_STALE * 5);
+    let Some(line) = journal.watchdog.clone().filter(|_| young && !journal.pleg_ages.is_empty()) else {
+        return Vec::new();
+    };
+    let mut found =
+        finding(RuleId::D26, Severity::Warning, Confidence::Likely, "a watchdog restarts the kubelet");
+    found.phase = Phase::Kubelet;
+    found.evidence.push(line);
+    found.evidence.push("each restart hides the cause and resets the kubelet's metrics".to_owned());
+    found.next.push("switch it off until the cause is found (changes state)".to_owned());
+    vec![found]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_what_comes_before_a_fall() {
+        assert_eq!(peaks(&[181.0, 191.0, 241.0, 182.0, 240.0]), [241.0, 240.0]);
+        assert_eq!(peaks(&[181.0, 191.0]), [191.0]);
+        assert!(peaks(&[]).is_empty());
+    }
+}

@@ -1,0 +1,303 @@
+//! D12, D13, D14, D15, D17: memory, CPU, limits, systemd, exec probes. The load average is evidence of none of them.
+
+use std::time::Duration;
+
+use super::{Case, finding};
+use crate::diagnosis::commands::SystemState;
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::evidence::HostEvidence;
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{Ownership, Process, Role};
+use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
+
+/// By how much a counter of `vmstat` grew between two looks, and in what time.
+fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
+    let (apart, later) = host.second.as_ref()?;
+    let before = host.first.vmstat.get(name)?;
+    Some((later.vmstat.get(name)?.saturating_sub(*before), *apart))
+}
+
+fn per_second(count: u64, apart: Duration) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / apart.as_secs_f64().max(0.001)
+}
+
+/// A finding that needs two pieces of evidence: one is circumstantial.
+fn weighed(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<Finding> {
+    let (severity, confidence) = match signs.len() {
+        0 => return Vec::new(),
+        1 => (Severity::Warning, Confidence::Possible),
+        _ => (case.severity_of_cause(), Confidence::Likely),
+    };
+    let mut found = finding(id, severity, confidence, title);
+    if confidence == Confidence::Likely {
+        found.phase = case.hang_phase();
+        found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    }
+    found.evidence = signs;
+    vec![found]
+}
+
+fn with_next(mut found: Vec<Finding>, next: &[&str]) -> Vec<Finding> {
+    for finding in &mut found {
+        finding.next.extend(next.iter().map(|line| (*line).to_owned()));
+    }
+    found
+}
+
+/// D12. One reading of a size is no leak.
+pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let sample = host.latest();
+    let mut signs = Vec::new();
+    if let Some(psi) = sample.pressure.memory.filter(|psi| psi.full >= limits::MEMORY_FULL) {
+        signs.push(format!("memory pressure: everybody waited {:.0} % of the last 10 s", psi.full));
+    }
+    let memory = sample.memory;
+    if memory.total > 0 && memory.available * 100 < memory.total * limits::MEMORY_AVAILABLE_PERCENT {
+        signs.push(format!(
+            "{} of {} MiB of memory are available",
+            memory.available / 1024,
+            memory.total / 1024
+        ));
+    }
+    if let Some((killed, apart)) = grown(host, "oom_kill").filter(|(killed, _)| *killed > 0) {
+        signs.push(format!("{killed} processes were killed for memory within {}", seconds(apart)));
+    }
+    if let Some((faults, apart)) = grown(host, "pgmajfault")
+        && per_second(faults, apart) >= limits::MAJOR_FAULTS_PER_SECOND
+    {
+        signs.push(format!("{faults} major faults within {}", seconds(apart)));
+    }
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.out_of_memory.clone());
+    let names_us = |line: &String| {
+        ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
+    };
+    signs.extend(logged.filter(names_us));
+    let found = weighed(case, RuleId::D12, "the node is out of memory", signs);
+    with_next(
+        found,
+        &[
+            "set system-reserved and kube-reserved; limit the largest consumers",
+            "ps -eo pid,rss,comm --sort -rss | head",
+        ],
+    )
+}
+
+/// D13.
+pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let sample = host.latest();
+    let mut signs = Vec::new();
+    if let Some(psi) = sample.pressure.cpu.filter(|psi| psi.some >= limits::CPU_SOME) {
+        signs.push(format!("CPU pressure: somebody waited {:.0} % of the last 10 s", psi.some));
+    }
+    signs.extend(slow_version(case));
+    if let Some((_, later)) = &host.second {
+        let total = later.cpu.total.saturating_sub(host.first.cpu.total);
+        let steal = later.cpu.steal.saturating_sub(host.first.cpu.steal);
+        let share = |part: u64| {
+            100.0 * per_second(part, Duration::from_secs(1))
+                / per_second(total, Duration::from_secs(1)).max(1.0)
+        };
+        if total > 0 && share(steal) >= limits::STEAL_PERCENT {
+            signs.push(format!("the hypervisor takes {:.0} % of the CPU", share(steal)));
+        }
+        if let (Some(before), Some(after)) = (host.first.daemon_throttled, later.daemon_throttled)
+            && after > before
+        {
+            signs.push("the runtime's own cgroup is throttled".to_owned());
+        }
+    }
+    let found = weighed(case, RuleId::D13, "the CPU is starved", signs);
+    with_next(found, &["give the node more CPU, or its daemons a reserve (system-reserved)"])
+}
+
+/// Version needs no lock and no work: when it is far slower than the best probe, the daemon did not get the CPU.
+fn slow_version(case: &Case<'_>) -> Option<String> {
+    let runtime = &case.evidence.runtime;
+    let slowest = [&runtime.version, &runtime.control]
+        .into_iter()
+        .flatten()
+        .filter(|call| call.result.is_ok())
+        .map(|call| call.duration)
+        .max()?;
+    let best =
+        runtime.asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()?;
+    let slow = slowest >= limits::VERSION_FLOOR && slowest >= best * limits::VERSION_FACTOR;
+    slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
+}
+
+/// D14. A log line is certain, a ratio is likely.
+pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let sample = host.latest();
+    let mut signs = Vec::new();
+    let percent = limits::EXHAUSTED_PERCENT;
+    for (name, max) in [("pid_max", sample.tasks.pid_max), ("threads-max", sample.tasks.threads_max)] {
+        if limits::reaches(sample.tasks.now, max, percent) {
+            signs.push(format!("{} tasks of {name} {max}", sample.tasks.now));
+            signs.extend(busiest_parent(case));
+        }
+    }
+    signs.extend(
+        sample.pids.iter().map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
+    );
+    for process in sample.processes.values() {
+        if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)
+            && limits::reaches(open, limit, percent)
+        {
+            signs.push(format!("{} has {open} of {limit} descriptors open", process.label()));
+        }
+    }
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.clone());
+    let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
+    signs.extend(logged);
+    if signs.is_empty() {
+        return Vec::new();
+    }
+    let title = "processes, threads or descriptors run out";
+    let mut found = finding(RuleId::D14, case.severity_of_cause(), confidence, title);
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    found.evidence = signs;
+    found.next.push("find who holds them and end it, or raise that limit (changes state)".to_owned());
+    vec![found]
+}
+
+/// Zombies are no load; their parent is the one to talk to.
+fn busiest_parent(case: &Case<'_>) -> Vec<String> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let processes = &host.latest().processes;
+    let mut lines = Vec::new();
+    let threads = processes.values().max_by_key(|process| process.threads);
+    lines.extend(threads.map(|process| format!("{} has {} threads", process.label(), process.threads)));
+    let mut zombies = std::collections::BTreeMap::<u32, usize>::new();
+    for process in processes.values().filter(|process| process.is_zombie()) {
+        *zombies.entry(process.parent).or_default() += 1;
+    }
+    if let Some((parent, count)) = zombies.into_iter().max_by_key(|(_, count)| *count) {
+        let parent = processes.get(&parent).map_or_else(|| parent.to_string(), Process::label);
+        lines.push(format!("{count} zombies wait for {parent}"));
+    }
+    lines
+}
+
+/// D15. Not where systemd does not manage the cgroups.
+pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    let Some(host) = evidence.node() else {
+        return Vec::new();
+    };
+    if evidence.kubelet.config.cgroup_driver.as_deref() == Some("cgroupfs") {
+        return Vec::new();
+    }
+    let sample = host.latest();
+    let mut signs = Vec::new();
+    if let Some(init) = sample.processes.get(&1).filter(|init| init.comm == "systemd") {
+        if init.state == 'D' {
+            signs.push("systemd waits uninterruptibly".to_owned());
+        }
+        if let Some((apart, _)) = &host.second
+            && let Some(before) = host.first.processes.get(&1)
+        {
+            let busy =
+                100.0 * init.cpu.saturating_sub(before.cpu).as_secs_f64() / apart.as_secs_f64().max(0.001);
+            if busy >= limits::INIT_BUSY_PERCENT {
+                signs.push(format!("systemd uses {busy:.0} % of one CPU"));
+            }
+        }
+    }
+    if let Some(SystemState::Silent(waited)) = &evidence.systemd {
+        signs.push(format!("systemctl is-system-running did not end within {}", seconds(*waited)));
+    }
+    if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.bus_timeouts > 0) {
+        signs.push(format!("{} lines of D-Bus time-outs in the journal", journal.bus_timeouts));
+    }
+    if sample.mount_count > limits::MANY_MOUNTS {
+        signs.push(format!("{} mounts", sample.mount_count));
+    }
+    let found = weighed(case, RuleId::D15, "systemd does not keep up", signs);
+    with_next(
+        found,
+        &[
+            "systemctl list-jobs; systemctl daemon-reexec (changes state); newer systemd handles mounts better",
+        ],
+    )
+}
+
+/// D17. Nothing is executed to find out.
+pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    let Some(host) = evidence.node() else {
+        return Vec::new();
+    };
+    let mut signs = Vec::new();
+    let containers = u64::try_from(evidence.runtime.population().containers).unwrap_or(u64::MAX);
+    let many = limits::LEAK_FACTOR.saturating_mul(containers.saturating_add(limits::LEAK_OFFSET));
+    if let Ownership::Ours { daemon: Some(pid) } = host.ownership
+        && let Some(daemon) = host.latest().processes.get(&pid)
+    {
+        if daemon.threads >= many {
+            signs.push(format!(
+                "{} has {} threads for {containers} containers",
+                daemon.label(),
+                daemon.threads
+            ));
+        }
+        if daemon.descriptors.is_some_and(|open| open >= many) {
+            signs.push(format!(
+                "{} has {} descriptors open for {containers} containers",
+                daemon.label(),
+                daemon.descriptors.unwrap_or_default()
+            ));
+        }
+        if let Some(before) = host.first.processes.get(&pid).filter(|_| host.second.is_some())
+            && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)
+            && daemon.threads > limits::LEAK_OFFSET
+        {
+            signs.push(format!(
+                "its threads grew from {} to {} while we looked",
+                before.threads, daemon.threads
+            ));
+        }
+    }
+    if let Some(journal) = &evidence.journal {
+        let minutes = (journal.span_seconds / 60.0).max(1.0);
+        let rate = f64::from(u32::try_from(journal.exec_timeouts).unwrap_or(u32::MAX)) / minutes;
+        if rate >= f64::from(u32::try_from(limits::EXEC_ERRORS_PER_MINUTE).unwrap_or(u32::MAX)) {
+            signs.push(format!("{} exec probes a minute run out of time", rate.round()));
+        }
+    }
+    if let Some(metrics) = evidence.kubelet.latest().map(|reading| &reading.metrics)
+        && let (Some(execs), Some(all)) = (metrics.exec_calls, metrics.runtime_calls)
+        && all > 0.0
+        && execs / all > 0.5
+    {
+        signs.push(format!("{:.0} % of the kubelet's calls to the runtime are execs", 100.0 * execs / all));
+    }
+    let zombies = host
+        .latest()
+        .processes
+        .values()
+        .filter(|process| process.is_zombie())
+        .filter(|process| {
+            host.latest().processes.get(&process.parent).is_some_and(|parent| parent.role == Role::Shim)
+        })
+        .count();
+    if zombies > 50 {
+        signs.push(format!("{zombies} zombies under shims"));
+    }
+    let mut found = weighed(case, RuleId::D17, "exec probes pile up", signs);
+    for finding in &mut found {
+        finding.severity = Severity::Warning;
+    }
+    with_next(found, &["replace exec probes by httpGet, tcpSocket or grpc; raise their periodSeconds"])
+}

@@ -1,0 +1,410 @@
+//! D08, D09, D10, D11: who waits in the kernel, and for what.
+
+use super::{Case, finding, plural};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::join::{self, Holders};
+use crate::diagnosis::limits;
+use crate::diagnosis::names::Identity;
+use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
+use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
+
+/// Parts of kernel functions that wait for the other end of a file system.
+const REMOTE_WAITS: [&str; 10] = [
+    "nfs",
+    "rpc_wait",
+    "rpc_",
+    "ceph",
+    "cifs",
+    "smb2_",
+    "fuse",
+    "request_wait_answer",
+    "p9_client",
+    "lustre",
+];
+/// Parts of kernel functions that wait for local storage.
+const LOCAL_WAITS: [&str; 14] = [
+    "io_schedule",
+    "blk_",
+    "jbd2",
+    "ext4",
+    "xfs_",
+    "btrfs",
+    "wait_on_page",
+    "folio_wait",
+    "sync_inodes",
+    "fsync",
+    "writeback",
+    "submit_bio",
+    "umount",
+    "balance_dirty",
+];
+
+fn waits_for(task: &Blocked, parts: &[&str]) -> bool {
+    let in_function = |function: &str| parts.iter().any(|part| function.contains(part));
+    in_function(&task.wchan) || task.stack.iter().any(|line| in_function(line))
+}
+
+fn is_remote(task: &Blocked) -> bool {
+    waits_for(task, &REMOTE_WAITS)
+}
+
+/// `runc[12]: D in nfs_wait_bit_killable for at most 3m20s`
+fn line(process: &Process, task: &Blocked) -> String {
+    let place =
+        if task.wchan.is_empty() || task.wchan == "0" { "an unknown place (not root?)" } else { &task.wchan };
+    format!(
+        "{}, task {}: waits uninterruptibly in {place}; started {} ago",
+        process.label(),
+        task.tid,
+        seconds(process.age)
+    )
+}
+
+fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
+    let by_id = process.container_id.as_deref().and_then(|id| case.evidence.names.pod(id));
+    by_id.or_else(|| {
+        let uid = process.pod_uid.as_deref()?;
+        Some(
+            case.evidence.names.pod_by_uid(uid).unwrap_or_else(|| PodRef {
+                uid: uid.to_owned(),
+                ..Identity::default().pod.unwrap_or_default()
+            }),
+        )
+    })
+}
+
+/// D08. Local file systems only; pressure shows that something waits, not why.
+pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let pressure = host.latest().pressure.io.map_or(0.0, |psi| psi.full);
+    let blocked = case.blocked();
+    let local: Vec<_> = blocked
+        .iter()
+        .filter(|(process, task)| {
+            process.role != Role::Other && !is_remote(task) && waits_for(task, &LOCAL_WAITS)
+        })
+        .collect();
+    let logged: Vec<&String> = case
+        .evidence
+        .journal
+        .iter()
+        .flat_map(|journal| &journal.blocked_tasks)
+        .filter(|line| {
+            ["kubelet", "containerd", "crio", "runc", "crun", "conmon"].iter().any(|name| line.contains(name))
+        })
+        .collect();
+    let enough = local.len() >= limits::BLOCKED_TASKS;
+    let stalled = pressure >= limits::IO_FULL_STALL && case.stuck();
+    if !enough && !stalled && logged.is_empty() && pressure < limits::IO_FULL_HINT {
+        return Vec::new();
+    }
+    let likely = enough || stalled || !logged.is_empty();
+    let confidence = if likely { Confidence::Likely } else { Confidence::Possible };
+    let severity = if likely { case.severity_of_cause() } else { Severity::Warning };
+    let mut found = finding(RuleId::D08, severity, confidence, "storage keeps the node waiting");
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    found.evidence.push(match host.latest().pressure.io {
+        Some(psi) => format!("I/O pressure: everybody waited {:.0} % of the last 10 s", psi.full),
+        None => "this kernel keeps no I/O pressure".to_owned(),
+    });
+    found.evidence.extend(local.iter().take(5).map(|(process, task)| line(process, task)));
+    found.evidence.extend(logged.iter().rev().take(3).map(|line| (*line).clone()));
+    found.next.push("is the cloud disk throttled? are images pulled, or logs written, in bulk?".to_owned());
+    found.next.push(
+        "iostat -x 1 5; this says that something waits for storage, not that a disk is broken".to_owned(),
+    );
+    vec![found]
+}
+
+/// D09. The mount is never looked at, and a pod is named only if its own task waits.
+pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let blocked = case.blocked();
+    let waiting: Vec<_> = blocked.iter().filter(|(_, task)| is_remote(task)).collect();
+    let Some((process, _)) = waiting.first() else {
+        return Vec::new();
+    };
+    let pod = pod_of(case, process);
+    let uid = pod.as_ref().map(|pod| pod.uid.as_str()).filter(|uid| !uid.is_empty());
+    let mounts: Vec<_> =
+        host.latest().mounts.iter().filter(|mount| uid.is_none() || mount.pod_uid() == uid).collect();
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.server_silent.clone());
+    let likely = !mounts.is_empty() || logged.is_some();
+    let (confidence, severity) = if likely {
+        (Confidence::Likely, case.severity_of_cause())
+    } else {
+        (Confidence::Possible, Severity::Warning)
+    };
+    let source = mounts.first().map_or_else(
+        || "a network or user-space file system".to_owned(),
+        |mount| format!("{} ({})", mount.source, mount.kind),
+    );
+    let who = pod.as_ref().map_or_else(|| process.label(), ToString::to_string);
+    let mut found =
+        finding(RuleId::D09, severity, confidence, format!("{source} does not answer; {who} waits for it"));
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    if let Some(id) = process.container_id.as_deref() {
+        found.container = case.evidence.names.container(id);
+        found.ids = vec![id.to_owned()];
+    }
+    found.pod = pod;
+    found.evidence.extend(waiting.iter().take(5).map(|(process, task)| line(process, task)));
+    found.evidence.extend(mounts.iter().take(3).map(|mount| format!("mounted at {}", mount.target)));
+    found.evidence.extend(logged);
+    found.next.push("bring the file server back".to_owned());
+    found.next.push(
+        "else umount -f, then umount -l (changes state); -l leaves the waiting tasks behind".to_owned(),
+    );
+    vec![found]
+}
+
+/// D10: for each hung id its OCI runtime process or its shim; without a hang, only what is clear by itself.
+pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> =
+        case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
+    let silent_shims = case.evidence.runtime.shims.iter().filter(|record| record.is_silent());
+    found.extend(silent_shims.map(|record| silent_shim(case, &record.target.id)));
+    if found.is_empty() {
+        found.extend(old_oci_processes(case));
+        found.extend(stopped_shims(case));
+    }
+    found
+}
+
+fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
+    let holders = join::holders(case.evidence, id);
+    let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
+    // A Go program's main thread sits in a futex all its life: only stopped and uninterruptible count.
+    let sick_shim = holders.shim.filter(|shim| {
+        shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
+    });
+    let (title, pid) = match (old, sick_shim) {
+        (Some(process), _) => {
+            (format!("{} has not finished for {}", process.label(), seconds(process.age)), process.pid)
+        }
+        (None, Some(shim)) if shim.is_stopped() => {
+            (format!("the shim {} is stopped (state {})", shim.label(), shim.state), shim.pid)
+        }
+        (None, Some(shim)) => (format!("the shim {} waits in the kernel", shim.label()), shim.pid),
+        (None, None) => return None,
+    };
+    let title = format!("{title}: {}", case.evidence.names.describe(id));
+    let found = finding(RuleId::D10, Severity::Critical, Confidence::Likely, title);
+    let mut found = case.about(found, id);
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
+        found.evidence.push(format!(
+            "{} of it did not answer within {}",
+            culprit.rpc,
+            seconds(culprit.waited)
+        ));
+    }
+    if let Some((list, waited)) = case.evidence.runtime.hung_lists().first() {
+        found.evidence.push(format!("{list} hangs behind it: no answer within {}", seconds(*waited)));
+    }
+    found.evidence.extend(describe(&holders));
+    found.next.push(format!("cat /proc/{pid}/stack   # as root"));
+    found.next.extend(last_resort(&holders));
+    Some(found)
+}
+
+fn describe(holders: &Holders<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for process in &holders.oci {
+        let verb = process.command.iter().find(|word| {
+            matches!(
+                word.as_str(),
+                "create" | "start" | "delete" | "kill" | "update" | "state" | "exec" | "init" | "run"
+            )
+        });
+        lines.push(format!(
+            "{}{}: state {}, {} old",
+            process.label(),
+            verb.map(|verb| format!(" {verb}")).unwrap_or_default(),
+            process.state,
+            seconds(process.age)
+        ));
+    }
+    lines.extend(
+        holders
+            .shim
+            .map(|shim| format!("its shim {}: state {}, {} threads", shim.label(), shim.state, shim.threads)),
+    );
+    lines.extend(holders.blocked.iter().take(5).map(|(process, task)| line(process, task)));
+    lines.extend(holders.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
+    lines.extend(
+        holders
+            .mounts
+            .iter()
+            .take(3)
+            .map(|mount| format!("its pod has {} ({}) mounted", mount.source, mount.kind)),
+    );
+    lines
+}
+
+fn last_resort(holders: &Holders<'_>) -> Vec<String> {
+    let mut next = Vec::new();
+    if let Some(shim) = holders.shim {
+        next.push(if shim.is_stopped() {
+            format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid)
+        } else {
+            format!("kill -USR1 {}   # this shim only: its stacks go to the runtime's log", shim.pid)
+        });
+    }
+    if let Some(process) = holders.oci.first() {
+        next.push(format!("killing {} freed the node in such cases (changes state)", process.label()));
+    }
+    next
+}
+
+fn silent_shim(case: &Case<'_>, id: &str) -> Finding {
+    let holders = join::holders(case.evidence, id);
+    let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
+    let found = finding(RuleId::D10, Severity::Warning, Confidence::Certain, title);
+    let mut found = case.about(found, id);
+    found.rpc = Some("ContainerStats".to_owned());
+    found.evidence.push("ContainerStats, the one read that asks the shim, hangs".to_owned());
+    found.evidence.extend(describe(&holders));
+    found.next.extend(last_resort(&holders));
+    found
+}
+
+/// Old enough to be no normal start, and nothing that is meant to live long.
+fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let old = host.latest().with_role(Role::OciRuntime).filter(|process| {
+        let parent = host.latest().processes.get(&process.parent);
+        process.age >= limits::OCI_PROCESS_OLD
+            && !process.is_zombie()
+            && parent.is_some_and(|parent| matches!(parent.role, Role::Shim | Role::Daemon))
+    });
+    old.take(5)
+        .map(|process| {
+            let title = format!("{} has not finished for {}", process.label(), seconds(process.age));
+            let known = |word: &&String| case.evidence.names.knows(word);
+            let id = process.container_id.clone().or_else(|| process.command.iter().find(known).cloned());
+            let mut found = finding(RuleId::D10, Severity::Warning, Confidence::Possible, title);
+            if let Some(id) = id {
+                found = case.about(found, &id);
+            }
+            found.evidence.push("no call hangs on it now".to_owned());
+            found.evidence.extend(process.blocked.iter().map(|task| line(process, task)));
+            found.next.push(format!("cat /proc/{}/stack   # as root", process.pid));
+            found
+        })
+        .collect()
+}
+
+/// A shim is never stopped in normal life. Stopped in two looks is no accident of the moment.
+fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let sample = host.latest();
+    let stopped = sample.with_role(Role::Shim).filter(|shim| shim.is_stopped());
+    stopped
+        .take(5)
+        .map(|shim| {
+            let twice =
+                host.second.is_some() && host.first.processes.get(&shim.pid).is_some_and(Process::is_stopped);
+            let confidence = if twice { Confidence::Likely } else { Confidence::Possible };
+            let id = shim.flag("id").or_else(|| shim.flag("c")).map(str::to_owned).or_else(|| {
+                sample
+                    .processes
+                    .values()
+                    .filter(|process| sample.descends(process.pid, shim.pid))
+                    .find_map(|process| process.container_id.clone())
+            });
+            let who = id.as_deref().map_or_else(|| shim.label(), |id| case.evidence.names.describe(id));
+            let title = format!("the shim {} of {who} is stopped (state {})", shim.label(), shim.state);
+            let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
+            if let Some(id) = id {
+                found = case.about(found, &id);
+            }
+            found.evidence.push(
+                "lists and status calls do not need it and still answer; stop, exec and stats hang"
+                    .to_owned(),
+            );
+            found
+                .next
+                .push(format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid));
+            found
+        })
+        .collect()
+}
+
+/// D11. Frozen, and perhaps on purpose: it says so and asks.
+pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else {
+        return Vec::new();
+    };
+    let both = |freeze: &&Freeze| match &host.second {
+        None => true,
+        Some(_) => host.first.frozen.iter().any(|before| before.path == freeze.path),
+    };
+    let sample = host.latest();
+    let all: Vec<&Freeze> = sample.frozen.iter().filter(both).collect();
+    // What is below a frozen cgroup is frozen with it: name the outermost.
+    let outermost = all.iter().filter(|freeze| {
+        !all.iter()
+            .any(|other| freeze.path != other.path && freeze.path.starts_with(&format!("{}/", other.path)))
+    });
+    outermost
+        .take(5)
+        .map(|freeze| {
+            let ids: Vec<String> = sample
+                .processes
+                .values()
+                .filter(|process| {
+                    process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path))
+                })
+                .filter_map(|process| process.container_id.clone())
+                .collect();
+            let id = freeze.container_id.clone().or_else(|| ids.first().cloned());
+            let hangs = case
+                .culprits
+                .iter()
+                .any(|culprit| ids.contains(&culprit.id) || Some(&culprit.id) == id.as_ref());
+            let (severity, confidence) = match (hangs, host.second.is_some()) {
+                (true, _) => (Severity::Critical, Confidence::Certain),
+                (false, true) => (Severity::Warning, Confidence::Likely),
+                (false, false) => (Severity::Warning, Confidence::Possible),
+            };
+            let uid = freeze.pod_uid.as_deref();
+            let pod = id
+                .as_deref()
+                .and_then(|id| case.evidence.names.pod(id))
+                .or_else(|| uid.and_then(|uid| case.evidence.names.pod_by_uid(uid)));
+            let who = pod.as_ref().map_or_else(|| freeze.path.clone(), ToString::to_string);
+            let mut found =
+                finding(RuleId::D11, severity, confidence, format!("the cgroup of {who} is frozen"));
+            found.phase = if hangs { case.hang_phase() } else { Phase::None };
+            found.rpc = case.hung_rpc().filter(|_| hangs).map(|rpc| rpc.name().to_owned());
+            found.container = id.as_deref().and_then(|id| case.evidence.names.container(id));
+            found.pod = pod;
+            found.ids = id.into_iter().collect();
+            found.evidence.push(format!(
+                "{} is frozen{}",
+                freeze.path,
+                if host.second.is_some() { ", in two looks" } else { "" }
+            ));
+            found.evidence.push(format!("{} in it", plural(ids.len(), "process")));
+            found
+                .next
+                .push("was it paused or checkpointed on purpose? if not, thaw it (changes state)".to_owned());
+            found
+                .next
+                .push("runc before 1.1.0 leaves a cgroup frozen when `delete -f` is interrupted".to_owned());
+            found
+        })
+        .collect()
+}

@@ -1,0 +1,129 @@
+//! D06, D07, D29: the runtime is not reached, is silent, or refuses to list.
+
+use super::{Case, finding};
+use crate::cri::{Error, FileKind};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::proc::Ownership;
+use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+
+/// D06. A path that the kubelet does not use, or may not be opened, says nothing about the runtime.
+pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    if evidence.runtime.version_answer().is_some() {
+        return Vec::new();
+    }
+    let error = evidence.runtime.version.as_ref().and_then(|call| call.result.as_ref().err());
+    let Some(error) = error.filter(|error| !matches!(error, Error::Silent { .. })) else {
+        return Vec::new();
+    };
+    let title = match error {
+        Error::NoSuchSocket { .. } => "there is no such socket",
+        Error::NotASocket { kind: FileKind::Directory, .. } => "the endpoint is a directory, not a socket",
+        Error::NotASocket { .. } => "the endpoint is a file, not a socket",
+        Error::PermissionDenied { .. } => "the socket may not be opened",
+        Error::Refused { .. } => "nobody listens on the runtime's socket",
+        Error::WrongProtocol { .. } => "what listens there does not speak gRPC",
+        Error::Unimplemented { .. } => "what listens there does not serve the CRI v1 API",
+        Error::ClosedMidCall { .. } => "the runtime closes the connection",
+        Error::Unreachable { .. } => "the runtime cannot be reached",
+        Error::Silent { .. } | Error::TooLarge { .. } | Error::Decode { .. } | Error::Runtime { .. } => {
+            "the runtime answers Version with an error"
+        }
+    };
+    let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);
+    found.phase = Phase::Connect;
+    found.rpc = Some("Version".to_owned());
+    found.evidence.push(error.to_string());
+    let used = evidence.kubelet.config.endpoint.as_ref();
+    if let Some(used) = used {
+        let same =
+            used.value.trim_start_matches("unix://") == evidence.endpoint.trim_start_matches("unix://");
+        found.evidence.push(if same {
+            format!("the kubelet uses this endpoint ({})", used.source)
+        } else {
+            format!("the kubelet uses another endpoint, {} ({})", used.value, used.source)
+        });
+    }
+    let others = evidence.other_sockets.iter();
+    found.evidence.extend(others.map(|socket| format!("there is also {socket}")));
+    found.next.extend(error.hint());
+    if matches!(error, Error::Refused { .. } | Error::NoSuchSocket { .. } | Error::ClosedMidCall { .. }) {
+        found.next.push("systemctl status containerd crio   # and its journal".to_owned());
+    }
+    vec![found]
+}
+
+/// D07. Says that it does not answer, not that it crashed.
+pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let waited = |call: Option<&crate::cri::Call<crate::cri::Version>>| match call.map(|call| &call.result) {
+        Some(Err(Error::Silent { waited, .. })) => Some(*waited),
+        _ => None,
+    };
+    let (Some(first), Some(second)) = (waited(runtime.version.as_ref()), waited(runtime.control.as_ref()))
+    else {
+        return Vec::new();
+    };
+    let mut title = "the runtime accepts connections and does not answer".to_owned();
+    let mut facts = Vec::new();
+    if let Some(host) = case.evidence.node()
+        && let Ownership::Ours { daemon: Some(pid) } = host.ownership
+        && let Some(daemon) = host.latest().processes.get(&pid)
+    {
+        if daemon.is_stopped() {
+            title = format!("the runtime is stopped: {} is in state {}", daemon.label(), daemon.state);
+        }
+        facts.push(format!(
+            "{}: state {}, {} threads, {} MiB resident, up {}",
+            daemon.label(),
+            daemon.state,
+            daemon.threads,
+            daemon.resident / (1024 * 1024),
+            seconds(daemon.age)
+        ));
+        if daemon.is_stopped() {
+            facts.push("somebody stopped it with a signal or a debugger".to_owned());
+        }
+        if let Some((apart, later)) = &host.second
+            && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
+        {
+            let used = after.cpu.saturating_sub(before.cpu);
+            facts.push(format!("it used {} of CPU time in {}", seconds(used), seconds(*apart)));
+        }
+    }
+    let mut found = finding(RuleId::D07, Severity::Critical, Confidence::Certain, title);
+    found.phase = Phase::Connect;
+    found.rpc = Some("Version".to_owned());
+    found.evidence.push(format!(
+        "Version did not answer within {}, nor within {} on a second connection",
+        seconds(first),
+        seconds(second)
+    ));
+    found.evidence.extend(facts);
+    found.next.push("save its goroutine stacks first (below); a restart destroys the evidence".to_owned());
+    found.next.push("then see storage, memory and CPU of the node".to_owned());
+    vec![found]
+}
+
+/// D29. Neither a hang nor a fault of this tool: the kubelet gets the same answer.
+pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let error = [runtime.sandboxes.error(), runtime.containers.error()]
+        .into_iter()
+        .flatten()
+        .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }));
+    let Some(error) = error else { return Vec::new() };
+    let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
+    let code = error.code().map_or("no answer", crate::cri::Code::name);
+    let title = format!("{rpc} fails at once: {code}");
+    let mut found = finding(RuleId::D29, Severity::Critical, Confidence::Certain, title);
+    found.phase = Phase::List;
+    found.rpc = Some(rpc.to_owned());
+    found.evidence.push(error.to_string());
+    found.evidence.push(
+        "the kubelet's relist time stops with every such answer, and its duration metric stays tiny"
+            .to_owned(),
+    );
+    found.next.push("see the runtime's journal: journalctl -u containerd -u crio --since -15min".to_owned());
+    vec![found]
+}

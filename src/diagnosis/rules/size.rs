@@ -1,0 +1,246 @@
+//! D03, D04, D05, D30: too large, too many, too slow.
+
+use super::{Case, finding, plural};
+use crate::cri::{Call, Error, Rpc};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::evidence::Shards;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+
+struct Size {
+    rpc: Rpc,
+    bytes: u64,
+    items: usize,
+}
+
+fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
+    let call = call?;
+    Some(Size { rpc: call.rpc, bytes: call.response_bytes, items: call.result.as_ref().ok()?.len() })
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{}.{} MiB", bytes / (1024 * 1024), bytes % (1024 * 1024) * 10 / (1024 * 1024))
+}
+
+/// D03: refused for its size, about to be, or sent and too large for the kubelet. Our own limit is far above the
+/// kubelet's, so what we can read says nothing about what it can.
+pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let refused =
+        [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find_map(|error| {
+            match error {
+                Error::TooLarge { rpc, message } => Some((*rpc, message.clone())),
+                _ => None,
+            }
+        });
+    if let Some((rpc, message)) = refused {
+        let mut found = oversized(case, Severity::Critical, format!("{rpc} is too large for gRPC and fails"));
+        found.rpc = Some(rpc.name().to_owned());
+        found.evidence.insert(0, message);
+        return vec![found];
+    }
+    let sizes = [size(runtime.sandboxes.first.as_ref()), size(runtime.containers.first.as_ref())];
+    let Some(largest) = sizes.into_iter().flatten().max_by_key(|size| size.bytes) else {
+        return Vec::new();
+    };
+    let limit = limits::KUBELET_MESSAGE_LIMIT;
+    let (severity, title) = if largest.bytes > limit {
+        (
+            Severity::Critical,
+            format!("the kubelet refuses {}: {} is over its 16 MiB", largest.rpc, mib(largest.bytes)),
+        )
+    } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
+        (Severity::Critical, format!("{} is about to outgrow gRPC", largest.rpc))
+    } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
+        (Severity::Warning, format!("{} grows towards the limit of gRPC", largest.rpc))
+    } else {
+        return Vec::new();
+    };
+    let mut found = oversized(case, severity, title);
+    found.rpc = Some(largest.rpc.name().to_owned());
+    let each = largest.bytes / u64::try_from(largest.items.max(1)).unwrap_or(u64::MAX);
+    let line = format!(
+        "{} received {} for {} items ({each} bytes each): {} % of the kubelet's limit",
+        largest.rpc,
+        mib(largest.bytes),
+        largest.items,
+        largest.bytes * 100 / limit,
+    );
+    found.evidence.insert(0, line);
+    if each > 8192 {
+        found.evidence.push("the items are large: long annotations or labels".to_owned());
+    }
+    vec![found]
+}
+
+fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
+    let runtime = &case.evidence.runtime;
+    let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
+    found.phase = Phase::List;
+    let population = runtime.population();
+    found.evidence.push(format!(
+        "{} of {} dead, {} of {} exited{}",
+        population.dead_sandboxes,
+        plural(population.sandboxes, "sandbox"),
+        population.exited,
+        plural(population.containers, "container"),
+        if population.from_shards { " (from shards)" } else { "" }
+    ));
+    for (rpc, shards) in
+        [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
+    {
+        found.evidence.extend(shards.as_ref().map(|shards| shard_line(rpc, shards)));
+    }
+    found
+        .evidence
+        .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
+    found
+        .next
+        .push("remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned());
+    found.next.push("then give Jobs a ttlSecondsAfterFinished and CronJobs small history limits".to_owned());
+    found
+}
+
+fn shard_line(rpc: Rpc, shards: &Shards) -> String {
+    let mut top: Vec<_> = shards.by_namespace.iter().collect();
+    top.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    let top: Vec<String> =
+        top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
+    let failed = match shards.failed {
+        0 => String::new(),
+        failed => format!(", {} not answered", plural(failed, "part")),
+    };
+    format!(
+        "{rpc} in {}: {} items, {} in all{failed}; most in: {}",
+        plural(shards.answered, "part"),
+        shards.total,
+        mib(shards.bytes),
+        if top.is_empty() { "none".to_owned() } else { top.join(", ") }
+    )
+}
+
+/// D04. Not a leak unless it grew while we looked.
+pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let population = runtime.population();
+    let dead = population.dead();
+    let ratio = population.exited > limits::DEAD_PER_RUNNING * population.running.max(1)
+        && dead >= limits::DEAD_RATIO_FLOOR;
+    if dead <= limits::DEAD_BACKLOG && !ratio {
+        return Vec::new();
+    }
+    let slowest = runtime.sandboxes.duration().max(runtime.containers.duration());
+    let slow = slowest.is_some_and(|slowest| slowest > limits::LIST_SLOW);
+    let confidence =
+        if slow || dead > limits::DEAD_BACKLOG { Confidence::Likely } else { Confidence::Possible };
+    let title = format!("{dead} dead containers and sandboxes are kept");
+    let mut found = finding(RuleId::D04, Severity::Warning, confidence, title);
+    found.phase = Phase::List;
+    found.evidence.push(format!(
+        "{} exited and {} running containers, {} dead sandboxes",
+        population.exited, population.running, population.dead_sandboxes
+    ));
+    found.evidence.extend(slowest.map(|slowest| format!("the slower list takes {}", seconds(slowest))));
+    if let (Some(before), Some(after)) = (runtime.containers.items(), runtime.containers.second.as_ref())
+        && let Ok(after) = &after.result
+        && after.len() > before.len()
+    {
+        found.evidence.push(format!("{} more containers while we looked", after.len() - before.len()));
+    }
+    found.next.push(
+        "find the Job or CronJob that leaves them; set ttlSecondsAfterFinished and history limits".to_owned(),
+    );
+    vec![found]
+}
+
+/// D05. Where each call is slow, the number of pods is not to blame.
+pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
+    let estimate = &case.estimate;
+    let pass = estimate.full_answering;
+    let lists_answer = estimate.lists.is_some();
+    if !lists_answer || pass < limits::RELIST_SLOW {
+        return Vec::new();
+    }
+    let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
+    let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
+    let pods = case.evidence.runtime.pod_uids().len();
+    let title = format!("a serial relist of every pod takes {}", seconds(pass));
+    let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
+    found.phase = Phase::Status;
+    found.evidence.push(format!(
+        "{}, {} changed within a minute: a relist now takes {}",
+        plural(pods, "pod"),
+        estimate.changed_pods,
+        seconds(estimate.serial)
+    ));
+    let per_call = estimate.per_call.unwrap_or_default();
+    let p99 = estimate.p99.unwrap_or_default();
+    found.evidence.push(format!(
+        "one status call takes {}, 99 % of them at most {}",
+        seconds(per_call),
+        seconds(p99)
+    ));
+    found.evidence.push(if slow_calls {
+        "each call is slow: it is latency, not the number of pods".to_owned()
+    } else {
+        "each call is quick: it is the number of them".to_owned()
+    });
+    found
+        .evidence
+        .push("all pods are visited after a kubelet restart only; otherwise those that changed".to_owned());
+    found.next.push(if slow_calls {
+        "find out why each call is slow: storage, memory, CPU of the node".to_owned()
+    } else {
+        "spread rollouts and Jobs; fewer pods on this node".to_owned()
+    });
+    vec![found]
+}
+
+/// D30, only where nothing else explains it.
+pub(super) fn slow_lists(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let took = [
+        (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
+        (Rpc::ListContainers, runtime.containers.duration()),
+    ];
+    let slowest = took.into_iter().filter_map(|(rpc, took)| Some((took?, rpc))).max();
+    let Some((took, rpc)) = slowest.filter(|(took, _)| *took > limits::LIST_SLOW) else {
+        return Vec::new();
+    };
+    let explained = findings.iter().any(|found| {
+        found.confidence != Confidence::Possible
+            && matches!(
+                found.id,
+                RuleId::D02
+                    | RuleId::D03
+                    | RuleId::D04
+                    | RuleId::D05
+                    | RuleId::D08
+                    | RuleId::D12
+                    | RuleId::D13
+            )
+    });
+    if explained {
+        return Vec::new();
+    }
+    let severity = if took >= limits::LIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
+    let title = format!("{rpc} takes {}; nothing found explains it", seconds(took));
+    let mut found = finding(RuleId::D30, severity, Confidence::Certain, title);
+    found.phase = Phase::List;
+    found.rpc = Some(rpc.name().to_owned());
+    let again = [
+        runtime.sandboxes.second.as_ref().map(|call| call.duration),
+        runtime.containers.second.as_ref().map(|call| call.duration),
+    ];
+    let again = again.into_iter().flatten().max();
+    found.evidence.push(format!("{rpc} answered after {}", seconds(took)));
+    found.evidence.extend(again.map(|again| {
+        if again <= limits::LIST_SLOW {
+            format!("asked again, the slower list took {}: it has recovered", seconds(again))
+        } else {
+            format!("asked again, the slower list took {}", seconds(again))
+        }
+    }));
+    found.next.push("catch it in the act: plegctl watch --until-slow 1s".to_owned());
+    vec![found]
+}

@@ -1,0 +1,339 @@
+//! D16, D19, D20, D31: what the runtime says of itself and of its containers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Case, finding, plural};
+use crate::cri::{
+    Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
+};
+use crate::diagnosis::estimate::seconds;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::limits;
+use crate::diagnosis::proc::{Process, Role};
+use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+
+fn condition_text(condition: &Condition) -> String {
+    format!(
+        "{}={} reason:{} message:{}",
+        condition.kind, condition.holds, condition.reason, condition.message
+    )
+}
+
+fn answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
+    evidence.runtime.status.as_ref()?.result.as_ref().ok()
+}
+
+/// D31. The kubelet is not ready by this alone, half a minute later.
+pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
+    let Some(call) = &case.evidence.runtime.status else {
+        return Vec::new();
+    };
+    let (title, line) = match &call.result {
+        Ok(status) => match status.condition("RuntimeReady") {
+            Some(ready) if ready.holds => return Vec::new(),
+            Some(ready) => ("the runtime says that it is not ready".to_owned(), condition_text(ready)),
+            None => (
+                "the runtime does not say whether it is ready".to_owned(),
+                "its Status has no RuntimeReady condition".to_owned(),
+            ),
+        },
+        Err(Error::Silent { waited, .. }) => (
+            "Status is not answered".to_owned(),
+            format!("Status did not answer within {}", seconds(*waited)),
+        ),
+        Err(why) => ("Status fails".to_owned(), why.to_string()),
+    };
+    let mut found = finding(RuleId::D31, Severity::Critical, Confidence::Certain, title);
+    found.rpc = Some("Status".to_owned());
+    found.evidence.push(line);
+    found.evidence.push("the kubelet says \"container runtime is down\" after 30 s of this".to_owned());
+    found.next.push("journalctl -u containerd -u crio --since -15min".to_owned());
+    vec![found]
+}
+
+/// D16. The network makes the node not ready; PLEG is not concerned.
+pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    let mut signs = Vec::new();
+    let mut confidence = Confidence::Possible;
+    let mut title = "a network plugin is slow".to_owned();
+    let not_ready =
+        answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
+    if let Some(condition) = not_ready {
+        confidence = Confidence::Certain;
+        title = String::from("the network is not ready");
+        signs.push(condition_text(condition));
+    }
+    for plugin in old_plugins(evidence) {
+        if plugin.age >= limits::CNI_PROCESS_STUCK && confidence == Confidence::Possible {
+            confidence = Confidence::Likely;
+            title = format!("the network plugin {} hangs", plugin.label());
+        }
+        signs.push(format!("{} is {} old", plugin.label(), seconds(plugin.age)));
+    }
+    if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.network_failures > 0) {
+        signs.push(format!(
+            "{} failures of network set-up or tear-down in the journal",
+            journal.network_failures
+        ));
+    }
+    if signs.is_empty() {
+        return Vec::new();
+    }
+    let mut found = finding(RuleId::D16, Severity::Warning, confidence, title);
+    if not_ready.is_some() {
+        found.rpc = Some("Status".to_owned());
+    }
+    found.evidence = signs;
+    found.evidence.push("pods cannot start or stop by this; it does not hold up PLEG".to_owned());
+    found.next.push("is the network's DaemonSet running here? ls /etc/cni/net.d".to_owned());
+    vec![found]
+}
+
+/// Children of the daemon that bear the name of an installed plugin. What else the daemon starts, image unpackers and
+/// its own plugins, may live as long as it likes.
+fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
+    let Some(host) = evidence.node() else {
+        return Vec::new();
+    };
+    let sample = host.latest();
+    let of_daemon = |pid: u32| sample.processes.get(&pid).is_some_and(|parent| parent.role == Role::Daemon);
+    sample
+        .with_role(Role::Other)
+        .filter(|process| {
+            process.age >= limits::CNI_PROCESS_OLD
+                && !process.is_zombie()
+                && host.network_plugins.contains(&process.comm)
+                && of_daemon(process.parent)
+        })
+        .collect()
+}
+
+/// Something that should not be, and whom it is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Oddity {
+    kind: OddKind,
+    ids: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OddKind {
+    UnknownState,
+    NoCreationTime,
+    TwiceRunning,
+    TwiceReady,
+    NoSandbox,
+    NoProcess,
+}
+
+impl OddKind {
+    const fn confidence(self) -> Confidence {
+        match self {
+            Self::UnknownState | Self::NoCreationTime | Self::TwiceRunning | Self::TwiceReady => {
+                Confidence::Certain
+            }
+            Self::NoSandbox | Self::NoProcess => Confidence::Likely,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::UnknownState => "is in state UNKNOWN",
+            Self::NoCreationTime => "has no creation time (other tools show an age of about 50 years)",
+            Self::TwiceRunning => "runs twice under one name in one pod",
+            Self::TwiceReady => "has two READY sandboxes",
+            Self::NoSandbox => "belongs to a sandbox that is not listed",
+            Self::NoProcess => "is RUNNING and has no process",
+        }
+    }
+}
+
+/// Whether the lists are worth a second look.
+pub fn lists_are_suspicious(evidence: &Evidence) -> bool {
+    let slow = [evidence.runtime.sandboxes.duration(), evidence.runtime.containers.duration()]
+        .into_iter()
+        .flatten()
+        .any(|took| took > limits::LIST_SLOW);
+    let population = evidence.runtime.population();
+    slow || population.dead() > limits::DEAD_BACKLOG || !first_oddities(evidence).is_empty()
+}
+
+fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity> {
+    let sandboxes = evidence.runtime.sandboxes.items();
+    let containers = evidence.runtime.containers.items();
+    oddities(evidence, sandboxes, containers)
+}
+
+fn oddities(
+    evidence: &Evidence,
+    sandboxes: Option<&[Sandbox]>,
+    containers: Option<&[Container]>,
+) -> BTreeSet<Oddity> {
+    let mut found = BTreeSet::new();
+    let mut odd = |kind, ids: &[&str]| {
+        let mut ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        ids.sort_unstable();
+        found.insert(Oddity { kind, ids });
+    };
+    let mut ready: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for sandbox in sandboxes.into_iter().flatten() {
+        if sandbox.created_at <= 0 {
+            odd(OddKind::NoCreationTime, &[&sandbox.id]);
+        }
+        if sandbox.state == SandboxState::Unknown {
+            odd(OddKind::UnknownState, &[&sandbox.id]);
+        }
+        if let (SandboxState::Ready, Some(metadata)) = (sandbox.state, &sandbox.metadata) {
+            ready.entry(&metadata.uid).or_default().push(&sandbox.id);
+        }
+    }
+    for ids in ready.values().filter(|ids| ids.len() > 1) {
+        odd(OddKind::TwiceReady, ids);
+    }
+    let known: Option<BTreeSet<&str>> =
+        sandboxes.map(|sandboxes| sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect());
+    let mut running: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for container in containers.into_iter().flatten() {
+        if container.created_at <= 0 {
+            odd(OddKind::NoCreationTime, &[&container.id]);
+        }
+        if container.state == ContainerState::Unknown {
+            odd(OddKind::UnknownState, &[&container.id]);
+        }
+        if known.as_ref().is_some_and(|known| !known.contains(container.sandbox_id.as_str())) {
+            odd(OddKind::NoSandbox, &[&container.id]);
+        }
+        if let (ContainerState::Running, Some(metadata), Some(uid)) =
+            (container.state, &container.metadata, container.labels.get(label::POD_UID))
+        {
+            running.entry((uid, &metadata.name)).or_default().push(&container.id);
+        }
+    }
+    for ids in running.values().filter(|ids| ids.len() > 1) {
+        odd(OddKind::TwiceRunning, ids);
+    }
+    for id in without_process(evidence, containers) {
+        odd(OddKind::NoProcess, &[id]);
+    }
+    found
+}
+
+/// Running containers, older than a start takes, of which no cgroup has a process, although those of most others
+/// have.
+fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
+    let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
+        return Vec::new();
+    };
+    let living = host.latest().living_containers();
+    let running: Vec<&Container> = containers
+        .into_iter()
+        .flatten()
+        .filter(|container| container.state == ContainerState::Running)
+        .collect();
+    let missing: Vec<&Container> =
+        running.iter().copied().filter(|container| !living.contains(container.id.as_str())).collect();
+    if missing.len() * 2 >= running.len() {
+        return Vec::new();
+    }
+    let settled = |container: &&Container| {
+        crate::clock::Wall::known(container.created_at)
+            .is_some_and(|at| evidence.taken_at.duration_since(at) > limits::STARTING)
+    };
+    missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
+}
+
+/// D19. What is seen once may be a creation or a removal under way.
+pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let first = first_oddities(case.evidence);
+    let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
+    let lasting: Vec<Oddity> = if again {
+        let later = oddities(case.evidence, runtime.sandboxes.latest(), runtime.containers.latest());
+        first.intersection(&later).cloned().collect()
+    } else {
+        first.into_iter().collect()
+    };
+    let Some(worst) = lasting.first() else {
+        return Vec::new();
+    };
+    let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
+    let id = worst.ids.first().map_or("", String::as_str);
+    let who = match worst.kind {
+        OddKind::TwiceReady => {
+            case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string())
+        }
+        _ => case.evidence.names.describe(id),
+    };
+    let title = format!("{who} {}", worst.kind.text());
+    let found = finding(RuleId::D19, Severity::Warning, confidence, title);
+    let mut found = case.about(found, id);
+    found.phase = Phase::List;
+    found.ids = lasting.iter().flat_map(|oddity| oddity.ids.iter().cloned()).collect();
+    let describe = |id: &String| case.evidence.names.describe(id);
+    found.evidence.extend(lasting.iter().take(10).map(|oddity| {
+        let who: Vec<String> = oddity.ids.iter().map(describe).collect();
+        format!("{}: {}", who.join(", "), oddity.kind.text())
+    }));
+    if lasting.len() > 10 {
+        found.evidence.push(format!("and {} more", lasting.len() - 10));
+    }
+    found.evidence.push(if again {
+        "seen in two samples".to_owned()
+    } else {
+        "seen in one sample: a creation or removal may be under way".to_owned()
+    });
+    found
+        .next
+        .push("compare with the processes of its cgroup; has the runtime been restarted lately?".to_owned());
+    vec![found]
+}
+
+/// D20. "Not found" after a list is a race, not a fault.
+pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
+    let runtime = &case.evidence.runtime;
+    let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
+    let failing: Vec<(&str, crate::cri::Rpc, String)> = runtime
+        .asked
+        .iter()
+        .filter_map(|record| {
+            let why = match &record.result {
+                Err(Error::Silent { .. }) => return None,
+                Err(why) if why.is_not_found() => return None,
+                Err(why) => why.to_string(),
+                Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),
+                Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
+                Ok(_) => return None,
+            };
+            Some((record.target.id.as_str(), record.rpc, why))
+        })
+        .collect();
+    let Some((id, rpc, _)) = failing.first().filter(|_| listed) else {
+        return Vec::new();
+    };
+    let title = format!(
+        "{} of {} fails; the kubelet asks again in every relist",
+        rpc,
+        case.evidence.names.describe(id)
+    );
+    let found = finding(RuleId::D20, Severity::Warning, Confidence::Certain, title);
+    let mut found = case.about(found, id);
+    found.phase = Phase::Status;
+    found.rpc = Some(rpc.name().to_owned());
+    found.ids = failing.iter().map(|(id, ..)| (*id).to_owned()).collect();
+    found.evidence.push(format!("{} of {}", failing.len(), plural(runtime.asked.len(), "status call")));
+    found.evidence.extend(
+        failing.iter().take(5).map(|(id, _, why)| format!("{}: {why}", case.evidence.names.describe(id))),
+    );
+    if failing.iter().any(|(.., why)| why.contains("device or resource busy")) {
+        found.evidence.push("its network namespace is mounted elsewhere too".to_owned());
+    }
+    found.next.push(
+        "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
+    );
+    vec![found]
+}
+
+/// For D22: whether lists and status calls answer quickly now.
+pub(super) fn quick<T>(call: Option<&Call<T>>) -> bool {
+    call.is_some_and(|call| call.result.is_ok() && call.duration < limits::LIST_SLOW)
+}

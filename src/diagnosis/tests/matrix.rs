@@ -1,0 +1,505 @@
+//! The fault matrix: each row asserts verdict, phase, the finding to start with, and whom it names.
+
+use std::time::Duration;
+
+use super::scripted::{
+    Behaviour, Scripted, condition, container, container_id, id, inputs, sandbox, sandbox_id,
+};
+use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
+use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
+use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge, render};
+use crate::pleg::KubeletVersion;
+
+async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
+    judge(&gather(inputs, &|_| ()).await)
+}
+
+async fn report(script: Scripted) -> HealthReport {
+    diagnose(&inputs(script)).await
+}
+
+#[track_caller]
+fn assert_row(report: &HealthReport, verdict: Verdict, phase: Phase, primary: RuleId) {
+    let first = report.primary.as_ref().map(|primary| primary.id);
+    assert_eq!((report.verdict, report.phase, first), (verdict, phase, Some(primary)), "{report:#?}");
+    assert_eq!(report.primary.as_ref(), report.findings.first());
+}
+
+#[track_caller]
+fn assert_names(report: &HealthReport, pod: &str, container: Option<&str>) {
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!(primary.pod.as_ref().map(ToString::to_string).as_deref(), Some(pod));
+    let named = primary.container.as_ref().map(|container| container.id.as_str());
+    assert_eq!(named, container);
+}
+
+fn has(report: &HealthReport, id: RuleId) -> bool {
+    report.findings.iter().any(|finding| finding.id == id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn healthy_nodes_of_any_size_are_healthy() {
+    for pods in [0, 1, 100, 300] {
+        let report = report(Scripted::with_pods(pods)).await;
+        assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+        assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{pods} pods");
+        assert_eq!(report.abandoned_calls, 0);
+        assert!(report.keep.is_empty());
+        assert!(report.duration_seconds < 2.0, "{pods} pods took {}", report.duration_seconds);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_hung_container_among_300_is_named_and_asked_once() {
+    let guilty = container_id(137);
+    let inputs = inputs(Scripted::with_pods(300).on_id(guilty.clone(), Behaviour::Hangs));
+    let report = diagnose(&inputs).await;
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_names(&report, "default/web-137", Some(&guilty));
+    let estimate = report.estimate.as_ref().unwrap();
+    assert!(!estimate.would_trip && estimate.hung_calls == 1, "{estimate:?}");
+    assert!(estimate.other_era.as_ref().unwrap().contains("up to 1.31"), "{:?}", estimate.other_era);
+    assert!(has(&report, RuleId::D28));
+    assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &guilty), 1);
+    assert_eq!(report.abandoned_calls, 1);
+    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_hung_container_trips_an_old_kubelet() {
+    let mut inputs = inputs(Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs));
+    inputs.kubelet.version = Some(KubeletVersion::parse("1.30").unwrap());
+    let report = diagnose(&inputs).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::D01);
+    let estimate = report.estimate.unwrap();
+    assert!(estimate.would_trip && estimate.flaps);
+    assert_eq!(estimate.hung_calls, 2);
+    assert!(!report.findings.iter().any(|finding| finding.id == RuleId::D28));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_hung_sandbox_is_named() {
+    let guilty = sandbox_id(7);
+    let report = report(Scripted::with_pods(20).on_id(guilty.clone(), Behaviour::Hangs)).await;
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_names(&report, "default/web-7", None);
+    let primary = report.primary.unwrap();
+    assert_eq!(primary.rpc.as_deref(), Some("PodSandboxStatus"));
+    assert_eq!(primary.ids, [guilty]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hung_pods_trip_the_threshold_and_flap() {
+    let script = Scripted::with_pods(300)
+        .on_id(container_id(5), Behaviour::Hangs)
+        .on_id(container_id(250), Behaviour::Hangs);
+    let report = report(script).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::Status, RuleId::D01);
+    let estimate = report.estimate.as_ref().unwrap();
+    assert!(estimate.would_trip && estimate.flaps);
+    assert_eq!(estimate.hung_calls, 2);
+    assert!((estimate.peak_age_seconds - 241.0).abs() < 1.0, "{}", estimate.peak_age_seconds);
+    assert_eq!(report.primary.as_ref().unwrap().ids.len(), 2);
+    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hung_calls_of_one_pod_cost_the_kubelet_one() {
+    let script = Scripted::with_pods(3)
+        .on_id(container_id(1), Behaviour::Hangs)
+        .on_id(sandbox_id(1), Behaviour::Hangs);
+    let report = report(script).await;
+    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(report.estimate.unwrap().hung_calls, 1);
+}
+
+/// A node's directories with a log link for each pod.
+fn root_with_logs(name: &str, pods: usize) -> std::path::PathBuf {
+    let root = std::env::temp_dir().join(format!("plegctl-diagnosis-{}-{name}", std::process::id()));
+    let logs = root.join("var/log/containers");
+    std::fs::create_dir_all(&logs).unwrap();
+    for pod in 0..pods {
+        std::fs::write(logs.join(format!("web-{pod}_default_app-{}.log", container_id(pod))), "").unwrap();
+    }
+    root
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_list_names_the_one_id_that_is_silent() {
+    let guilty = container_id(42);
+    let script = Scripted::with_pods(143)
+        .on(Rpc::ListContainers, Behaviour::Hangs)
+        .on_id(guilty.clone(), Behaviour::Hangs);
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("guilty", 143);
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_names(&report, "default/web-42", Some(&guilty));
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!(primary.rpc.as_deref(), Some("ListContainers"));
+    assert_eq!(primary.pod.as_ref().unwrap().uid, "");
+    assert!(primary.evidence.iter().any(|line| line.contains("1 of 143")), "{:?}", primary.evidence);
+    assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &guilty), 1);
+    assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 1);
+    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_list_without_a_silent_id_names_nobody() {
+    let script = Scripted::with_pods(30).on(Rpc::ListContainers, Behaviour::Hangs);
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("innocent", 30);
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    let primary = report.primary.unwrap();
+    assert!(primary.pod.is_none() && primary.container.is_none() && primary.ids.is_empty());
+    assert!(primary.evidence.iter().any(|line| line.contains("nobody is named")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_sandbox_list_is_hunted_through_the_containers() {
+    let guilty = sandbox_id(3);
+    let script = Scripted::with_pods(10)
+        .on(Rpc::ListPodSandbox, Behaviour::Hangs)
+        .on_id(guilty.clone(), Behaviour::Hangs);
+    let report = report(script).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    let primary = report.primary.unwrap();
+    assert_eq!(primary.rpc.as_deref(), Some("ListPodSandbox"));
+    assert_eq!(primary.ids, [guilty]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_version_only_names_nobody() {
+    let mut script = Scripted::with_pods(30);
+    for rpc in
+        [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::PodSandboxStatus, Rpc::ContainerStatus]
+    {
+        script = script.on(rpc, Behaviour::Hangs);
+    }
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("version-only", 30);
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert!(report.primary.as_ref().unwrap().pod.is_none());
+    assert!(has(&report, RuleId::D31));
+    assert!(report.abandoned_calls <= 3 + 16 + 8, "{}", report.abandoned_calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_accepts_and_is_silent_is_d07() {
+    let script = Scripted::with_pods(3).on(Rpc::Version, Behaviour::Hangs);
+    let inputs = inputs(script);
+    let report = diagnose(&inputs).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::Connect, RuleId::D07);
+    assert_eq!(inputs.runtime.times_asked(Rpc::Version, ""), 2);
+    assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
+    assert!(report.estimate.is_none());
+    assert!(report.duration_seconds < 6.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_fast_are_no_hang() {
+    let unavailable = |rpc| {
+        Behaviour::Fails(Error::Runtime {
+            rpc,
+            code: Code::Unavailable,
+            message: "server is not initialized yet".into(),
+        })
+    };
+    let script = Scripted::with_pods(5)
+        .on(Rpc::ListPodSandbox, unavailable(Rpc::ListPodSandbox))
+        .on(Rpc::ListContainers, unavailable(Rpc::ListContainers));
+    let report = report(script).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D29);
+    assert!(!has(&report, RuleId::D02));
+    assert_eq!(report.abandoned_calls, 0);
+    assert!(report.estimate.unwrap().would_trip);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_refused_for_its_size_is_counted_in_shards() {
+    let message = "trying to send message larger than max (18374652 vs. 16777216)";
+    let mut script = Scripted::with_pods(20);
+    let old = script.now - 3_600_000_000_000;
+    script.containers.extend((1000..1300).map(|pod| container(pod, ContainerState::Exited, old)));
+    // Only the list of everything is too large; its parts carry the id `part`.
+    let too_large = Error::TooLarge { rpc: Rpc::ListContainers, message: message.into() };
+    script =
+        script.on(Rpc::ListContainers, Behaviour::Fails(too_large)).on_id("part".into(), Behaviour::Answers);
+    let report = report(script).await;
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    let primary = report.primary.unwrap();
+    assert_eq!(primary.evidence[0], message);
+    assert!(
+        primary.evidence.iter().any(|line| line.contains("300 of 320") && line.contains("from shards")),
+        "{:?}",
+        primary.evidence
+    );
+    assert!(primary.evidence.iter().any(|line| line.contains("default 320")), "{:?}", primary.evidence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_15_mib_is_about_to_fail_and_one_of_17_mib_does() {
+    let mut near = Scripted::with_pods(50);
+    near.list_bytes = Some(15 * 1024 * 1024);
+    let near = report(near).await;
+    assert_row(&near, Verdict::Degraded, Phase::List, RuleId::D03);
+    assert_eq!(near.primary.as_ref().unwrap().severity, Severity::Critical);
+
+    let mut over = Scripted::with_pods(50);
+    over.list_bytes = Some(17 * 1024 * 1024);
+    let over = report(over).await;
+    assert_row(&over, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    assert!(over.estimate.unwrap().would_trip);
+
+    let mut early = Scripted::with_pods(50);
+    early.list_bytes = Some(11 * 1024 * 1024);
+    let early = report(early).await;
+    assert_eq!(early.primary.unwrap().severity, Severity::Warning);
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_thousand_dead_containers_are_a_backlog() {
+    let mut script = Scripted::with_pods(100);
+    let old = script.now - 3_600_000_000_000;
+    script.containers.extend((1000..21_000).map(|pod| container(pod, ContainerState::Exited, old)));
+    for dead in &mut script.containers {
+        dead.sandbox_id = sandbox_id(1);
+    }
+    script.list_bytes = Some(9 * 1024 * 1024);
+    let report = report(script).await;
+    assert_eq!(report.verdict, Verdict::Degraded);
+    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04).unwrap();
+    assert_eq!(backlog.confidence, Confidence::Likely);
+    assert!(backlog.evidence[0].contains("20000 exited"), "{:?}", backlog.evidence);
+    assert!(report.duration_seconds <= 30.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_everything_is_latency_not_count() {
+    let slow = Behaviour::After(Duration::from_millis(700));
+    let mut script = Scripted::with_pods(100);
+    for rpc in [
+        Rpc::Version,
+        Rpc::Status,
+        Rpc::ListPodSandbox,
+        Rpc::ListContainers,
+        Rpc::PodSandboxStatus,
+        Rpc::ContainerStatus,
+    ] {
+        script = script.on(rpc, slow.clone());
+    }
+    let report = report(script).await;
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D05);
+    let primary = report.primary.as_ref().unwrap();
+    assert!(primary.evidence.iter().any(|line| line.contains("latency")), "{:?}", primary.evidence);
+    assert!(!has(&report, RuleId::D01) && !has(&report, RuleId::D02));
+    assert!(report.duration_seconds <= 30.5, "{}", report.duration_seconds);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_not_ready_is_unhealthy_and_a_network_that_is_not_is_degraded() {
+    let mut script = Scripted::with_pods(3);
+    script.conditions = vec![condition("RuntimeReady", false), condition("NetworkReady", true)];
+    let runtime = report(script).await;
+    assert_row(&runtime, Verdict::Unhealthy, Phase::None, RuleId::D31);
+
+    let mut script = Scripted::with_pods(3);
+    script.conditions = vec![condition("RuntimeReady", true), condition("NetworkReady", false)];
+    let network = report(script).await;
+    assert_row(&network, Verdict::Degraded, Phase::None, RuleId::D16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_that_contradict_each_other_are_told_after_a_second_look() {
+    let mut script = Scripted::with_pods(5);
+    script.containers[3].state = ContainerState::Unknown;
+    let unknown = report(script).await;
+    assert_row(&unknown, Verdict::Degraded, Phase::List, RuleId::D19);
+    assert_names(&unknown, "default/web-3", Some(&container_id(3)));
+    assert_eq!(unknown.primary.as_ref().unwrap().confidence, Confidence::Certain);
+
+    let mut script = Scripted::with_pods(5);
+    let mut twin = sandbox(2, SandboxState::Ready, script.now - 3_600_000_000_000);
+    twin.id = id(999, 'a');
+    script.sandboxes.push(twin);
+    let twice = report(script).await;
+    assert_row(&twice, Verdict::Degraded, Phase::List, RuleId::D19);
+    assert_names(&twice, "default/web-2", None);
+    assert_eq!(twice.primary.unwrap().ids.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_recovers_is_no_hang() {
+    let mut script =
+        Scripted::with_pods(10).on(Rpc::ListContainers, Behaviour::After(Duration::from_secs(2)));
+    script.recovers = true;
+    let report = report(script).await;
+    assert_row(&report, Verdict::Degraded, Phase::List, RuleId::D30);
+    assert!(report.primary.unwrap().evidence.iter().any(|line| line.contains("recovered")));
+    assert!(!report.estimate.unwrap().would_trip);
+    assert_eq!(report.abandoned_calls, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_calls_that_fail_are_told_and_not_found_is_not() {
+    let why = Error::Runtime {
+        rpc: Rpc::PodSandboxStatus,
+        code: Code::Unknown,
+        message: "device or resource busy".into(),
+    };
+    let failing = report(Scripted::with_pods(5).on_id(sandbox_id(1), Behaviour::Fails(why))).await;
+    assert_row(&failing, Verdict::Degraded, Phase::Status, RuleId::D20);
+    assert_names(&failing, "default/web-1", None);
+
+    let mut script = Scripted::with_pods(5);
+    script.gone.insert(container_id(2));
+    let raced = report(script).await;
+    assert_row(&raced, Verdict::Healthy, Phase::None, RuleId::D00);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_not_to_reach_a_socket_has_its_verdict() {
+    let endpoint = || "unix:///run/test.sock".to_owned();
+    let rows = [
+        (Error::NoSuchSocket { endpoint: endpoint() }, Verdict::Unknown),
+        (Error::PermissionDenied { endpoint: endpoint() }, Verdict::Unknown),
+        (Error::NotASocket { endpoint: endpoint(), kind: crate::cri::FileKind::File }, Verdict::Unknown),
+        (Error::Refused { endpoint: endpoint() }, Verdict::Unhealthy),
+        (Error::WrongProtocol { endpoint: endpoint(), detail: "HTTP/1.1".into() }, Verdict::Unhealthy),
+        (Error::Unimplemented { rpc: Rpc::Version, message: "unknown service".into() }, Verdict::Unhealthy),
+    ];
+    for (error, verdict) in rows {
+        let report = report(Scripted::with_pods(1).on(Rpc::Version, Behaviour::Fails(error.clone()))).await;
+        assert_row(&report, verdict, Phase::Connect, RuleId::D06);
+        assert!(report.primary.unwrap().evidence[0] == error.to_string());
+        assert_eq!(report.probes[0].outcome, Outcome::Error);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_too_small_for_one_probe_is_unknown() {
+    let mut inputs = inputs(Scripted::with_pods(1));
+    inputs.budget = Duration::from_millis(10);
+    let report = diagnose(&inputs).await;
+    assert_eq!(report.verdict, Verdict::Unknown);
+    assert!(
+        report.not_checked.iter().any(|skipped| skipped.why.contains("budget")),
+        "{:?}",
+        report.not_checked
+    );
+    assert!(inputs.runtime.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_metrics_make_a_healthy_node_unknown_and_a_sick_one_stay_sick() {
+    let source = || crate::diagnosis::MetricsSource::Text { name: "m.txt".into(), text: "<html>".into() };
+    let mut healthy = inputs(Scripted::with_pods(1));
+    healthy.kubelet.metrics = Some(source());
+    let report = diagnose(&healthy).await;
+    assert_eq!(report.verdict, Verdict::Unknown);
+    assert!(report.not_checked.iter().any(|skipped| skipped.why.contains("m.txt")));
+
+    let mut sick = inputs(Scripted::with_pods(1).on(Rpc::ListContainers, Behaviour::Hangs));
+    sick.kubelet.metrics = Some(source());
+    assert_eq!(diagnose(&sick).await.verdict, Verdict::Unhealthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn npd_ends_within_its_budget_in_80_ascii_bytes() {
+    let guilty = container_id(42);
+    let script = Scripted::with_pods(143)
+        .on(Rpc::ListContainers, Behaviour::Hangs)
+        .on_id(guilty.clone(), Behaviour::Hangs);
+    let mut inputs = inputs(script);
+    inputs.mode = Mode::Npd;
+    inputs.budget = Duration::from_secs(4);
+    inputs.host_root = root_with_logs("npd", 143);
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_eq!(render::npd(&report), "D02 list hang default/web-42/app rpc=ListContainers");
+    assert!(report.duration_seconds <= 4.0, "{}", report.duration_seconds);
+
+    let mut long = report;
+    long.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
+    let line = render::npd(&long);
+    assert!(line.is_ascii() && line.len() <= 80, "{line}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hang_that_is_known_is_not_made_again() {
+    let guilty = container_id(1);
+    let script = Scripted::with_pods(5).on_id(guilty.clone(), Behaviour::Hangs);
+    let mut inputs = inputs(script);
+    inputs.known = Some(KnownHang {
+        rpc: Rpc::ContainerStatus,
+        id: Some(guilty.clone()),
+        waited: Duration::from_secs(40),
+    });
+    let report = diagnose(&inputs).await;
+    assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
+    assert_names(&report, "default/web-1", Some(&guilty));
+    assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &guilty), 0);
+
+    let script = Scripted::with_pods(5)
+        .on(Rpc::ListContainers, Behaviour::Hangs)
+        .on_id(guilty.clone(), Behaviour::Hangs);
+    let mut inputs = super::scripted::inputs(script);
+    inputs.host_root = root_with_logs("known", 5);
+    inputs.known = Some(KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40) });
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+    assert_names(&report, "default/web-1", Some(&guilty));
+    assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_survives_json_and_reads_top_down() {
+    let report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
+    let text = serde_json::to_string_pretty(&report).unwrap();
+    assert!(text.starts_with("{\n  \"apiVersion\": \"plegctl/v1\",\n  \"kind\": \"HealthReport\","));
+    assert_eq!(serde_json::from_str::<HealthReport>(&text).unwrap(), report);
+
+    let mut screen = Vec::new();
+    render::screen(&report, &mut screen, render::Style::default()).unwrap();
+    let screen = String::from_utf8(screen).unwrap();
+    let places: Vec<usize> =
+        ["DEGRADED", "D01", "why we think so", "do this first", "keep this evidence", "not checked"]
+            .iter()
+            .map(|part| screen.find(part).unwrap_or_else(|| panic!("{part} in\n{screen}")))
+            .collect();
+    assert!(places.is_sorted(), "{screen}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hostile_names_do_not_reach_the_terminal() {
+    let mut script = Scripted::with_pods(2).on_id(container_id(1), Behaviour::Hangs);
+    script.containers[1].metadata.as_mut().unwrap().name = "app\u{1b}[2J".into();
+    let report = report(script).await;
+    let mut screen = Vec::new();
+    render::screen(&report, &mut screen, render::Style::default()).unwrap();
+    assert!(!String::from_utf8(screen).unwrap().contains('\u{1b}'));
+    assert!(!render::npd(&report).contains('\u{1b}'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_shims_are_found_only_when_asked_for() {
+    let silent = || {
+        Scripted::with_pods(3)
+            .on_id(container_id(1), Behaviour::Answers)
+            .on(Rpc::ContainerStats, Behaviour::Hangs)
+    };
+    let quiet = report(silent()).await;
+    assert_eq!(quiet.verdict, Verdict::Healthy);
+
+    let mut inputs = inputs(silent());
+    inputs.probe_shims = true;
+    let report = diagnose(&inputs).await;
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D10);
+}

@@ -1,0 +1,5 @@
+//! Whole runs against a scripted runtime, on a paused clock.
+
+mod matrix;
+mod node;
+mod scripted;

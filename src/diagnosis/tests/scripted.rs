@@ -1,0 +1,286 @@
+//! A runtime in memory that answers as the test says, and notes what it was asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::clock::{Clock, SystemClock};
+use crate::cri::{
+    Call, CgroupDriver, Code, Condition, Container, ContainerMetadata, ContainerState, ContainerStatus,
+    Error, EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxMetadata,
+    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
+};
+
+/// How a call behaves.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Behaviour {
+    #[default]
+    Answers,
+    After(Duration),
+    Hangs,
+    Fails(Error),
+}
+
+/// The script and the population.
+#[derive(Default)]
+pub(super) struct Scripted {
+    pub(super) sandboxes: Vec<Sandbox>,
+    pub(super) containers: Vec<Container>,
+    pub(super) by_rpc: BTreeMap<Rpc, Behaviour>,
+    pub(super) by_id: BTreeMap<String, Behaviour>,
+    /// Bytes of an answer to a list of everything.
+    pub(super) list_bytes: Option<u64>,
+    pub(super) conditions: Vec<Condition>,
+    /// Ids whose status has no creation time and so on are not needed; these fail with "not found".
+    pub(super) gone: BTreeSet<String>,
+    /// Only the first call of each RPC follows the script.
+    pub(super) recovers: bool,
+    pub(super) asked: Mutex<Vec<(Rpc, String)>>,
+    pub(super) now: i64,
+}
+
+pub(super) fn id(number: usize, kind: char) -> String {
+    format!("{kind}{number:063x}")
+}
+
+pub(super) fn sandbox_id(pod: usize) -> String {
+    id(pod, 'a')
+}
+
+pub(super) fn container_id(pod: usize) -> String {
+    id(pod, 'c')
+}
+
+impl Scripted {
+    /// A node with this many pods of one sandbox and one container each, all old.
+    pub(super) fn with_pods(pods: usize) -> Self {
+        let now = SystemClock::start().wall().nanos();
+        let old = now - 3_600_000_000_000;
+        let mut script = Self {
+            now,
+            conditions: vec![condition("RuntimeReady", true), condition("NetworkReady", true)],
+            ..Self::default()
+        };
+        for pod in 0..pods {
+            script.sandboxes.push(sandbox(pod, SandboxState::Ready, old));
+            script.containers.push(container(pod, ContainerState::Running, old));
+        }
+        script
+    }
+
+    pub(super) fn on(mut self, rpc: Rpc, behaviour: Behaviour) -> Self {
+        self.by_rpc.insert(rpc, behaviour);
+        self
+    }
+
+    pub(super) fn on_id(mut self, id: String, behaviour: Behaviour) -> Self {
+        self.by_id.insert(id, behaviour);
+        self
+    }
+
+    pub(super) fn times_asked(&self, rpc: Rpc, id: &str) -> usize {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().filter(|(asked, about)| *asked == rpc && about == id).count()
+    }
+
+    async fn answer<T>(
+        &self,
+        rpc: Rpc,
+        id: &str,
+        bytes: u64,
+        answer: impl FnOnce() -> Result<T, Error>,
+    ) -> Call<T> {
+        let earlier = self.recovers && self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
+        self.asked.lock().unwrap().push((rpc, id.to_owned()));
+        let behaviour =
+            self.by_id.get(id).filter(|_| !id.is_empty()).or_else(|| self.by_rpc.get(&rpc)).cloned();
+        let behaviour = behaviour.filter(|_| !earlier).unwrap_or_default();
+        let (duration, result) = match behaviour {
+            Behaviour::Answers => (Duration::from_micros(500), answer()),
+            Behaviour::After(duration) => (duration, answer()),
+            Behaviour::Hangs => std::future::pending().await,
+            Behaviour::Fails(why) => (Duration::from_micros(300), Err(why)),
+        };
+        tokio::time::sleep(duration).await;
+        let response_bytes = if result.is_ok() { bytes } else { 0 };
+        Call { rpc, duration, response_bytes, result }
+    }
+}
+
+pub(super) fn condition(kind: &str, holds: bool) -> Condition {
+    Condition {
+        kind: kind.into(),
+        holds,
+        reason: if holds { String::new() } else { "SomeReason".into() },
+        message: if holds { String::new() } else { "some message".into() },
+    }
+}
+
+fn pod_labels(pod: usize) -> Vec<(&'static str, String)> {
+    vec![
+        (label::POD_UID, format!("uid-{pod}")),
+        (label::POD_NAME, format!("web-{pod}")),
+        (label::POD_NAMESPACE, "default".into()),
+    ]
+}
+
+pub(super) fn sandbox(pod: usize, state: SandboxState, created_at: i64) -> Sandbox {
+    Sandbox {
+        id: sandbox_id(pod),
+        metadata: Some(SandboxMetadata {
+            name: format!("web-{pod}"),
+            uid: format!("uid-{pod}"),
+            namespace: "default".into(),
+            attempt: 0,
+        }),
+        state,
+        created_at,
+        labels: pod_labels(pod).into_iter().collect::<Labels>(),
+        annotations: Labels::default(),
+    }
+}
+
+pub(super) fn container(pod: usize, state: ContainerState, created_at: i64) -> Container {
+    Container {
+        id: container_id(pod),
+        sandbox_id: sandbox_id(pod),
+        metadata: Some(ContainerMetadata { name: "app".into(), attempt: 0 }),
+        image: Some(Image { image: "app:1".into(), user_specified: String::new() }),
+        image_ref: "sha256:1".into(),
+        state,
+        created_at,
+        labels: pod_labels(pod).into_iter().collect::<Labels>(),
+        annotations: Labels::default(),
+    }
+}
+
+fn matches(labels: &Labels, wanted: &[(String, String)]) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+pub(super) fn not_found(rpc: Rpc) -> Error {
+    Error::Runtime { rpc, code: Code::NotFound, message: "not found".into() }
+}
+
+impl Runtime for Scripted {
+    fn version(&self) -> impl Future<Output = Call<Version>> + Send {
+        self.answer(Rpc::Version, "", 40, || {
+            Ok(Version {
+                version: "0.1.0".into(),
+                runtime_name: "containerd".into(),
+                runtime_version: "2.1.9".into(),
+                runtime_api_version: "v1".into(),
+            })
+        })
+    }
+
+    fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send {
+        self.answer(Rpc::RuntimeConfig, "", 4, || Ok(Some(CgroupDriver::Systemd)))
+    }
+
+    fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send {
+        self.answer(Rpc::Status, "", 60, || Ok(RuntimeStatus { conditions: self.conditions.clone() }))
+    }
+
+    fn list_sandboxes(
+        &self,
+        filter: &Filter<SandboxState>,
+    ) -> impl Future<Output = Call<Vec<Sandbox>>> + Send {
+        let items: Vec<Sandbox> = self
+            .sandboxes
+            .iter()
+            .filter(|sandbox| filter.state.is_none_or(|state| sandbox.state == state))
+            .filter(|sandbox| matches(&sandbox.labels, &filter.labels))
+            .cloned()
+            .collect();
+        let bytes = 500 * items.len() as u64;
+        // A part of a list that is too large as a whole fits.
+        let whole = filter.state.is_none() && filter.labels.is_empty();
+        self.answer(Rpc::ListPodSandbox, if whole { "" } else { "part" }, bytes, || Ok(items))
+    }
+
+    fn list_containers(
+        &self,
+        filter: &Filter<ContainerState>,
+    ) -> impl Future<Output = Call<Vec<Container>>> + Send {
+        let items: Vec<Container> = self
+            .containers
+            .iter()
+            .filter(|container| filter.state.is_none_or(|state| container.state == state))
+            .filter(|container| matches(&container.labels, &filter.labels))
+            .cloned()
+            .collect();
+        let whole = filter.state.is_none() && filter.labels.is_empty();
+        let bytes = self.list_bytes.filter(|_| whole).unwrap_or(800 * items.len() as u64);
+        self.answer(Rpc::ListContainers, if whole { "" } else { "part" }, bytes, || Ok(items))
+    }
+
+    async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
+        self.answer(Rpc::PodSandboxStatus, sandbox_id, 400, || {
+            let found = self.sandboxes.iter().find(|sandbox| sandbox.id == sandbox_id);
+            let sandbox = found.ok_or_else(|| not_found(Rpc::PodSandboxStatus))?;
+            Ok(SandboxStatusAnswer {
+                status: Some(SandboxStatus {
+                    id: sandbox.id.clone(),
+                    metadata: sandbox.metadata.clone(),
+                    state: sandbox.state,
+                    created_at: sandbox.created_at,
+                    network: None,
+                    host_network: None,
+                    labels: sandbox.labels.clone(),
+                    annotations: Labels::default(),
+                }),
+                containers: Vec::new(),
+                timestamp: 0,
+            })
+        })
+        .await
+    }
+
+    async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
+        self.answer(Rpc::ContainerStatus, container_id, 600, || {
+            let found = self.containers.iter().find(|container| container.id == container_id);
+            let gone = self.gone.contains(container_id);
+            let container = found.filter(|_| !gone).ok_or_else(|| not_found(Rpc::ContainerStatus))?;
+            Ok(Some(ContainerStatus {
+                id: container.id.clone(),
+                metadata: container.metadata.clone(),
+                state: container.state,
+                created_at: container.created_at,
+                started_at: container.created_at,
+                finished_at: 0,
+                exit_code: 0,
+                image: container.image.clone(),
+                image_ref: container.image_ref.clone(),
+                reason: String::new(),
+                message: String::new(),
+                labels: container.labels.clone(),
+                annotations: Labels::default(),
+                mounts: Vec::new(),
+                log_path: String::new(),
+            }))
+        })
+        .await
+    }
+
+    async fn container_stats(&self, container_id: &str) -> Call<()> {
+        self.answer(Rpc::ContainerStats, container_id, 100, || Ok(())).await
+    }
+
+    async fn container_events(&self) -> Result<EventStream, Error> {
+        Err(not_found(Rpc::GetContainerEvents))
+    }
+}
+
+/// Inputs of a run against `script`, with nothing of this machine in them.
+pub(super) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
+    let runtime = Arc::new(script);
+    let mut inputs =
+        crate::diagnosis::Inputs::new(Arc::clone(&runtime), runtime, Arc::new(SystemClock::start()));
+    inputs.host_root = "/plegctl-test-no-such-root".into();
+    inputs.proc = None;
+    inputs.endpoint = "unix:///run/test.sock".into();
+    inputs.node = "n1".into();
+    inputs
+}

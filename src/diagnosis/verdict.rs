@@ -1,0 +1,278 @@
+//! From findings to the report: which one to start with, and the verdict.
+
+use super::estimate::{self, Estimate, seconds};
+use super::evidence::{Evidence, StatusRecord};
+use super::proc::Role;
+use super::report::{
+    Confidence, Finding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
+    Verdict,
+};
+use super::rules::{self, Case};
+use crate::cri::{Call, Error, Outcome};
+use crate::pleg::RuntimeRef;
+
+/// Causes before symptoms. What comes earlier here explains what comes later.
+const CHAIN: [RuleId; 33] = [
+    RuleId::D21,
+    RuleId::D06,
+    RuleId::D07,
+    RuleId::D03,
+    RuleId::D09,
+    RuleId::D11,
+    RuleId::D08,
+    RuleId::D12,
+    RuleId::D14,
+    RuleId::D15,
+    RuleId::D13,
+    RuleId::D10,
+    RuleId::D02,
+    RuleId::D29,
+    RuleId::D31,
+    RuleId::D01,
+    RuleId::D05,
+    RuleId::D04,
+    RuleId::D30,
+    RuleId::D18,
+    RuleId::D16,
+    RuleId::D17,
+    RuleId::D20,
+    RuleId::D19,
+    RuleId::D22,
+    RuleId::D32,
+    RuleId::D24,
+    RuleId::D28,
+    RuleId::D23,
+    RuleId::D25,
+    RuleId::D26,
+    RuleId::D27,
+    RuleId::D00,
+];
+
+/// Judges what was found.
+pub fn judge(evidence: &Evidence) -> HealthReport {
+    let case = Case::new(evidence);
+    let mut findings = rules::apply(&case);
+    findings.sort_by_key(order);
+    let verdict = verdict(&case, &findings);
+    if findings.is_empty() && verdict == Verdict::Healthy {
+        findings.push(rules::nothing_found(&case));
+    }
+    let primary = findings.first().cloned();
+    let phase = match (&primary, verdict) {
+        (Some(primary), Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown) => primary.phase,
+        _ => Phase::None,
+    };
+    let version = evidence.runtime.version_answer();
+    HealthReport {
+        api_version: HealthReport::API_VERSION.to_owned(),
+        kind: HealthReport::KIND.to_owned(),
+        taken_at: evidence.taken_at,
+        node: evidence.node.clone(),
+        runtime: RuntimeRef {
+            endpoint: evidence.endpoint.clone(),
+            name: version.map(|version| version.runtime_name.clone()),
+            version: version.map(|version| version.runtime_version.clone()),
+            api_version: version.map(|version| version.runtime_api_version.clone()),
+        },
+        duration_seconds: evidence.took.as_secs_f64(),
+        verdict,
+        phase,
+        primary,
+        findings,
+        probes: probes(evidence),
+        abandoned_calls: abandoned(evidence),
+        not_checked: not_checked(evidence),
+        estimate: version.map(|_| case.estimate.report(&evidence.settings)),
+        kubelet: kubelet(evidence),
+        keep: keep(&case, verdict),
+    }
+}
+
+fn order(finding: &Finding) -> (bool, Severity, usize, Confidence) {
+    let rank = CHAIN.iter().position(|id| *id == finding.id).unwrap_or(CHAIN.len());
+    (finding.confidence == Confidence::Possible, finding.severity, rank, finding.confidence)
+}
+
+fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
+    let evidence = case.evidence;
+    if let Some(verdict) = connection_verdict(evidence) {
+        return verdict;
+    }
+    let runtime = &evidence.runtime;
+    let sure = |finding: &&Finding| finding.confidence != Confidence::Possible;
+    let not_ready = findings.iter().filter(sure).any(|finding| finding.id == RuleId::D31);
+    if case.estimate.would_trip || not_ready {
+        return Verdict::Unhealthy;
+    }
+    if runtime.sandboxes.first.is_none()
+        || runtime.containers.first.is_none()
+        || !evidence.bad_input.is_empty()
+    {
+        return Verdict::Unknown;
+    }
+    let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
+    if matters { Verdict::Degraded } else { Verdict::Healthy }
+}
+
+/// The verdict where it is decided by the way to the runtime.
+fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
+    let runtime = &evidence.runtime;
+    if runtime.version_answer().is_some() {
+        return None;
+    }
+    let Some(version) = &runtime.version else {
+        return Some(Verdict::Unknown);
+    };
+    Some(match version.result.as_ref().err() {
+        // One silent Version proves nothing; two on two connections do.
+        Some(Error::Silent { .. }) if runtime.control.is_none() => Verdict::Unknown,
+        Some(
+            Error::NoSuchSocket { .. }
+            | Error::NotASocket { .. }
+            | Error::PermissionDenied { .. }
+            | Error::Unreachable { .. },
+        ) => Verdict::Unknown,
+        _ => Verdict::Unhealthy,
+    })
+}
+
+fn probe<T>(call: &Call<T>, name: &str) -> ProbeReport {
+    ProbeReport {
+        name: name.to_owned(),
+        outcome: call.outcome(),
+        duration_seconds: call.duration.as_secs_f64(),
+        response_bytes: Some(call.response_bytes),
+        calls: None,
+        message: call.result.as_ref().err().map(ToString::to_string),
+    }
+}
+
+fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
+    let runtime = &evidence.runtime;
+    let mut probes = Vec::new();
+    probes.extend(runtime.version.iter().map(|call| probe(call, "Version")));
+    probes.extend(runtime.control.iter().map(|call| probe(call, "Version (second connection)")));
+    probes.extend(runtime.status.iter().map(|call| probe(call, "Status")));
+    probes.extend(runtime.sandboxes.first.iter().map(|call| probe(call, "ListPodSandbox")));
+    probes.extend(runtime.containers.first.iter().map(|call| probe(call, "ListContainers")));
+    probes.extend(runtime.sandboxes.second.iter().map(|call| probe(call, "ListPodSandbox (again)")));
+    probes.extend(runtime.containers.second.iter().map(|call| probe(call, "ListContainers (again)")));
+    for rpc in [crate::cri::Rpc::PodSandboxStatus, crate::cri::Rpc::ContainerStatus] {
+        let calls = runtime.asked.iter().filter(|record| record.rpc == rpc);
+        probes.extend(together(rpc.name(), calls));
+    }
+    probes.extend(together("ContainerStats", runtime.shims.iter()));
+    probes
+}
+
+/// Many calls of one kind in one line, and each silent one in a line of its own.
+fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Vec<ProbeReport> {
+    let (silent, answered): (Vec<_>, Vec<_>) = calls.partition(|record| record.is_silent());
+    let mut lines = Vec::new();
+    if !answered.is_empty() {
+        let failed = answered.iter().filter(|record| record.result.is_err()).count();
+        lines.push(ProbeReport {
+            name: name.to_owned(),
+            outcome: if failed > 0 { Outcome::Error } else { Outcome::Ok },
+            duration_seconds: answered.iter().map(|record| record.duration.as_secs_f64()).sum(),
+            response_bytes: Some(answered.iter().map(|record| record.response_bytes).sum()),
+            calls: Some(answered.len()),
+            message: (failed > 0).then(|| format!("{failed} answered with an error")),
+        });
+    }
+    lines.extend(silent.into_iter().map(|record| ProbeReport {
+        name: format!("{name} {}", record.target.id),
+        outcome: Outcome::Silent,
+        duration_seconds: record.duration.as_secs_f64(),
+        response_bytes: None,
+        calls: None,
+        message: None,
+    }));
+    lines
+}
+
+/// Calls that were given up: each may still wait inside the runtime.
+fn abandoned(evidence: &Evidence) -> usize {
+    let runtime = &evidence.runtime;
+    let silent = |outcome: Option<Outcome>| usize::from(outcome == Some(Outcome::Silent));
+    silent(runtime.version.as_ref().map(Call::outcome))
+        + silent(runtime.control.as_ref().map(Call::outcome))
+        + silent(runtime.status.as_ref().map(Call::outcome))
+        + silent(runtime.sandboxes.first.as_ref().map(Call::outcome))
+        + silent(runtime.containers.first.as_ref().map(Call::outcome))
+        + silent(runtime.sandboxes.second.as_ref().map(Call::outcome))
+        + silent(runtime.containers.second.as_ref().map(Call::outcome))
+        + runtime.silent().count()
+        + runtime.shims.iter().filter(|record| record.is_silent()).count()
+}
+
+fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
+    let mut all = evidence.not_checked.clone();
+    for bad in &evidence.bad_input {
+        if !all.iter().any(|skipped| skipped.why == *bad) {
+            all.push(NotChecked { what: "something you pointed to".into(), why: bad.clone() });
+        }
+    }
+    all
+}
+
+fn kubelet(evidence: &Evidence) -> Option<KubeletReport> {
+    use super::kubelet::Healthz;
+    let kubelet = &evidence.kubelet;
+    let reading = kubelet.latest();
+    let report = KubeletReport {
+        pid: kubelet.pid,
+        version: reading.and_then(|reading| reading.metrics.version.clone()),
+        healthz: kubelet.healthz.as_ref().map(|healthz| match healthz {
+            Healthz::Ok => "ok".to_owned(),
+            Healthz::Failing { status, text } => format!("{status}: {}", text.trim()),
+            Healthz::Refused => "connection refused".to_owned(),
+            Healthz::Silent(waited) => format!("no answer within {}", seconds(*waited)),
+        }),
+        pleg_age_seconds: kubelet.pleg_age(),
+        discarded_events: reading.and_then(|reading| reading.metrics.discarded),
+        evented_pleg: kubelet.evented(),
+    };
+    (report != KubeletReport::default()).then_some(report)
+}
+
+/// What to save before anybody restarts anything. Printed, never done.
+fn keep(case: &Case<'_>, verdict: Verdict) -> Vec<String> {
+    if verdict == Verdict::Healthy {
+        return Vec::new();
+    }
+    let mut keep = Vec::new();
+    if let Some(host) = case.evidence.node() {
+        let sample = host.latest();
+        if let super::proc::Ownership::Ours { daemon: Some(pid) } = host.ownership
+            && let Some(daemon) = sample.processes.get(&pid)
+        {
+            let place = if daemon.comm == "crio" {
+                "writes /tmp/crio-goroutine-stacks-*.log"
+            } else {
+                "writes /tmp/containerd.*.stacks.log"
+            };
+            if daemon.role == Role::Daemon && daemon.comm != "dockerd" {
+                keep.push(format!("kill -USR1 {pid}   # {place}; twice, 60 s apart"));
+            }
+        }
+        for (process, task) in case.blocked().into_iter().take(5) {
+            keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
+        }
+    } else if case.evidence.runtime.version.is_some() {
+        keep.push(
+            "kill -USR1 $(pidof containerd)   # or crio: goroutine stacks under /tmp; twice, 60 s apart"
+                .into(),
+        );
+    }
+    keep.push("dmesg -T | tail -n 200".into());
+    keep.push("journalctl --since -30min -u kubelet -u containerd -u crio > journal.txt".into());
+    keep
+}
+
+impl Case<'_> {
+    /// For the verdict and for the rules alike.
+    pub(super) fn estimate_of(evidence: &Evidence) -> Estimate {
+        estimate::estimate(evidence)
+    }
+}

@@ -1,0 +1,62 @@
+//! Makes text from outside harmless for a terminal.
+//!
+//! A pod's annotation, a runtime's error message or a file name may hold escape sequences that move the cursor, rename
+//! the window or hide text. What is not plainly visible is written as its code point.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// `text` with every control, formatting and line-breaking character spelled out.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hostile) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '\n' => safe.push_str("\\n"),
+            '\r' => safe.push_str("\\r"),
+            '\t' => safe.push_str("\\t"),
+            hostile if is_hostile(hostile) => {
+                // Writing to a String cannot fail.
+                let _ = write!(safe, "\\u{{{:x}}}", u32::from(hostile));
+            }
+            plain => safe.push(plain),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters, and those that reorder, hide or break a line without being seen.
+fn is_hostile(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_is_not_copied() {
+        assert!(matches!(escaped("kube-system/etcd-n1 é 漢"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn an_escape_sequence_is_spelled_out() {
+        assert_eq!(escaped("\u{1b}[2Jgone"), "\\u{1b}[2Jgone");
+        assert_eq!(escaped("\u{9b}2J"), "\\u{9b}2J");
+    }
+
+    #[test]
+    fn a_line_break_cannot_start_a_new_line() {
+        assert_eq!(escaped("a\nb\r\tc"), "a\\nb\\r\\tc");
+    }
+
+    #[test]
+    fn text_cannot_be_reordered_or_hidden() {
+        assert_eq!(escaped("a\u{202e}b\u{200b}c"), "a\\u{202e}b\\u{200b}c");
+    }
+}

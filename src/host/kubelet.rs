@@ -1,0 +1,116 @@
+//! The kubelet that runs on this node, as its process shows it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{HostRoot, ScalarsError, top_level_scalars};
+
+/// A running kubelet: its process and its command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeletProcess {
+    /// Process id, as seen in the process table that was read.
+    pub pid: u32,
+    arguments: Vec<String>,
+}
+
+impl KubeletProcess {
+    /// The first process called `kubelet`. Its command line is read only if it is not in uninterruptible sleep: that
+    /// read can hang with it.
+    pub fn find(proc: &Path) -> Option<Self> {
+        let mut pids: Vec<u32> = fs::read_dir(proc)
+            .ok()?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        pids.sort_unstable();
+        pids.into_iter().find_map(|pid| Self::read(&proc.join(pid.to_string()), pid))
+    }
+
+    fn read(directory: &Path, pid: u32) -> Option<Self> {
+        let comm = fs::read_to_string(directory.join("comm")).ok()?;
+        if comm.trim_end() != "kubelet" {
+            return None;
+        }
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let state = stat.rsplit_once(") ")?.1.chars().next()?;
+        let arguments = if state == 'D' { Vec::new() } else { command_line(directory) };
+        Some(Self { pid, arguments })
+    }
+
+    /// The value of `--name=value` or `--name value`; the last one, as the kubelet takes it.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut found = None;
+        let mut arguments = self.arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let Some(rest) = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name)) else {
+                continue;
+            };
+            match rest.strip_prefix('=') {
+                Some(value) => found = Some(value),
+                None if rest.is_empty() => found = arguments.next().map(String::as_str),
+                None => {}
+            }
+        }
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// The file that `--config` names, below `host`.
+    pub fn config_file(&self, host: &HostRoot) -> Option<PathBuf> {
+        self.flag("config").map(|path| host.path(path))
+    }
+
+    /// A setting: the flag if it is given, else the key of the configuration file.
+    pub fn setting(&self, flag: &str, key: &str, host: &HostRoot) -> Result<Option<Setting>, ScalarsError> {
+        if let Some(value) = self.flag(flag) {
+            return Ok(Some(Setting { value: value.to_owned(), source: format!("the kubelet's --{flag}") }));
+        }
+        let Some(file) = self.config_file(host) else {
+            return Ok(None);
+        };
+        let mut scalars = top_level_scalars(&file)?;
+        let found = scalars.remove(key).filter(|value| !value.is_empty());
+        Ok(found.map(|value| Setting { value, source: format!("{key} in {}", file.display()) }))
+    }
+}
+
+/// A value that the kubelet was given, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The value.
+    pub value: String,
+    /// The flag or the file and key.
+    pub source: String,
+}
+
+fn command_line(directory: &Path) -> Vec<String> {
+    let raw = fs::read(directory.join("cmdline")).unwrap_or_default();
+    raw.split(|byte| *byte == 0)
+        .filter(|argument| !argument.is_empty())
+        .map(|argument| String::from_utf8_lossy(argument).into_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kubelet(arguments: &[&str]) -> KubeletProcess {
+        KubeletProcess { pid: 1, arguments: arguments.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn flags_are_found_in_both_spellings() {
+        let kubelet = kubelet(&["kubelet", "--config=/a.yaml", "--hostname-override", "N1"]);
+        assert_eq!(kubelet.flag("config"), Some("/a.yaml"));
+        assert_eq!(kubelet.flag("hostname-override"), Some("N1"));
+    }
+
+    #[test]
+    fn a_longer_flag_is_not_taken_for_a_shorter_one() {
+        assert_eq!(kubelet(&["--config-dir=/x"]).flag("config"), None);
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_counts() {
+        assert_eq!(kubelet(&["--v=1", "--v=4"]).flag("v"), Some("4"));
+    }
+}

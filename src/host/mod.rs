@@ -1,0 +1,107 @@
+//! The node's own files: where its root is mounted, what its kubelet was told, what it is called.
+//!
+//! Everything is read below a [`HostRoot`], so that a debug pod that sees the node under `/host` finds the same things.
+//! Nothing is written, no directory is walked, and no mount point is touched.
+
+mod kubelet;
+mod scalars;
+
+pub use kubelet::KubeletProcess;
+pub use scalars::{ScalarsError, top_level_scalars};
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Sockets that runtimes are known to listen on, in the order they are tried.
+pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
+    ("containerd", "/run/containerd/containerd.sock"),
+    ("CRI-O", "/run/crio/crio.sock"),
+    ("CRI-O", "/var/run/crio/crio.sock"),
+    ("cri-dockerd", "/run/cri-dockerd.sock"),
+    ("k3s or RKE2", "/run/k3s/containerd/containerd.sock"),
+    ("k0s", "/run/k0s/containerd.sock"),
+    ("MicroK8s", "/var/snap/microk8s/common/run/containerd.sock"),
+];
+
+/// Where `kubectl debug node/…` mounts the node.
+const DEBUG_POD_MOUNT: &str = "/host";
+
+/// The directory that is the node's `/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRoot {
+    root: PathBuf,
+    /// Whether nobody asked for it and we found it ourselves.
+    pub assumed: bool,
+}
+
+impl HostRoot {
+    /// The root that was asked for; else `/host` if a node is mounted there and no runtime socket is seen without it.
+    pub fn resolve(asked: Option<&Path>) -> Self {
+        if let Some(root) = asked {
+            return Self { root: root.to_path_buf(), assumed: false };
+        }
+        let mounted = Path::new(DEBUG_POD_MOUNT);
+        let plain = Self { root: PathBuf::from("/"), assumed: false };
+        if holds_a_node(mounted) && !plain.has_a_runtime_socket() {
+            return Self { root: mounted.to_path_buf(), assumed: true };
+        }
+        plain
+    }
+
+    /// Where the node's `path` is for us. A path that is already below the root is left alone.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        if self.root == Path::new("/") || path.starts_with(&self.root) {
+            return path.to_path_buf();
+        }
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The directory itself.
+    pub fn as_path(&self) -> &Path {
+        &self.root
+    }
+
+    fn has_a_runtime_socket(&self) -> bool {
+        WELL_KNOWN_SOCKETS.iter().any(|(_, socket)| self.path(socket).exists())
+    }
+
+    /// What this node is called: the kubelet's override, else `/etc/hostname` in lower case, else the kernel's word.
+    pub fn node_name(&self, kubelet: Option<&KubeletProcess>, proc: &Path) -> Option<String> {
+        if let Some(name) = kubelet.and_then(|kubelet| kubelet.flag("hostname-override")) {
+            return Some(name.to_lowercase());
+        }
+        [self.path("/etc/hostname"), proc.join("sys/kernel/hostname")]
+            .into_iter()
+            .find_map(|file| non_empty(&fs::read_to_string(file).ok()?))
+    }
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    (!text.is_empty()).then_some(text)
+}
+
+fn holds_a_node(root: &Path) -> bool {
+    ["etc", "run", "var/lib"].iter().all(|directory| root.join(directory).is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(root: &str) -> HostRoot {
+        HostRoot::resolve(Some(Path::new(root)))
+    }
+
+    #[test]
+    fn paths_are_looked_up_below_the_root() {
+        assert_eq!(below("/host").path("/run/x.sock"), Path::new("/host/run/x.sock"));
+        assert_eq!(below("/").path("/run/x.sock"), Path::new("/run/x.sock"));
+    }
+
+    #[test]
+    fn a_path_that_already_names_the_root_is_not_doubled() {
+        assert_eq!(below("/host").path("/host/run/x.sock"), Path::new("/host/run/x.sock"));
+    }
+}

@@ -1,0 +1,281 @@
+//! `plegctl watch` as a process: what it prints, what it asks, how it ends.
+
+use std::collections::BTreeMap;
+
+use plegctl::cri::Rpc;
+use serde_json::Value;
+
+use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::{FakeRuntime, Node, Received, recording};
+
+/// Pod UID → events in order, as the recordings have them.
+type Events = BTreeMap<String, Vec<(String, String)>>;
+
+fn records(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    records.iter().filter(|record| record["kind"] == kind).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// The delivered events of relist `number`.
+fn events(records: &[Value], number: u64) -> Events {
+    let mut events = Events::new();
+    for event in of_kind(records, "Event") {
+        if event["relist"] == number && event["delivered"] == true {
+            let id = event["id"].as_str().unwrap_or("<nil>").to_owned();
+            events.entry(text(&event["pod"]["uid"])).or_default().push((text(&event["type"]), id));
+        }
+    }
+    events
+}
+
+/// The calls of each relist, sorted, as the fake received them: a relist begins with an unfiltered sandbox list.
+fn calls(received: &[Received]) -> Vec<Vec<(String, String)>> {
+    let mut relists: Vec<Vec<(String, String)>> = Vec::new();
+    for call in received.iter().filter(|call| call.rpc != Rpc::Version) {
+        if call.rpc == Rpc::ListPodSandbox && call.id.is_empty() {
+            relists.push(Vec::new());
+        }
+        relists.last_mut().unwrap().push((call.rpc.name().to_owned(), call.id.clone()));
+    }
+    for calls in &mut relists {
+        calls.sort();
+    }
+    relists
+}
+
+fn pairs(value: &Value) -> Vec<(String, String)> {
+    value.as_array().into_iter().flatten().map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+}
+
+fn replay(version: &str, histories: usize) {
+    let recorded = recording::histories(&format!("pleg-{version}"));
+    assert_eq!(recorded.len(), histories);
+    for history in &recorded {
+        let fake = FakeRuntime::replay(history);
+        let steps = history["expect"].as_array().unwrap();
+        let output = plegctl(&[
+            "watch",
+            "--runtime-endpoint",
+            &fake.endpoint(),
+            "--kubelet-version",
+            version,
+            "--period",
+            "1ms",
+            "--count",
+            &steps.len().to_string(),
+            "--output",
+            "jsonl",
+        ]);
+        assert_eq!(output.code, Some(0), "{output}");
+        let records = records(&output.stdout);
+        let calls = calls(&fake.calls());
+        for (number, expected) in (1..).zip(steps) {
+            let recorded: Events = expected["events"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(uid, events)| (uid.clone(), pairs(events)))
+                .collect();
+            let place = format!("{} {version}, relist {number}", history["name"]);
+            assert_eq!(events(&records, number), recorded, "{place}");
+            assert_eq!(calls[usize::try_from(number).unwrap() - 1], pairs(&expected["calls"]), "{place}");
+        }
+    }
+}
+
+#[test]
+fn what_kubelet_1_36_2_did_is_repeated() {
+    replay("1.36.2", 60);
+}
+
+#[test]
+fn what_kubelet_1_32_10_did_is_repeated() {
+    replay("1.32.10", 20);
+}
+
+#[test]
+fn what_kubelet_1_31_12_did_is_repeated() {
+    replay("1.31.12", 20);
+}
+
+#[test]
+fn what_kubelet_1_28_6_did_is_repeated() {
+    replay("1.28.6", 20);
+}
+
+fn node() -> Node {
+    Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app")
+}
+
+#[test]
+fn records_come_in_the_order_in_which_things_happen() {
+    let fake = FakeRuntime::start(node());
+    let output =
+        plegctl(&["watch", "-r", &fake.endpoint(), "--count", "2", "--period", "1ms", "-o", "jsonl"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let records = records(&output.stdout);
+    let kinds: Vec<String> = records.iter().map(|record| text(&record["kind"])).collect();
+    assert_eq!(kinds, ["WatchStarted", "Event", "Event", "Relist", "Health", "Relist", "WatchSummary"]);
+    assert!(records.iter().all(|record| record["apiVersion"] == "plegctl/v1"));
+    assert!(output.stdout.starts_with(r#"{"apiVersion":"plegctl/v1","kind":"WatchStarted","#), "{output}");
+}
+
+#[test]
+fn a_hung_call_does_not_keep_ctrl_c_waiting_and_is_named() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ContainerStatus).id("c1").hang();
+    let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "-o", "jsonl"]).spawn();
+    fake.wait_for(Rpc::ContainerStatus, 1);
+    running.signal("INT");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    let records = records(&output.stdout);
+    let summary = of_kind(&records, "WatchSummary")[0];
+    assert_eq!(summary["slowest"][0]["rpc"], "ContainerStatus");
+    assert_eq!(summary["slowest"][0]["id"], "c1");
+    assert_eq!(summary["slowest"][0]["pod"]["name"], "web-0");
+    assert_eq!(summary["slowest"][0]["silentSoFar"], true);
+    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "a hung call is not repeated");
+}
+
+#[test]
+fn for_ends_a_watch_inside_a_hung_list() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListContainers).hang();
+    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--for", "200ms", "-o", "jsonl"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let records = records(&output.stdout);
+    assert_eq!(of_kind(&records, "WatchSummary")[0]["slowest"][0]["rpc"], "ListContainers");
+}
+
+#[test]
+fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ContainerStatus).id("c1").hang();
+    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--until-slow", "100ms"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("ContainerStatus of default/web-0 c1"), "{output}");
+}
+
+#[test]
+fn an_unhealthy_pleg_ends_an_until_unhealthy_watch() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListPodSandbox).hang();
+    let output = plegctl(&[
+        "watch",
+        "-r",
+        &fake.endpoint(),
+        "--threshold",
+        "100ms",
+        "--until-unhealthy",
+        "-o",
+        "jsonl",
+    ]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let records = records(&output.stdout);
+    assert_eq!(of_kind(&records, "Health")[0]["message"], "pleg has yet to be successful");
+}
+
+#[test]
+fn a_runtime_restart_is_reported_and_survived() {
+    let mut fake = FakeRuntime::start(node());
+    let mut running =
+        Invocation::new(&["watch", "-r", &fake.endpoint(), "--period", "20ms", "-o", "jsonl"]).spawn();
+    let mut next_relist = |outcome: &str| {
+        while let Some(line) = running.line() {
+            let record: Value = serde_json::from_str(&line).unwrap();
+            if record["kind"] == "Relist" && record["outcome"] == outcome {
+                return record;
+            }
+        }
+        panic!("the watch ended");
+    };
+    next_relist("ok");
+    fake.stop();
+    let failed = next_relist("error");
+    assert!(failed["error"].as_str().unwrap().contains("cannot reach the runtime"), "{failed}");
+    fake.restart();
+    next_relist("ok");
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_watch_quietly() {
+    let fake = FakeRuntime::start(node());
+    let mut running =
+        Invocation::new(&["watch", "-r", &fake.endpoint(), "--period", "1ms", "-o", "jsonl"]).spawn();
+    assert!(running.line().is_some());
+    running.close_stdout();
+    let output = running.wait();
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_keep_ctrl_c_waiting() {
+    let fake = FakeRuntime::start(Node::many(50, 4));
+    let running =
+        Invocation::new(&["watch", "-r", &fake.endpoint(), "--period", "1ms", "-o", "jsonl"]).spawn();
+    fake.wait_for(Rpc::ListPodSandbox, 20);
+    running.signal("INT");
+    assert_eq!(running.wait_unread().code, Some(0));
+}
+
+#[test]
+fn without_inspection_nothing_is_asked_about_single_ids() {
+    let fake = FakeRuntime::start(node());
+    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--count", "1", "--no-inspect", "-o", "jsonl"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("--no-inspect"), "{output}");
+    assert!(fake.calls_of(Rpc::ContainerStatus).is_empty());
+    assert_eq!(of_kind(&records(&output.stdout), "Event").len(), 2);
+}
+
+#[test]
+fn the_table_hides_the_first_relist_unless_asked() {
+    let fake = FakeRuntime::start(node());
+    let endpoint = fake.endpoint();
+    let plain = plegctl(&["watch", "-r", &endpoint, "--count", "1"]);
+    assert!(plain.stdout.contains("first relist took"), "{plain}");
+    assert!(!plain.stdout.contains("ContainerStarted\n"), "{plain}");
+    let initial = plegctl(&["watch", "-r", &endpoint, "--count", "1", "--initial"]);
+    assert!(
+        initial.stdout.contains("default/web-0  app  non-existent → running  ContainerStarted"),
+        "{initial}"
+    );
+    assert!(!plain.stdout.contains('\u{1b}') && !initial.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn the_log_has_the_stream_while_the_table_is_shown() {
+    let fake = FakeRuntime::start(node());
+    let log = fake.folder().join("watch.jsonl");
+    let output =
+        plegctl(&["watch", "-r", &fake.endpoint(), "--count", "1", "--log", &log.display().to_string()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let records = records(&std::fs::read_to_string(&log).unwrap());
+    assert_eq!(records.last().unwrap()["kind"], "WatchSummary");
+}
+
+#[test]
+fn senseless_counts_and_periods_are_usage_errors() {
+    for arguments in [["--count", "0"], ["--period", "0s"], ["--period", "5"], ["--threshold", "0s"]] {
+        let output = plegctl(&[["watch"].as_slice(), &arguments].concat());
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(arguments[0]), "{output}");
+    }
+}
+
+#[test]
+fn no_runtime_at_the_start_is_no_watch() {
+    let output = plegctl(&["watch", "-r", "/nowhere/at.sock"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""));
+    assert!(output.stderr.contains("no such socket") && output.stderr.contains("hint: "), "{output}");
+}

@@ -1,0 +1,161 @@
+//! Whether a test leaves nothing behind, even if it is killed, and whether it says so when it does not run.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::daemon::sweep;
+use crate::faults::{arguments, processes};
+use crate::packages::Containerd;
+use crate::pods::{ContainerSpec, PodSpec};
+use crate::{real, wait_for};
+
+/// Starts with the path of a private runtime's socket on the line that the victim prints.
+const ENDPOINT_MARK: &str = "endpoint=unix://";
+
+#[test]
+fn nothing_is_left_of_a_dropped_runtime() {
+    let Some(runtime) = real(Containerd::V2) else {
+        return;
+    };
+    let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
+    let directory = runtime.directory().to_owned();
+    assert_ne!(leftovers(&directory), Vec::<String>::new());
+
+    // The hardest state to leave in: nobody answers, and a frozen process does not die.
+    std::mem::forget(runtime.freeze_pod(&pod.sandbox_id));
+    std::mem::forget(runtime.stop_shim(&pod.sandbox_id));
+    std::mem::forget(runtime.stop_daemon());
+    drop(runtime);
+    assert_eq!(leftovers(&directory), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_left_of_a_killed_test() {
+    if real_is_skipped() {
+        return;
+    }
+    let mut victim = run_victim(&std::env::temp_dir());
+    let directory = victim_directory(&mut victim);
+    assert_ne!(leftovers(&directory), Vec::<String>::new());
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    wait_for("the watcher to clean up", || leftovers(&directory).is_empty().then_some(()));
+}
+
+#[test]
+fn the_next_run_sweeps_up_after_a_killed_watcher() {
+    if real_is_skipped() {
+        return;
+    }
+    // A place of its own, so that no other test's sweep comes first.
+    let place = std::env::temp_dir().join(format!("plegctl-sweep-{}", std::process::id()));
+    fs::create_dir(&place).unwrap();
+    let mut victim = run_victim(&place);
+    let directory = victim_directory(&mut victim);
+    kill_process(watcher_of(&directory), Signal::KILL).unwrap();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_ne!(leftovers(&directory), Vec::<String>::new());
+
+    wait_for("the sweep to clean up", || {
+        sweep(&place);
+        leftovers(&directory).is_empty().then_some(())
+    });
+    fs::remove_dir(&place).unwrap();
+}
+
+#[test]
+fn without_packages_the_reason_is_printed() {
+    let output = run_without_packages("false");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(stderr.contains("skipped cleanup::victim: "), "{stderr}");
+}
+
+#[test]
+fn without_packages_ci_fails() {
+    let output = run_without_packages("true");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "{output:?}");
+    assert!(stdout.contains("no real runtime although CI=true: "), "{stdout}");
+}
+
+#[test]
+#[ignore = "is killed by nothing_is_left_of_a_killed_test"]
+fn victim() {
+    let Some(runtime) = real(Containerd::V1_7) else {
+        return;
+    };
+    runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
+    println!("{ENDPOINT_MARK}{}", runtime.endpoint().trim_start_matches("unix://"));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn real_is_skipped() -> bool {
+    real(Containerd::V1_7).is_none()
+}
+
+/// This very test binary, running the victim alone.
+fn victim_command() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "cleanup::victim", "--ignored"]);
+    command
+}
+
+fn run_victim(place: &Path) -> Child {
+    victim_command().env("TMPDIR", place).arg("--nocapture").stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn run_without_packages(ci: &str) -> Output {
+    victim_command()
+        .env("CI", ci)
+        // Below a file there can be no folder, so there is nothing to find and no way to fetch it.
+        .env("PLEGCTL_RUNTIME_CACHE", "/dev/null/nowhere")
+        .output()
+        .unwrap()
+}
+
+fn victim_directory(victim: &mut Child) -> std::path::PathBuf {
+    let stdout = BufReader::new(victim.stdout.take().unwrap());
+    let socket = stdout.lines().find_map(|line| {
+        let line = line.unwrap();
+        let (_, socket) = line.split_once(ENDPOINT_MARK)?;
+        Some(socket.to_owned())
+    });
+    Path::new(&socket.expect("the victim names its endpoint")).parent().unwrap().to_owned()
+}
+
+fn watcher_of(directory: &Path) -> Pid {
+    let directory = directory.to_str().unwrap();
+    let mut all = processes();
+    let watcher = all.find(|&pid| arguments(pid).windows(2).any(|pair| pair == ["watch", directory]));
+    watcher.expect("the victim has a watcher")
+}
+
+/// Everything on this machine that carries the directory's path or name.
+fn leftovers(directory: &Path) -> Vec<String> {
+    let path = directory.to_str().unwrap();
+    let name = directory.file_name().unwrap();
+    let mut found = Vec::new();
+    if directory.exists() {
+        found.push(path.to_owned());
+    }
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    found.extend(mounts.lines().filter(|line| line.contains(path)).map(str::to_owned));
+    // A cgroup with a process in it cannot be removed, so those of the pods are covered by their cgroups.
+    found.extend(processes().map(|pid| arguments(pid).join(" ")).filter(|command| command.contains(path)));
+    let roots = [Path::new("/sys/fs/cgroup").to_owned()];
+    let hierarchies = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());
+    for cgroup in roots.into_iter().chain(hierarchies).map(|root| root.join(name)) {
+        if cgroup.exists() {
+            found.push(cgroup.display().to_string());
+        }
+    }
+    found
+}

@@ -1,0 +1,267 @@
+//! One private containerd: its directory, its process, and the watcher that outlives us to clean up.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::calls::Calls;
+use crate::packages::{Containerd, Packages, script};
+use crate::{PATIENCE, wait_for};
+
+/// The image of every sandbox, by its name in `image.tar`.
+const PAUSE_IMAGE: &str = "registry.local/pause:1";
+
+/// The image of every container.
+pub const BUSYBOX_IMAGE: &str = "registry.local/busybox:1";
+
+/// A running private containerd. Dropping it kills it, its shims and its pods, and removes its directory.
+///
+/// Its methods block: do not call them inside an async function.
+pub struct RealRuntime {
+    version: Containerd,
+    packages: Packages,
+    directory: PathBuf,
+    daemon: Mutex<Option<Child>>,
+    watcher: Child,
+    pub(crate) calls: Calls,
+}
+
+impl RealRuntime {
+    /// Starts one and waits until it answers and knows the test images.
+    pub fn start(version: Containerd, packages: Packages) -> Self {
+        sweep_stale_directories();
+        let directory = fresh_directory();
+        let watcher = start_watcher(&directory);
+        let calls = Calls::to(&directory.join("containerd.sock"));
+        let runtime = Self { version, packages, directory, daemon: Mutex::new(None), watcher, calls };
+        fs::create_dir(runtime.directory.join("cni")).unwrap();
+        fs::write(runtime.config_file(), runtime.config()).unwrap();
+        runtime.start_daemon();
+        runtime.import_images();
+        runtime
+    }
+
+    /// The CRI socket, as a path.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("containerd.sock")
+    }
+
+    /// The CRI socket, as `--runtime-endpoint` wants it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Everything of this instance lies below it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The name of the directory, which is also that of the cgroup above all its pods.
+    pub fn name(&self) -> &str {
+        self.directory.file_name().unwrap().to_str().unwrap()
+    }
+
+    /// The daemon's process.
+    pub fn daemon_pid(&self) -> Pid {
+        let daemon = self.daemon.lock().unwrap();
+        Pid::from_child(daemon.as_ref().expect("the daemon is running"))
+    }
+
+    /// Starts the daemon after [`Self::kill_daemon`], on the same directories, and waits until it answers.
+    pub fn start_daemon(&self) {
+        let log = fs::File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let daemon = Command::new(self.packages.program(self.version, "containerd"))
+            .arg("--config")
+            .arg(self.config_file())
+            .env("PATH", self.packages.search_path(self.version))
+            .env("LD_LIBRARY_PATH", self.packages.library_path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let previous = self.daemon.lock().unwrap().replace(daemon);
+        assert!(previous.is_none(), "the daemon was running already");
+        wait_for("containerd to answer", || {
+            self.assert_daemon_lives();
+            self.calls.version(Duration::from_secs(1)).ok()
+        });
+    }
+
+    /// Kills the daemon at once. Shims and containers live on, as they do on a node.
+    pub fn kill_daemon(&self) {
+        self.end_daemon(Signal::KILL);
+    }
+
+    /// Ends the daemon as its service manager would and starts it again. Shims and containers live on.
+    pub fn restart_daemon(&self) {
+        self.end_daemon(Signal::TERM);
+        self.start_daemon();
+    }
+
+    fn end_daemon(&self, signal: Signal) {
+        // A daemon that comes back forgets the shims that it cannot reach.
+        self.remember_shims();
+        let mut daemon = self.daemon.lock().unwrap().take().expect("the daemon is running");
+        kill_process(Pid::from_child(&daemon), signal).unwrap();
+        wait_for("the daemon to end", || daemon.try_wait().unwrap());
+    }
+
+    fn assert_daemon_lives(&self) {
+        let mut daemon = self.daemon.lock().unwrap();
+        let ended = daemon.as_mut().and_then(|daemon| daemon.try_wait().unwrap());
+        assert!(ended.is_none(), "containerd ended by itself: {ended:?}");
+    }
+
+    fn import_images(&self) {
+        let output = Command::new(self.packages.program(self.version, "ctr"))
+            .arg("--address")
+            .arg(self.socket())
+            .args(["--namespace", "k8s.io", "images", "import"])
+            .arg(self.packages.image())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "cannot import the images: {output:?}");
+        // The CRI learns of an import by an event, so on a busy machine it is a little late.
+        for image in [PAUSE_IMAGE, BUSYBOX_IMAGE] {
+            let known = || self.calls.has_image(image, PATIENCE).unwrap().then_some(());
+            wait_for("the CRI to know the images", known);
+        }
+    }
+
+    fn config_file(&self) -> PathBuf {
+        // `reap.sh` knows the daemon by this name.
+        self.directory.join("config.toml")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.directory.join("containerd.log")
+    }
+
+    /// The configuration: nothing outside of the directory, nothing that needs more than plain root.
+    fn config(&self) -> String {
+        let directory = self.directory.display();
+        let format = if self.version == Containerd::V2 { 3 } else { 2 };
+        let top = format!(
+            r#"version = {format}
+root = "{directory}/root"
+state = "{directory}/state"
+# It would make /opt/containerd.
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+
+[grpc]
+  address = "{directory}/containerd.sock"
+"#
+        );
+        let cri = match self.version {
+            Containerd::V1_6 => cri_tables_before_2(&self.directory, ""),
+            Containerd::V1_7 => cri_tables_before_2(&self.directory, "enable_cdi = false"),
+            Containerd::V2 => cri_tables_of_2(&self.directory),
+        };
+        top + &cri
+    }
+
+    fn print_log(&self) {
+        let log = fs::read_to_string(self.log_file()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(30)..];
+        eprintln!("last lines of {}:\n{}", self.version, tail.join("\n"));
+    }
+}
+
+impl Drop for RealRuntime {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_log();
+        }
+        // End of file is the watcher's sign to take everything apart.
+        drop(self.watcher.stdin.take());
+        let _ = self.watcher.wait();
+        // The watcher killed it; as its parent we have to take note of that.
+        let daemon = self.daemon.get_mut().ok().and_then(Option::take);
+        if let Some(mut daemon) = daemon {
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn cri_tables_before_2(directory: &Path, cdi: &str) -> String {
+    let directory = directory.display();
+    format!(
+        r#"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE_IMAGE}"
+  restrict_oom_score_adj = true
+  {cdi}
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{directory}/cni"
+"#
+    )
+}
+
+fn cri_tables_of_2(directory: &Path) -> String {
+    let directory = directory.display();
+    format!(
+        r#"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  enable_cdi = false
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
+    conf_dir = "{directory}/cni"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE_IMAGE}"
+
+# It would make a socket in /var/run, for all of the machine.
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
+"#
+    )
+}
+
+/// Short, because a socket's path may have 107 bytes.
+fn fresh_directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("plegctl-rt-{}-{count}", std::process::id()))
+}
+
+/// Starts the process that cleans `directory` up when we are gone, and waits until it has made it.
+fn start_watcher(directory: &Path) -> Child {
+    let mut watcher = Command::new("sh")
+        .arg(script("reap.sh"))
+        .arg("watch")
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let stdout = watcher.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n", "reap.sh cannot make {}", directory.display());
+    watcher
+}
+
+fn sweep_stale_directories() {
+    static SWEPT: OnceLock<()> = OnceLock::new();
+    SWEPT.get_or_init(|| sweep(&std::env::temp_dir()));
+}
+
+/// Takes apart what is left in `place` of runs whose watcher was killed too.
+pub fn sweep(place: &Path) {
+    let output = Command::new("sh").arg(script("reap.sh")).arg("sweep").arg(place).output().unwrap();
+    assert!(output.status.success(), "cannot sweep old runtimes: {output:?}");
+}

@@ -1,0 +1,236 @@
+//! Real faults: processes that stop or die, frozen cgroups, and a lock inside containerd that is held as long as we like.
+//!
+//! What can be undone is undone when the returned guard is dropped.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinHandle;
+use tonic::{Code, Status};
+
+use crate::PATIENCE;
+use crate::daemon::RealRuntime;
+use crate::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use crate::wait_for;
+
+/// A call that normally takes milliseconds and has not answered after this is held up by something.
+const HELD_UP: Duration = Duration::from_millis(500);
+
+/// A process under SIGSTOP. Dropping it lets the process go on.
+#[must_use = "the process goes on as soon as this is dropped"]
+pub struct Stopped {
+    pid: Pid,
+}
+
+impl Stopped {
+    fn stop(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).unwrap();
+        // Made before waiting, so that the process goes on if the wait fails.
+        let stopped = Self { pid };
+        wait_for("a process to stop", || (process_state(pid) == Some('T')).then_some(()));
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.pid, Signal::CONT);
+    }
+}
+
+/// A pod whose processes are frozen by their cgroup. Dropping it thaws them.
+#[must_use = "the pod thaws as soon as this is dropped"]
+pub struct Frozen {
+    control: PathBuf,
+    thawed: &'static str,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.control, self.thawed);
+    }
+}
+
+/// A container whose status lock containerd holds. Dropping it continues the shim and so releases the lock.
+#[must_use = "the lock is released as soon as this is dropped"]
+pub struct HeldLock<'a> {
+    runtime: &'a RealRuntime,
+    shim: Option<Stopped>,
+    update: Option<JoinHandle<Result<(), Status>>>,
+}
+
+impl Drop for HeldLock<'_> {
+    fn drop(&mut self) {
+        drop(self.shim.take());
+        if let Some(update) = self.update.take() {
+            // Bounded, because the test may have stopped the daemon too.
+            let _ = self.runtime.calls.block_on(async { tokio::time::timeout(PATIENCE, update).await });
+        }
+    }
+}
+
+impl RealRuntime {
+    /// Stops the daemon: its socket still accepts connections, and nobody answers.
+    pub fn stop_daemon(&self) -> Stopped {
+        Stopped::stop(self.daemon_pid())
+    }
+
+    /// Stops a pod's shim.
+    pub fn stop_shim(&self, sandbox_id: &str) -> Stopped {
+        Stopped::stop(self.shim_pid(sandbox_id))
+    }
+
+    /// Kills a pod's shim. Its containers' processes live on as orphans.
+    pub fn kill_shim(&self, sandbox_id: &str) {
+        self.remember_shims();
+        kill_process(self.shim_pid(sandbox_id), Signal::KILL).unwrap();
+    }
+
+    /// Kills a container's first process behind the runtime's back.
+    pub fn kill_container_process(&self, container_id: &str) {
+        kill_process(self.container_pid(container_id), Signal::KILL).unwrap();
+    }
+
+    /// Freezes all processes of a pod through its cgroup.
+    pub fn freeze_pod(&self, sandbox_id: &str) -> Frozen {
+        let pause = self.container_pid(sandbox_id);
+        let membership = fs::read_to_string(format!("/proc/{}/cgroup", pause.as_raw_nonzero())).unwrap();
+        let freeze = Freezer::of_the_pod_above(&membership);
+        fs::write(&freeze.control, freeze.frozen).unwrap();
+        let frozen = Frozen { control: freeze.control, thawed: freeze.thawed };
+        wait_for("the pod to freeze", || is_frozen(&frozen.control).then_some(()));
+        frozen
+    }
+
+    /// Makes containerd hold the status lock of a running container: the pod's shim is stopped, and an update of the
+    /// container's resources waits for it with the lock taken. Meanwhile `ListContainers` hangs for everybody, and
+    /// `ContainerStatus` for this container.
+    pub fn hold_status_lock(&self, container_id: &str) -> HeldLock<'_> {
+        let sandbox_id = self.sandbox_of(container_id);
+        let shim = self.stop_shim(&sandbox_id);
+        let mut client = self.calls.client();
+        let request = UpdateContainerResourcesRequest {
+            container_id: container_id.to_owned(),
+            linux: Some(LinuxContainerResources { cpu_shares: 512 }),
+        };
+        // Without a deadline of its own: at the server's it would give the lock back although nobody asked for that.
+        let update =
+            self.calls.spawn(async move { client.update_container_resources(request).await.map(drop) });
+        let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
+        wait_for("the status lock to be held", || {
+            let status = self.calls.container_status(container_id, HELD_UP);
+            matches!(status, Err(status) if status.code() == Code::DeadlineExceeded).then_some(())
+        });
+        held
+    }
+
+    /// The shim that serves a pod.
+    pub fn shim_pid(&self, sandbox_id: &str) -> Pid {
+        let socket = self.socket().display().to_string();
+        wait_for("the pod's shim", || {
+            processes().find(|&pid| {
+                let arguments = arguments(pid);
+                let has = |flag: &str, value: &str| arguments.windows(2).any(|pair| pair == [flag, value]);
+                has("-id", sandbox_id) && has("-address", &socket)
+            })
+        })
+    }
+
+    /// The first process of a container, or the pause process of a sandbox. Does not ask the daemon.
+    pub fn container_pid(&self, id: &str) -> Pid {
+        let file = self.bundles().join(id).join("init.pid");
+        let pid: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        Pid::from_raw(pid).unwrap()
+    }
+
+    /// One folder for each container and sandbox that runs, named by its ID.
+    fn bundles(&self) -> PathBuf {
+        self.directory().join("state/io.containerd.runtime.v2.task/k8s.io")
+    }
+
+    /// Writes down for `reap.sh` whose shims there are, while containerd still knows.
+    pub(crate) fn remember_shims(&self) {
+        let mut list =
+            fs::File::options().create(true).append(true).open(self.directory().join("shims")).unwrap();
+        // There is no such folder before the first pod.
+        for bundle in fs::read_dir(self.bundles()).into_iter().flatten() {
+            writeln!(list, "{}", bundle.unwrap().file_name().display()).unwrap();
+        }
+    }
+
+    fn sandbox_of(&self, container_id: &str) -> String {
+        let containers = self.list_containers();
+        let container = containers.into_iter().find(|container| container.id == container_id);
+        container.expect("the container is listed").pod_sandbox_id
+    }
+}
+
+/// How a cgroup is frozen in this machine's hierarchy.
+struct Freezer {
+    control: PathBuf,
+    frozen: &'static str,
+    thawed: &'static str,
+}
+
+impl Freezer {
+    /// `membership` is the `/proc/PID/cgroup` of a process whose cgroup lies in that of the pod.
+    fn of_the_pod_above(membership: &str) -> Self {
+        let paths = membership.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            rest.split_once(':')
+        });
+        let mut unified = None;
+        for (controllers, path) in paths {
+            let pod = Path::new(path.trim_start_matches('/')).parent().unwrap();
+            if controllers == "freezer" {
+                return Self {
+                    control: Path::new("/sys/fs/cgroup/freezer").join(pod).join("freezer.state"),
+                    frozen: "FROZEN",
+                    thawed: "THAWED",
+                };
+            }
+            if controllers.is_empty() {
+                unified = Some(pod);
+            }
+        }
+        Self {
+            control: Path::new("/sys/fs/cgroup")
+                .join(unified.expect("a cgroup v2 path"))
+                .join("cgroup.freeze"),
+            frozen: "1",
+            thawed: "0",
+        }
+    }
+}
+
+fn is_frozen(control: &Path) -> bool {
+    // On cgroup v2 the request and the state are two files.
+    let state = match control.file_name().and_then(|name| name.to_str()) {
+        Some("cgroup.freeze") => fs::read_to_string(control.with_file_name("cgroup.events")),
+        _ => fs::read_to_string(control),
+    };
+    state.is_ok_and(|state| state.lines().any(|line| line == "FROZEN" || line == "frozen 1"))
+}
+
+/// All processes of this machine.
+pub fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").unwrap();
+    entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
+}
+
+/// The command line of a process; empty if there is none, or no such process.
+pub fn arguments(pid: Pid) -> Vec<String> {
+    let line = fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    line.split('\0').map(str::to_owned).collect()
+}
+
+/// The letter of `/proc/PID/stat`, `None` if there is no such process.
+fn process_state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name before it is in parentheses and may contain anything, even parentheses.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.chars().next()
+}

@@ -1,0 +1,88 @@
+//! Tests against real containerd: 1.6, 1.7 and 2.x, each with its own root, state and socket, with real pods.
+//!
+//! They need root and the packages that `tests/real_runtime/fetch.sh` unpacks into `.cache/real-runtime` (or
+//! `$PLEGCTL_RUNTIME_CACHE`). Without either a test says why it is skipped and passes; with `CI=true` it fetches the
+//! packages itself, and fails if it cannot run.
+//!
+//! ```ignore
+//! let Some(runtime) = real(Containerd::V1_7) else { return };
+//! let pod = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
+//! let held = runtime.hold_status_lock(&pod.containers[0]);
+//! // ListContainers hangs for everybody until `held` is dropped.
+//! ```
+//!
+//! Nothing is left behind, whatever becomes of the test: see `reap.sh`.
+
+/// One test for each containerd, so that they run side by side and fail by name.
+macro_rules! on_each_containerd {
+    ($($test:ident)*) => {
+        $(mod $test {
+            use crate::packages::Containerd;
+
+            #[test]
+            fn on_containerd_1_6() {
+                super::$test(Containerd::V1_6);
+            }
+
+            #[test]
+            fn on_containerd_1_7() {
+                super::$test(Containerd::V1_7);
+            }
+
+            #[test]
+            fn on_containerd_2() {
+                super::$test(Containerd::V2);
+            }
+        })*
+    };
+}
+
+mod calls;
+mod cleanup;
+mod daemon;
+mod faults;
+mod generated;
+mod health;
+mod packages;
+#[path = "../support/plegctl.rs"]
+pub mod plegctl;
+mod pods;
+mod smoke;
+mod watch;
+
+use std::io::Write;
+use std::time::Duration;
+
+use daemon::RealRuntime;
+use packages::{Containerd, Packages};
+
+/// Longer than anything that works takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A private containerd of that version, or `None` with the reason on standard error.
+fn real(version: Containerd) -> Option<RealRuntime> {
+    match Packages::find() {
+        Ok(packages) => Some(RealRuntime::start(version, packages)),
+        Err(reason) if packages::on_ci() => panic!("no real runtime although CI=true: {reason}"),
+        Err(reason) => {
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("a test").to_owned();
+            // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+            let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
+            None
+        }
+    }
+}
+
+/// Asks until the answer is `Some`; panics with `what` if it never is.
+fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    // The things waited for here are other processes, which no injected clock can hurry.
+    let started = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

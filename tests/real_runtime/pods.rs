@@ -1,0 +1,343 @@
+//! Pods as a kubelet would make them, host network and all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::PATIENCE;
+use crate::calls::within;
+use crate::daemon::{BUSYBOX_IMAGE, RealRuntime};
+use crate::generated::runtime_service_client::RuntimeServiceClient;
+use crate::generated::{
+    Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
+    DnsConfig, ImageSpec, LinuxContainerConfig, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
+    NamespaceMode, NamespaceOption, PodSandbox, PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest,
+    RemovePodSandboxRequest, RunPodSandboxRequest, StartContainerRequest, StopContainerRequest,
+    StopPodSandboxRequest,
+};
+use crate::wait_for;
+
+/// How many pods are started at a time by [`RealRuntime::run_pods`].
+const PODS_AT_A_TIME: usize = 8;
+
+/// A pod to run.
+#[derive(Clone, Debug)]
+pub struct PodSpec {
+    name: String,
+    namespace: String,
+    uid: String,
+    attempt: u32,
+    labels: HashMap<String, String>,
+    annotations: HashMap<String, String>,
+}
+
+impl PodSpec {
+    /// A pod of that name in namespace `default`, with a UID of its own.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            namespace: "default".to_owned(),
+            uid: fresh_uid(),
+            attempt: 0,
+            labels: HashMap::new(),
+            annotations: HashMap::new(),
+        }
+    }
+
+    /// In another namespace.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
+    }
+
+    /// With this UID, for a second sandbox of the same pod.
+    pub fn uid(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.uid);
+        self
+    }
+
+    /// With this attempt, for a second sandbox of the same pod.
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// With one more label.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With one more annotation.
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// As the kubelet runs a pod that it read from a file: the UID is the manifest's hash, and annotations say so.
+    pub fn static_pod(self, manifest_hash: &str) -> Self {
+        self.uid(manifest_hash)
+            .annotation("kubernetes.io/config.source", "file")
+            .annotation("kubernetes.io/config.hash", manifest_hash)
+            .annotation("kubernetes.io/config.seen", "2026-01-01T00:00:00.000000000Z")
+    }
+
+    fn config(&self, runtime: &RealRuntime) -> PodSandboxConfig {
+        let log_directory =
+            runtime.directory().join("logs").join(format!("{}_{}_{}", self.namespace, self.name, self.uid));
+        PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: self.name.clone(),
+                uid: self.uid.clone(),
+                namespace: self.namespace.clone(),
+                attempt: self.attempt,
+            }),
+            log_directory: log_directory.display().to_string(),
+            dns_config: Some(DnsConfig {}),
+            labels: self.kubelet_labels(),
+            annotations: self.annotations.clone(),
+            linux: Some(LinuxPodSandboxConfig {
+                cgroup_parent: format!("/{}/pod{}", runtime.name(), self.uid),
+                security_context: Some(LinuxSandboxSecurityContext {
+                    namespace_options: Some(NamespaceOption {
+                        network: NamespaceMode::Node.into(),
+                        pid: NamespaceMode::Container.into(),
+                        ipc: NamespaceMode::Pod.into(),
+                    }),
+                }),
+            }),
+        }
+    }
+
+    fn kubelet_labels(&self) -> HashMap<String, String> {
+        let mut labels = self.labels.clone();
+        for (key, value) in [
+            ("io.kubernetes.pod.name", &self.name),
+            ("io.kubernetes.pod.namespace", &self.namespace),
+            ("io.kubernetes.pod.uid", &self.uid),
+        ] {
+            labels.insert(key.to_owned(), value.clone());
+        }
+        labels
+    }
+}
+
+/// A container to run in a pod.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec {
+    name: String,
+    attempt: u32,
+    command: Vec<String>,
+    labels: HashMap<String, String>,
+    annotations: HashMap<String, String>,
+}
+
+impl ContainerSpec {
+    /// A container that sleeps and ignores SIGTERM, being the first process of its namespace.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            attempt: 0,
+            command: vec!["/bin/sleep".to_owned(), "1000000".to_owned()],
+            labels: HashMap::new(),
+            annotations: HashMap::new(),
+        }
+        .annotation("io.kubernetes.container.hash", "0")
+        .annotation("io.kubernetes.container.restartCount", "0")
+    }
+
+    /// Runs a line of shell instead.
+    pub fn shell(mut self, line: &str) -> Self {
+        self.command = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
+        self
+    }
+
+    /// With this attempt, as the kubelet counts restarts.
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self.annotation("io.kubernetes.container.restartCount", &attempt.to_string())
+    }
+
+    /// With the hash that the kubelet compares with its spec's.
+    pub fn hash(self, hash: &str) -> Self {
+        self.annotation("io.kubernetes.container.hash", hash)
+    }
+
+    /// With one more label.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With one more annotation.
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    fn config(&self, pod: &PodSandboxConfig) -> ContainerConfig {
+        let mut labels = self.labels.clone();
+        labels.extend(pod.labels.clone());
+        labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
+        ContainerConfig {
+            metadata: Some(ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
+            image: Some(ImageSpec { image: BUSYBOX_IMAGE.to_owned() }),
+            command: self.command.clone(),
+            labels,
+            annotations: self.annotations.clone(),
+            log_path: format!("{}_{}.log", self.name, self.attempt),
+            linux: Some(LinuxContainerConfig {}),
+        }
+    }
+}
+
+/// A pod that runs, or did.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its sandbox.
+    pub sandbox_id: String,
+    /// Its containers, in the order of their specs.
+    pub containers: Vec<String>,
+    /// Its UID.
+    pub uid: String,
+    config: PodSandboxConfig,
+}
+
+impl RealRuntime {
+    /// Runs a pod and all its containers.
+    pub fn run_pod(&self, pod: &PodSpec, containers: &[ContainerSpec]) -> Pod {
+        let run = run_pod(self.calls.client(), pod.config(self), containers.to_vec());
+        self.calls.block_on(run).unwrap()
+    }
+
+    /// Runs that many pods, named `pod-0` and so on, with so many containers each, a few at a time.
+    pub fn run_pods(&self, pods: usize, containers_each: usize) -> Vec<Pod> {
+        let containers: Vec<ContainerSpec> =
+            (0..containers_each).map(|number| ContainerSpec::new(&format!("container-{number}"))).collect();
+        let turns = Arc::new(Semaphore::new(PODS_AT_A_TIME));
+        let mut running = JoinSet::new();
+        self.calls.block_on(async {
+            for number in 0..pods {
+                let config = PodSpec::new(&format!("pod-{number}")).config(self);
+                let containers = containers.clone();
+                let client = self.calls.client();
+                let turns = Arc::clone(&turns);
+                running.spawn(async move {
+                    let _turn = turns.acquire().await;
+                    run_pod(client, config, containers).await.unwrap()
+                });
+            }
+            running.join_all().await
+        })
+    }
+
+    /// Creates a container without starting it.
+    pub fn create_container(&self, pod: &Pod, container: &ContainerSpec) -> String {
+        let create = create_container(self.calls.client(), &pod.sandbox_id, &pod.config, container);
+        self.calls.block_on(create).unwrap()
+    }
+
+    /// Starts a created container.
+    pub fn start_container(&self, container_id: &str) {
+        let start = start_container(self.calls.client(), container_id);
+        self.calls.block_on(start).unwrap();
+    }
+
+    /// Stops a container without grace.
+    pub fn stop_container(&self, container_id: &str) {
+        let mut client = self.calls.client();
+        let call =
+            client.stop_container(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
+        self.calls.block_on(within(PATIENCE, call)).unwrap();
+    }
+
+    /// Removes a container.
+    pub fn remove_container(&self, container_id: &str) {
+        let mut client = self.calls.client();
+        let call = client.remove_container(RemoveContainerRequest { container_id: container_id.to_owned() });
+        self.calls.block_on(within(PATIENCE, call)).unwrap();
+    }
+
+    /// Stops a pod and its containers.
+    pub fn stop_pod(&self, sandbox_id: &str) {
+        let mut client = self.calls.client();
+        let call = client.stop_pod_sandbox(StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
+        self.calls.block_on(within(PATIENCE, call)).unwrap();
+    }
+
+    /// Removes a pod and its containers.
+    pub fn remove_pod(&self, sandbox_id: &str) {
+        let mut client = self.calls.client();
+        let call =
+            client.remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
+        self.calls.block_on(within(PATIENCE, call)).unwrap();
+    }
+
+    /// All sandboxes.
+    pub fn list_pods(&self) -> Vec<PodSandbox> {
+        self.calls.list_pods(PATIENCE).unwrap()
+    }
+
+    /// All containers.
+    pub fn list_containers(&self) -> Vec<Container> {
+        self.calls.list_containers(PATIENCE).unwrap()
+    }
+
+    /// Waits until the container is in that state.
+    pub fn wait_for_state(&self, container_id: &str, state: ContainerState) -> ContainerStatus {
+        wait_for(&format!("{container_id} to be {}", state.as_str_name()), || {
+            let status = self.calls.container_status(container_id, PATIENCE).unwrap();
+            (status.state() == state).then_some(status)
+        })
+    }
+}
+
+async fn run_pod(
+    mut client: RuntimeServiceClient<Channel>,
+    config: PodSandboxConfig,
+    containers: Vec<ContainerSpec>,
+) -> Result<Pod, Status> {
+    let request = RunPodSandboxRequest { config: Some(config.clone()) };
+    let sandbox_id = within(PATIENCE, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
+    let mut container_ids = Vec::new();
+    for container in &containers {
+        let container_id = create_container(client.clone(), &sandbox_id, &config, container).await?;
+        start_container(client.clone(), &container_id).await?;
+        container_ids.push(container_id);
+    }
+    let uid = config.metadata.as_ref().map(|metadata| metadata.uid.clone());
+    Ok(Pod { sandbox_id, containers: container_ids, uid: uid.unwrap_or_default(), config })
+}
+
+async fn create_container(
+    mut client: RuntimeServiceClient<Channel>,
+    sandbox_id: &str,
+    pod: &PodSandboxConfig,
+    container: &ContainerSpec,
+) -> Result<String, Status> {
+    let call = client.create_container(CreateContainerRequest {
+        pod_sandbox_id: sandbox_id.to_owned(),
+        config: Some(container.config(pod)),
+        sandbox_config: Some(pod.clone()),
+    });
+    Ok(within(PATIENCE, call).await?.container_id)
+}
+
+async fn start_container(
+    mut client: RuntimeServiceClient<Channel>,
+    container_id: &str,
+) -> Result<(), Status> {
+    let call = client.start_container(StartContainerRequest { container_id: container_id.to_owned() });
+    within(PATIENCE, call).await.map(drop)
+}
+
+/// In the form of the API server's, different for each pod of this process.
+fn fresh_uid() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    format!("00000000-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
+}

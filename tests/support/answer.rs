@@ -1,0 +1,253 @@
+//! The plain answers: those of the runtimes that are out there.
+
+use plegctl::cri::Rpc;
+use prost::Message;
+use prost::bytes::Bytes;
+use tonic::{Code, Status};
+
+use super::events::Attempt;
+use super::node::{Node, encode};
+use super::wire::{self, pair};
+
+/// Entries in one message of a streamed list.
+pub const STREAM_BATCH: usize = 1000;
+
+/// Which runtime the fake behaves like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 1.6.20: no events, no `RuntimeConfig`.
+    Containerd16,
+    /// 1.7.24: subscribers take events from each other, no `RuntimeConfig`.
+    Containerd17,
+    /// 2.1.9: every subscriber gets every event.
+    Containerd21,
+    /// 2.4.0: as 2.1.9, and lists can be streamed.
+    Containerd24,
+    /// CRI-O 1.36.3 with pod events off, which is its default.
+    Crio,
+    /// CRI-O 1.36.3 with pod events on.
+    CrioWithEvents,
+}
+
+impl Kind {
+    /// Whether it knows this call at all.
+    pub(super) fn refusal(self, rpc: Rpc) -> Option<Status> {
+        let text = match rpc {
+            Rpc::GetContainerEvents if self == Self::Containerd16 => {
+                "method GetContainerEvents not implemented".to_owned()
+            }
+            Rpc::RuntimeConfig if matches!(self, Self::Containerd16 | Self::Containerd17) => {
+                unknown_method(rpc)
+            }
+            Rpc::StreamPodSandboxes | Rpc::StreamContainers if !self.streams_lists() => unknown_method(rpc),
+            _ => return None,
+        };
+        Some(Status::new(Code::Unimplemented, text))
+    }
+
+    fn streams_lists(self) -> bool {
+        !matches!(self, Self::Containerd16 | Self::Containerd17 | Self::Containerd21)
+    }
+
+    pub(super) fn stream(self) -> Attempt {
+        if self == Self::Crio { Attempt::eof() } else { Attempt::open() }
+    }
+
+    fn is_crio(self) -> bool {
+        matches!(self, Self::Crio | Self::CrioWithEvents)
+    }
+
+    fn version(self) -> wire::VersionResponse {
+        let (name, version) = match self {
+            Self::Containerd16 => ("containerd", "1.6.20~ds1"),
+            Self::Containerd17 => ("containerd", "1.7.24~ds1"),
+            Self::Containerd21 => ("containerd", "2.1.9+unknown"),
+            Self::Containerd24 => ("containerd", "2.4.0"),
+            Self::Crio | Self::CrioWithEvents => ("cri-o", "1.36.3"),
+        };
+        wire::VersionResponse {
+            version: "0.1.0".to_owned(),
+            runtime_name: name.to_owned(),
+            runtime_version: version.to_owned(),
+            runtime_api_version: "v1".to_owned(),
+        }
+    }
+
+    fn status(self) -> wire::StatusResponse {
+        let mut names = vec!["RuntimeReady", "NetworkReady"];
+        if !self.is_crio() {
+            names.push("ContainerdHasNoDeprecationWarnings");
+        }
+        let condition = |name: &str| wire::RuntimeCondition {
+            r#type: name.to_owned(),
+            status: true,
+            ..wire::RuntimeCondition::default()
+        };
+        let conditions = names.into_iter().map(condition).collect();
+        wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions }) }
+    }
+
+    fn config(self) -> wire::RuntimeConfigResponse {
+        let driver = if self.is_crio() { wire::CgroupDriver::Systemd } else { wire::CgroupDriver::Cgroupfs };
+        wire::RuntimeConfigResponse {
+            linux: Some(wire::LinuxRuntimeConfiguration { cgroup_driver: driver.into() }),
+        }
+    }
+}
+
+/// A request, as far as the fake looks into it.
+#[derive(Debug)]
+pub(super) enum Question {
+    Plain,
+    Id(String),
+    Sandboxes(wire::PodSandboxFilter),
+    Containers(wire::ContainerFilter),
+}
+
+impl Question {
+    pub(super) fn decode(rpc: Rpc, bytes: Bytes) -> Result<Self, prost::DecodeError> {
+        Ok(match rpc {
+            Rpc::ListPodSandbox => {
+                Self::Sandboxes(wire::ListPodSandboxRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::StreamPodSandboxes => {
+                Self::Sandboxes(wire::StreamPodSandboxesRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::ListContainers => {
+                Self::Containers(wire::ListContainersRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::StreamContainers => {
+                Self::Containers(wire::StreamContainersRequest::decode(bytes)?.filter.unwrap_or_default())
+            }
+            Rpc::PodSandboxStatus => Self::Id(wire::PodSandboxStatusRequest::decode(bytes)?.pod_sandbox_id),
+            Rpc::ContainerStatus => Self::Id(wire::ContainerStatusRequest::decode(bytes)?.container_id),
+            Rpc::ContainerStats => Self::Id(wire::ContainerStatsRequest::decode(bytes)?.container_id),
+            Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Plain,
+        })
+    }
+
+    /// The id asked about, or the filter in words.
+    pub(super) fn id(&self) -> String {
+        match self {
+            Self::Plain => String::new(),
+            Self::Id(id) => id.clone(),
+            Self::Sandboxes(filter) => {
+                let state = filter.state.map(|value| value.state().as_str_name());
+                filter_text(&[("id", &filter.id)], state, &filter.label_selector)
+            }
+            Self::Containers(filter) => {
+                let state = filter.state.map(|value| value.state().as_str_name());
+                let ids = [("id", filter.id.as_str()), ("pod_sandbox_id", &filter.pod_sandbox_id)];
+                filter_text(&ids, state, &filter.label_selector)
+            }
+        }
+    }
+
+    /// A relist begins by asking for all sandboxes.
+    pub(super) fn begins_relist(&self) -> bool {
+        matches!(self, Self::Sandboxes(filter) if *filter == wire::PodSandboxFilter::default())
+    }
+}
+
+/// grpc-go's words for a call that its server was not built with.
+fn unknown_method(rpc: Rpc) -> String {
+    format!("unknown method {rpc} for service runtime.v1.RuntimeService")
+}
+
+fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair]) -> String {
+    let ids = ids.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}"));
+    let state = state.map(|state| format!("state={state}"));
+    let labels = labels.iter().map(|label| format!("{}={}", label.key, label.value));
+    ids.chain(state).chain(labels).collect::<Vec<_>>().join(",")
+}
+
+/// The messages of the plain answer; with `pad`, of at least so many bytes.
+pub(super) fn plain(
+    kind: Kind,
+    node: &Node,
+    rpc: Rpc,
+    question: &Question,
+    pad: usize,
+) -> Result<Vec<Bytes>, Status> {
+    if let Some(status) = kind.refusal(rpc) {
+        return Err(status);
+    }
+    let one = match (rpc, question) {
+        (Rpc::Status, _) => encode(&kind.status()),
+        (Rpc::RuntimeConfig, _) => encode(&kind.config()),
+        (Rpc::PodSandboxStatus, Question::Id(id)) => encode(&sandbox_status(kind, node, id, pad)?),
+        (Rpc::ContainerStatus, Question::Id(id)) => encode(&container_status(node, id, pad)?),
+        (Rpc::ContainerStats, Question::Id(id)) => {
+            container_status(node, id, 0)?;
+            encode(&wire::ContainerStatsResponse {})
+        }
+        (_, Question::Sandboxes(filter)) => return Ok(sandbox_list(node, rpc, filter, pad)),
+        (_, Question::Containers(filter)) => return Ok(container_list(node, rpc, filter, pad)),
+        _ => encode(&kind.version()),
+    };
+    Ok(vec![one])
+}
+
+fn sandbox_status(
+    kind: Kind,
+    node: &Node,
+    id: &str,
+    pad: usize,
+) -> Result<wire::PodSandboxStatusResponse, Status> {
+    let mut status = node.find_sandbox(id).cloned().ok_or_else(|| {
+        Status::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
+    })?;
+    status.annotations.extend(padding(pad));
+    let mut answer = wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
+    if kind == Kind::CrioWithEvents {
+        answer.containers_statuses = node.containers_of(id);
+        answer.timestamp = super::events::unix_nanos();
+    }
+    Ok(answer)
+}
+
+fn container_status(node: &Node, id: &str, pad: usize) -> Result<wire::ContainerStatusResponse, Status> {
+    let found = node.find_container(id).ok_or_else(|| {
+        Status::new(
+            Code::NotFound,
+            format!("an error occurred when try to find container \"{id}\": not found"),
+        )
+    })?;
+    let mut status = found.status.clone();
+    status.annotations.extend(padding(pad));
+    Ok(wire::ContainerStatusResponse { status: Some(status) })
+}
+
+fn sandbox_list(node: &Node, rpc: Rpc, filter: &wire::PodSandboxFilter, pad: usize) -> Vec<Bytes> {
+    if rpc == Rpc::ListPodSandbox && pad == 0 && *filter == wire::PodSandboxFilter::default() {
+        return vec![node.sandbox_list()];
+    }
+    let mut items = node.list_sandboxes(filter);
+    if let Some(first) = items.first_mut() {
+        first.annotations.extend(padding(pad));
+    }
+    if rpc == Rpc::ListPodSandbox {
+        return vec![encode(&wire::ListPodSandboxResponse { items })];
+    }
+    let batches = items.chunks(STREAM_BATCH);
+    batches.map(|batch| encode(&wire::StreamPodSandboxesResponse { pod_sandboxes: batch.to_vec() })).collect()
+}
+
+fn container_list(node: &Node, rpc: Rpc, filter: &wire::ContainerFilter, pad: usize) -> Vec<Bytes> {
+    if rpc == Rpc::ListContainers && pad == 0 && *filter == wire::ContainerFilter::default() {
+        return vec![node.container_list()];
+    }
+    let mut containers = node.list_containers(filter);
+    if let Some(first) = containers.first_mut() {
+        first.annotations.extend(padding(pad));
+    }
+    if rpc == Rpc::ListContainers {
+        return vec![encode(&wire::ListContainersResponse { containers })];
+    }
+    let batches = containers.chunks(STREAM_BATCH);
+    batches.map(|batch| encode(&wire::StreamContainersResponse { containers: batch.to_vec() })).collect()
+}
+
+fn padding(bytes: usize) -> Option<wire::Pair> {
+    (bytes > 0).then(|| pair("plegctl.test/padding", &"x".repeat(bytes)))
+}

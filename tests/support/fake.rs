@@ -1,0 +1,298 @@
+//! A container runtime that does what the test says.
+//!
+//! ```ignore
+//! let fake = FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
+//! fake.on(Rpc::ContainerStatus).id("c1").hang();
+//! // … run something against fake.socket() …
+//! assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1);
+//! ```
+//!
+//! It runs on a thread with a tokio runtime of its own, so it keeps going while a test blocks or pauses its clock.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use plegctl::cri::Rpc;
+use tonic::{Code, Status};
+
+use super::answer::{Kind, Question};
+use super::events::{Attempt, Event, Hub};
+use super::log::{CallState, Log, Received};
+use super::node::Node;
+use super::reply::{Cut, Gate, Reply, Rule};
+use super::server::Server;
+use super::socket::TempDir;
+
+/// The fake. It goes, with its socket, when it is dropped.
+#[derive(Debug)]
+pub struct FakeRuntime {
+    server: Option<Server>,
+    shared: Arc<Shared>,
+    folder: TempDir,
+}
+
+/// What the server's thread and the test share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) script: Mutex<Script>,
+    pub(super) log: Arc<Log>,
+}
+
+/// What is to be answered.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) hub: Hub,
+    kind: Kind,
+    steps: Vec<Step>,
+    current: Option<usize>,
+    rules: Vec<Rule>,
+    attempts: VecDeque<Attempt>,
+}
+
+/// The node during one relist, and what goes wrong in it.
+#[derive(Debug)]
+#[must_use]
+pub struct Step {
+    node: Arc<Node>,
+    rules: Vec<Rule>,
+}
+
+impl Step {
+    /// Every such call of this relist meets this; with an id, only those about it.
+    pub fn on(mut self, rpc: Rpc, id: Option<&str>, reply: Reply) -> Self {
+        self.rules.push(Rule::always(rpc, id.map(str::to_owned), reply));
+        self
+    }
+}
+
+impl From<Node> for Step {
+    fn from(node: Node) -> Self {
+        Self { node: Arc::new(node), rules: Vec::new() }
+    }
+}
+
+impl FakeRuntime {
+    /// A containerd 2.1.9 with this node.
+    pub fn start(node: Node) -> Self {
+        Self::start_as(Kind::Containerd21, node)
+    }
+
+    /// Another runtime with this node.
+    pub fn start_as(kind: Kind, node: Node) -> Self {
+        Self::start_steps(kind, [node])
+    }
+
+    /// One step a relist: each unfiltered list of sandboxes begins the next, and the last stays.
+    pub fn start_steps(kind: Kind, steps: impl IntoIterator<Item = impl Into<Step>>) -> Self {
+        let steps: Vec<Step> = steps.into_iter().map(Into::into).collect();
+        assert!(!steps.is_empty(), "a fake needs a node");
+        let hub = Hub::new(kind == Kind::Containerd17);
+        let script = Script { hub, kind, steps, current: None, rules: Vec::new(), attempts: VecDeque::new() };
+        let shared = Arc::new(Shared { script: Mutex::new(script), log: Arc::default() });
+        let folder = TempDir::new();
+        let server = Some(Server::start(&socket_in(&folder), Arc::clone(&shared)));
+        Self { server, shared, folder }
+    }
+
+    /// Path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        socket_in(&self.folder)
+    }
+
+    /// Its socket as an endpoint: `unix:///…`.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// A folder of the test's own beside the socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// From now on the node looks like this, whatever steps were left.
+    pub fn set_node(&self, node: Node) {
+        let mut script = self.script();
+        script.steps = vec![node.into()];
+        script.current = None;
+    }
+
+    /// Says what calls of `rpc` meet; the rule made last is looked at first.
+    pub fn on(&self, rpc: Rpc) -> On<'_> {
+        On { fake: self, rpc, id: None }
+    }
+
+    /// Forgets all rules: plain answers again.
+    pub fn forgive(&self) {
+        self.script().rules.clear();
+    }
+
+    /// What the next subscriptions meet, one each; the last stays.
+    pub fn streams(&self, attempts: impl IntoIterator<Item = Attempt>) {
+        self.script().attempts = attempts.into_iter().collect();
+    }
+
+    /// Sends an event through the open streams; without any it waits for the first to come.
+    pub fn push_event(&self, event: impl Into<Event>) {
+        let event = event.into().encode();
+        self.script().hub.push(&event);
+    }
+
+    /// Ends the open streams with OK.
+    pub fn end_streams(&self) {
+        self.script().hub.end(None);
+    }
+
+    /// Ends the open streams with a gRPC status.
+    pub fn fail_streams(&self, code: Code, text: &str) {
+        self.script().hub.end(Some(&Status::new(code, text)));
+    }
+
+    /// Every call so far, in order.
+    pub fn calls(&self) -> Vec<Received> {
+        self.shared.log.calls()
+    }
+
+    /// Every call of one RPC so far, in order.
+    pub fn calls_of(&self, rpc: Rpc) -> Vec<Received> {
+        self.calls().into_iter().filter(|call| call.rpc == rpc).collect()
+    }
+
+    /// How many calls are in flight, open streams among them.
+    pub fn in_flight(&self) -> usize {
+        let open = |call: &&Received| matches!(call.state, CallState::InFlight | CallState::Streaming);
+        self.calls().iter().filter(open).count()
+    }
+
+    /// The same as [`Self::wait_until`] for a test whose own runtime has to go on. A paused clock stands still meanwhile.
+    pub async fn seen(&self, wanted: impl Fn(&[Received]) -> bool + Send + 'static) -> Vec<Received> {
+        let log = Arc::clone(&self.shared.log);
+        tokio::task::spawn_blocking(move || log.wait_until(wanted)).await.unwrap()
+    }
+
+    /// Blocks until the calls are as wanted, and returns them; the test fails after half a minute.
+    pub fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
+        self.shared.log.wait_until(wanted)
+    }
+
+    /// Blocks until there were so many calls of one RPC.
+    pub fn wait_for(&self, rpc: Rpc, count: usize) -> Vec<Received> {
+        self.wait_until(|calls| calls.iter().filter(|call| call.rpc == rpc).count() >= count)
+    }
+
+    /// Dies like a daemon that is killed: connections are closed, the socket file stays behind.
+    pub fn stop(&mut self) {
+        self.server = None;
+    }
+
+    /// Dies, if it has not yet, and comes back at the same path with the same script.
+    pub fn restart(&mut self) {
+        self.stop();
+        fs::remove_file(self.socket()).unwrap();
+        self.server = Some(Server::start(&self.socket(), Arc::clone(&self.shared)));
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.shared.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for FakeRuntime {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn socket_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("cri.sock")
+}
+
+impl Script {
+    /// How this call is met, by whom, and from which state of the node.
+    pub(super) fn reply(&mut self, rpc: Rpc, question: &Question, id: &str) -> (Reply, Kind, Arc<Node>) {
+        if question.begins_relist() && self.kind.refusal(rpc).is_none() {
+            self.current = Some(self.current.map_or(0, |step| (step + 1).min(self.steps.len() - 1)));
+        }
+        let step = &mut self.steps[self.current.unwrap_or(0)];
+        let reply = self.rules.iter_mut().rev().find_map(|rule| rule.take(rpc, id));
+        let reply = reply.or_else(|| step.rules.iter_mut().rev().find_map(|rule| rule.take(rpc, id)));
+        (reply.unwrap_or_else(Reply::normal), self.kind, Arc::clone(&step.node))
+    }
+
+    pub(super) fn next_attempt(&mut self) -> Option<Attempt> {
+        if self.attempts.len() == 1 { self.attempts.front().cloned() } else { self.attempts.pop_front() }
+    }
+}
+
+/// A rule in the making.
+#[derive(Debug)]
+#[must_use = "say what the call meets"]
+pub struct On<'a> {
+    fake: &'a FakeRuntime,
+    rpc: Rpc,
+    id: Option<String>,
+}
+
+impl On<'_> {
+    /// Only calls about this container or sandbox, or with this filter.
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// Every call meets this.
+    pub fn reply(self, reply: Reply) {
+        self.sequence([reply], true);
+    }
+
+    /// One call each, then the last for ever.
+    pub fn replies(self, replies: impl IntoIterator<Item = Reply>) {
+        self.sequence(replies, true);
+    }
+
+    /// So many calls meet this, and those after them what was said before.
+    pub fn times(self, count: usize, reply: &Reply) {
+        self.sequence(std::iter::repeat_n(reply.clone(), count), false);
+    }
+
+    /// No answer, ever.
+    pub fn hang(self) {
+        self.reply(Reply::hang());
+    }
+
+    /// The plain answer, once the gate is open.
+    pub fn hold(self, gate: &Gate) {
+        self.reply(Reply::held(gate));
+    }
+
+    /// The plain answer, late.
+    pub fn delay(self, delay: Duration) {
+        self.reply(Reply::normal().after(delay));
+    }
+
+    /// A gRPC status.
+    pub fn fail(self, code: Code, text: &str) {
+        self.reply(Reply::fail(code, text));
+    }
+
+    /// An answer with no field set.
+    pub fn empty(self) {
+        self.reply(Reply::empty());
+    }
+
+    /// The plain answer, padded to at least so many bytes.
+    pub fn oversize(self, bytes: usize) {
+        self.reply(Reply::oversize(bytes));
+    }
+
+    /// The connection is closed instead of an answer.
+    pub fn close(self) {
+        self.reply(Reply::cut(Cut::Close));
+    }
+
+    fn sequence(self, replies: impl IntoIterator<Item = Reply>, last_stays: bool) {
+        self.fake.script().rules.push(Rule::sequence(self.rpc, self.id, replies, last_stays));
+    }
+}

@@ -1,0 +1,19 @@
+//! What the tests stand on: a scripted runtime, odd sockets, recorded kubelets, and the real binary.
+
+mod answer;
+pub mod events;
+pub mod fake;
+mod log;
+pub mod node;
+pub mod plegctl;
+pub mod recording;
+mod reply;
+mod server;
+pub mod socket;
+pub mod wire;
+
+pub use answer::{Kind, STREAM_BATCH};
+pub use fake::FakeRuntime;
+pub use log::{CallState, Received};
+pub use node::Node;
+pub use reply::{Cut, Gate, Reply};

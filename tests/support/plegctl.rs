@@ -1,0 +1,279 @@
+//! Runs the real binary.
+//!
+//! ```ignore
+//! let output = plegctl(&["relist", "-r", &fake.endpoint()]);
+//! assert_eq!(output.code, Some(0), "{output}");
+//! ```
+//!
+//! It stands alone, so that any test target can include it by its path.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// A run that takes longer has failed.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// How long a killed program's stderr is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Runs plegctl with these arguments and nothing else.
+pub fn plegctl(arguments: &[impl AsRef<OsStr>]) -> Output {
+    Invocation::new(arguments).run()
+}
+
+/// A run in the making. Its environment is empty but for `PATH`.
+#[derive(Debug)]
+#[must_use]
+pub struct Invocation {
+    command: Command,
+    stdin: Vec<u8>,
+    bound: Duration,
+}
+
+impl Invocation {
+    /// plegctl with these arguments.
+    pub fn new(arguments: &[impl AsRef<OsStr>]) -> Self {
+        Self::program(env!("CARGO_BIN_EXE_plegctl"), arguments)
+    }
+
+    /// Another program with these arguments.
+    pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        Self { command, stdin: Vec::new(), bound: BOUND }
+    }
+
+    /// plegctl in a terminal; see [`Self::program_in_terminal`].
+    pub fn in_terminal(arguments: &[&str]) -> Self {
+        Self::program_in_terminal(env!("CARGO_BIN_EXE_plegctl"), arguments)
+    }
+
+    /// In a terminal, by util-linux's `script`: both streams come out of stdout, and lines end in `\r\n`.
+    pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
+        let words = [&[program], arguments].concat();
+        let line: Vec<String> = words.into_iter().map(quoted).collect();
+        Self::program("script", &["--quiet", "--return", "--command", &line.join(" "), "/dev/null"])
+            .env("TERM", "xterm-256color")
+    }
+
+    /// With this in the environment.
+    pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(key, value);
+        self
+    }
+
+    /// With this on stdin; otherwise it is empty.
+    pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.stdin = text.into();
+        self
+    }
+
+    /// In this folder.
+    pub fn current_dir(mut self, folder: &std::path::Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Killed, and the test failed, after this time.
+    pub fn bound(mut self, bound: Duration) -> Self {
+        self.bound = bound;
+        self
+    }
+
+    /// Runs it to its end.
+    pub fn run(self) -> Output {
+        let mut running = self.spawn();
+        let stdout = drained(running.stdout.take().unwrap());
+        running.finish(&stdout)
+    }
+
+    /// Starts it; nobody reads its stdout until the test does.
+    pub fn spawn(mut self) -> Running {
+        let text = format!("{:?}", self.command);
+        let command = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{text}: {error}"));
+        feed(child.stdin.take().unwrap(), self.stdin);
+        let stdout = child.stdout.take().map(BufReader::new);
+        let stderr = drained(child.stderr.take().unwrap());
+        Running {
+            pid: child.id(),
+            command: text,
+            stdout,
+            stderr,
+            ended: awaited(child),
+            over: false,
+            bound: self.bound,
+        }
+    }
+}
+
+/// A run that goes on while the test does something else.
+#[derive(Debug)]
+pub struct Running {
+    pid: u32,
+    command: String,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: Receiver<Vec<u8>>,
+    ended: Receiver<ExitStatus>,
+    over: bool,
+    bound: Duration,
+}
+
+impl Running {
+    /// The next line of its stdout, without the line's end; `None` when there is no more.
+    pub fn line(&mut self) -> Option<String> {
+        let mut reader = self.stdout.take()?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            let length = reader.read_line(&mut line).unwrap();
+            let _ = sender.send((reader, (length > 0).then(|| line.trim_end_matches('\n').to_owned())));
+        });
+        let Ok((reader, line)) = receiver.recv_timeout(self.bound) else {
+            self.fail("printed no line");
+        };
+        self.stdout = Some(reader);
+        line
+    }
+
+    /// Sends it a signal: `INT`, `TERM`, `TSTP`, ….
+    pub fn signal(&self, name: &str) {
+        send_signal(self.pid, name);
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Closes the reading end of its stdout, as `head` does.
+    pub fn close_stdout(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Waits for its end while its stdout, if still open, stays unread.
+    pub fn wait_unread(mut self) -> Output {
+        self.end(Vec::new())
+    }
+
+    /// Waits for its end and collects what was not read yet.
+    pub fn wait(mut self) -> Output {
+        match self.stdout.take() {
+            Some(stdout) => {
+                let stdout = drained(stdout);
+                self.finish(&stdout)
+            }
+            None => self.end(Vec::new()),
+        }
+    }
+
+    fn finish(mut self, stdout: &Receiver<Vec<u8>>) -> Output {
+        match stdout.recv_timeout(self.bound) {
+            Ok(stdout) => self.end(stdout),
+            Err(_) => self.fail("did not end its stdout"),
+        }
+    }
+
+    fn end(&mut self, stdout: Vec<u8>) -> Output {
+        let Ok(status) = self.ended.recv_timeout(self.bound) else { self.fail("did not end") };
+        self.over = true;
+        let Ok(stderr) = self.stderr.recv_timeout(self.bound) else { self.fail("did not end its stderr") };
+        Output {
+            command: self.command.clone(),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
+            code: status.code(),
+            signal: status.signal(),
+        }
+    }
+
+    fn kill(&mut self) {
+        if !self.over && self.ended.try_recv().is_err() {
+            send_signal(self.pid, "KILL");
+        }
+        self.over = true;
+    }
+
+    fn fail(&mut self, what: &str) -> ! {
+        self.kill();
+        // A grandchild may still hold it open.
+        let stderr = self.stderr.recv_timeout(LAST_WORDS).unwrap_or_default();
+        panic!(
+            "{} {what} within {:?}; its stderr was:\n{}",
+            self.command,
+            self.bound,
+            String::from_utf8_lossy(&stderr)
+        )
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails half-way leaves no process behind.
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What came of a run; shown, it says all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The command line.
+    pub command: String,
+    /// All of its stdout that the test had not read.
+    pub stdout: String,
+    /// All of its stderr.
+    pub stderr: String,
+    /// Exit status; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, stdout, stderr, code, signal } = self;
+        writeln!(f, "{command}\nexit status {code:?}, signal {signal:?}")?;
+        write!(f, "--- stdout\n{stdout}\n--- stderr\n{stderr}\n---")
+    }
+}
+
+fn feed(mut stdin: ChildStdin, text: Vec<u8>) {
+    thread::spawn(move || {
+        // A program that does not read its stdin is none of our business.
+        let _ = stdin.write_all(&text);
+    });
+}
+
+fn drained(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+fn awaited(mut child: Child) -> Receiver<ExitStatus> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let status = child.wait().unwrap();
+        let _ = sender.send(status);
+    });
+    receiver
+}
+
+/// Through the `kill` program, since a library call would need unsafe code.
+fn send_signal(pid: u32, name: &str) {
+    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status();
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,307 @@
+//! The gRPC server of the fake: its thread, its connections, and the way of one call through it.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::Shutdown;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use plegctl::cri::Rpc;
+use prost::bytes::Bytes;
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::Stream;
+use tonic::body::Body;
+use tonic::server::{Grpc, ServerStreamingService};
+use tonic::{Code, Request, Response, Status};
+
+use super::answer::{self, Question};
+use super::events::{Attempt, End, Pushed};
+use super::fake::{Script, Shared};
+use super::log::{CallState, Received, Ticket, parse_grpc_timeout};
+use super::reply::{Action, Cut};
+use super::wire::{RPCS, RawCodec};
+
+/// A running server; it ends, with all its connections, when this is dropped.
+#[derive(Debug)]
+pub(super) struct Server {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens when this returns.
+    pub(super) fn start(socket: &Path, shared: Arc<Shared>) -> Self {
+        let listener = UnixListener::bind(socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+    let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+    for number in 0.. {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(connection(stream, number, Arc::clone(&shared)));
+    }
+}
+
+async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
+    // A second handle on the socket: what is shut down through it is shut down for hyper too.
+    let stream = stream.into_std().unwrap();
+    let handle = stream.try_clone().unwrap();
+    let stream = TokioIo::new(UnixStream::from_std(stream).unwrap());
+    let (cut, mut cuts) = mpsc::unbounded_channel();
+    let line = Line { number, cut };
+    let service = service_fn(move |request| route(request, line.clone(), Arc::clone(&shared)));
+    let mut serving = pin!(http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service));
+    let cut = tokio::select! {
+        _ = serving.as_mut() => return,
+        cut = cuts.recv() => cut,
+    };
+    match cut {
+        Some(Cut::Close) | None => return,
+        Some(Cut::HalfClose) => handle.shutdown(Shutdown::Write).unwrap(),
+        Some(Cut::Freeze) => {}
+    }
+    // The socket is kept, and nobody looks after it any more.
+    std::future::pending::<()>().await;
+}
+
+/// The connection that a call came over.
+#[derive(Clone)]
+struct Line {
+    number: usize,
+    cut: mpsc::UnboundedSender<Cut>,
+}
+
+async fn route(
+    request: hyper::Request<Incoming>,
+    line: Line,
+    shared: Arc<Shared>,
+) -> Result<hyper::Response<Body>, Infallible> {
+    let path = request.uri().path();
+    let Some(rpc) = RPCS.into_iter().find(|rpc| rpc.path() == path) else {
+        return Ok(Status::new(Code::Unimplemented, format!("unknown path {path}")).into_http());
+    };
+    let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+    // One message is a stream of one: on the wire there is no difference.
+    Ok(Grpc::new(RawCodec).server_streaming(Handler { rpc, line, authority, shared }, request).await)
+}
+
+struct Handler {
+    rpc: Rpc,
+    line: Line,
+    authority: String,
+    shared: Arc<Shared>,
+}
+
+impl ServerStreamingService<Bytes> for Handler {
+    type Response = Bytes;
+    type ResponseStream = Answer;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Status>> + Send>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let Self { rpc, line, authority, shared } = self;
+        let deadline = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
+        let deadline = deadline.and_then(parse_grpc_timeout);
+        let call = Received {
+            rpc: *rpc,
+            id: String::new(),
+            deadline,
+            authority: authority.clone(),
+            connection: line.number,
+            state: CallState::InFlight,
+        };
+        let message = request.into_inner();
+        Box::pin(handle(call, message, line.clone(), Arc::clone(shared)))
+    }
+}
+
+async fn handle(
+    mut call: Received,
+    message: Bytes,
+    line: Line,
+    shared: Arc<Shared>,
+) -> Result<Response<Answer>, Status> {
+    let rpc = call.rpc;
+    let question = Question::decode(rpc, message)
+        .map_err(|error| Status::new(Code::InvalidArgument, format!("{rpc}: {error}")))?;
+    call.id = question.id();
+    let (reply, kind, node) = script(&shared).reply(rpc, &question, &call.id);
+    let mut ticket = shared.log.begin(call);
+    pause(reply.delay).await;
+    let mut pad = 0;
+    let mut rest = None;
+    match reply.action {
+        Action::Normal => {}
+        Action::Oversize(bytes) => pad = bytes,
+        Action::Held(gate) => gate.passed().await,
+        Action::Broken(messages, code, text) => rest = Some((messages, Status::new(code, text))),
+        Action::Fail(code, text) => return Answer::listed(ticket, [Err(Status::new(code, text))].into()),
+        Action::Raw(messages) => return Answer::listed(ticket, messages.into_iter().map(Ok).collect()),
+        Action::Hang => return std::future::pending().await,
+        Action::Cut(cut) => {
+            let _ = line.cut.send(cut);
+            return std::future::pending().await;
+        }
+    }
+    if rpc == Rpc::GetContainerEvents {
+        let attempt = match kind.refusal(rpc) {
+            Some(status) => Attempt::ending(End::Fail(status.code(), status.message().to_owned())),
+            None => kind.stream(),
+        };
+        let attempt = script(&shared).next_attempt().unwrap_or(attempt);
+        return stream(ticket, attempt, line, &shared).await;
+    }
+    let mut messages: VecDeque<Pushed> = match answer::plain(kind, &node, rpc, &question, pad) {
+        Ok(messages) => messages.into_iter().map(Ok).collect(),
+        Err(status) => [Err(status)].into(),
+    };
+    if let Some((count, status)) = rest {
+        messages.truncate(count);
+        messages.push_back(Err(status));
+    }
+    if messages.is_empty() {
+        ticket.answered();
+    }
+    Answer::listed(ticket, messages)
+}
+
+fn script(shared: &Shared) -> MutexGuard<'_, Script> {
+    shared.script.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Even a sleep of no time at all takes tokio a millisecond.
+async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Opens an event stream. Its headers go out with the first message, as they do from grpc-go's servers.
+async fn stream(
+    mut ticket: Ticket,
+    attempt: Attempt,
+    line: Line,
+    shared: &Arc<Shared>,
+) -> Result<Response<Answer>, Status> {
+    let (sender, mut receiver) = mpsc::channel(1);
+    let stays_open = matches!(attempt.end, End::StayOpen);
+    let pushed = stays_open.then(|| script(shared).hub.subscribe());
+    ticket.streaming();
+    tokio::spawn(play(attempt, pushed, sender, line));
+    match receiver.recv().await {
+        Some(Err(status)) => {
+            ticket.answered();
+            Err(status)
+        }
+        Some(Ok(first)) => {
+            Ok(Response::new(Answer { ready: [Ok(first)].into(), live: Some(receiver), ticket }))
+        }
+        None => Answer::listed(ticket, VecDeque::new()),
+    }
+}
+
+async fn play(
+    attempt: Attempt,
+    mut pushed: Option<mpsc::UnboundedReceiver<Pushed>>,
+    sender: mpsc::Sender<Pushed>,
+    line: Line,
+) {
+    let mut gap = attempt.first_after;
+    for event in attempt.events {
+        pause(gap).await;
+        gap = attempt.between;
+        if sender.send(Ok(event.encode())).await.is_err() {
+            return;
+        }
+    }
+    match attempt.end {
+        End::Eof => {}
+        End::Fail(code, text) => {
+            let _ = sender.send(Err(Status::new(code, text))).await;
+        }
+        End::Stall => sender.closed().await,
+        End::Cut(cut) => {
+            let _ = line.cut.send(cut);
+            sender.closed().await;
+        }
+        End::StayOpen => {
+            while let Some(pushed) = pushed.as_mut() {
+                tokio::select! {
+                    () = sender.closed() => break,
+                    next = pushed.recv() => match next {
+                        Some(next) => {
+                            let _ = sender.send(next).await;
+                        }
+                        None => break,
+                    },
+                }
+            }
+        }
+    }
+}
+
+/// The messages of an answer: those at hand, then those to come.
+struct Answer {
+    ready: VecDeque<Pushed>,
+    live: Option<mpsc::Receiver<Pushed>>,
+    ticket: Ticket,
+}
+
+impl Answer {
+    fn listed(mut ticket: Ticket, mut messages: VecDeque<Pushed>) -> Result<Response<Self>, Status> {
+        if matches!(messages.front(), Some(Err(_)))
+            && let Some(Err(status)) = messages.pop_front()
+        {
+            ticket.answered();
+            return Err(status);
+        }
+        Ok(Response::new(Self { ready: messages, live: None, ticket }))
+    }
+}
+
+impl Stream for Answer {
+    type Item = Pushed;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Pushed>> {
+        let next = match (self.ready.pop_front(), self.live.as_mut()) {
+            (Some(next), _) => Poll::Ready(Some(next)),
+            (None, Some(live)) => live.poll_recv(context),
+            (None, None) => Poll::Ready(None),
+        };
+        if let Poll::Ready(None | Some(Err(_))) = next {
+            self.ticket.answered();
+        }
+        next
+    }
+}
