@@ -124,7 +124,7 @@ pub struct Pod<'g, 'a> {
 }
 
 /// The pods of a pass, not yet in any order among themselves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pods<'a> {
     heads: Vec<Head<'a>>,
     sandboxes: Vec<&'a Sandbox>,
