@@ -322,3 +322,90 @@ fn fold(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     half(product) ^ half(product >> 64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::Member;
+    use super::*;
+    use crate::cri::{ContainerMetadata, ContainerState, Image, Labels, label};
+
+    fn container(id: &str, uid: &str, state: ContainerState) -> Container {
+        Container {
+            id: id.into(),
+            sandbox_id: String::new(),
+            metadata: Some(ContainerMetadata::default()),
+            image: Some(Image::default()),
+            image_ref: String::new(),
+            state,
+            created_at: 0,
+            labels: [(label::POD_UID, uid)].into_iter().collect(),
+            annotations: Labels::default(),
+        }
+    }
+
+    fn running(ids: &[&str]) -> Members {
+        let member = |id: &&str| Member { id: (*id).into(), name: Box::default(), state: PlegState::Running };
+        Members { containers: ids.iter().map(member).collect(), sandboxes: Vec::new() }
+    }
+
+    #[test]
+    fn only_what_is_known_in_its_state_is_unchanged() {
+        let mut known = Fingerprints::new();
+        known.replace("a", None, Some(&running(&["c1", "c2"])));
+        let cases = [
+            (vec![("c1", "a", ContainerState::Running), ("c2", "a", ContainerState::Running)], vec![], false),
+            (vec![("c2", "a", ContainerState::Running), ("c1", "a", ContainerState::Running)], vec![], false),
+            (vec![("c1", "a", ContainerState::Running)], vec![], true),
+            (
+                vec![("c1", "a", ContainerState::Exited), ("c2", "a", ContainerState::Running)],
+                vec!["a"],
+                false,
+            ),
+            (
+                vec![("c1", "b", ContainerState::Running), ("c2", "a", ContainerState::Running)],
+                vec!["b"],
+                true,
+            ),
+        ];
+        for (listed, changed, misses_some) in cases {
+            let containers: Vec<Container> =
+                listed.iter().map(|(id, uid, state)| container(id, uid, *state)).collect();
+            let scan = known.scan(&[], &containers);
+            assert_eq!(scan.changed.into_iter().collect::<Vec<_>>(), changed, "{listed:?}");
+            assert_eq!(scan.misses_some, misses_some, "{listed:?}");
+            assert_eq!(known.misses("a", &running(&["c1", "c2"])), misses_some, "{listed:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_listed_twice_is_a_change() {
+        let mut known = Fingerprints::new();
+        known.replace("a", None, Some(&running(&["c"])));
+        let twice =
+            [container("c", "a", ContainerState::Running), container("c", "a", ContainerState::Running)];
+        assert!(known.scan(&[], &twice).changed.contains("a"));
+    }
+
+    #[test]
+    fn what_is_forgotten_is_new_again_and_its_place_is_used_again() {
+        let mut known = Fingerprints::new();
+        let (old, new) = (running(&["c1"]), running(&["c2"]));
+        known.replace("a", None, Some(&old));
+        known.replace("a", Some(&old), Some(&new));
+        assert!(known.scan(&[], &[container("c1", "a", ContainerState::Running)]).changed.contains("a"));
+        assert!(known.scan(&[], &[container("c2", "a", ContainerState::Running)]).changed.is_empty());
+        assert_eq!(known.states.len(), 1);
+    }
+
+    #[test]
+    fn a_uid_and_an_id_do_not_run_into_each_other() {
+        let known = Fingerprints::new();
+        let of = |uid: &str, id: &str| known.member(known.owner(uid), Subject::Container, id);
+        let pairs = [("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", ""), ("ab", "c\0"), ("ab\0", "c")];
+        for (number, (uid, id)) in pairs.iter().enumerate() {
+            for (other_uid, other_id) in pairs.iter().skip(number + 1) {
+                assert_ne!(of(uid, id), of(other_uid, other_id), "{uid:?} {id:?} {other_uid:?} {other_id:?}");
+            }
+        }
+    }
+}

@@ -14,7 +14,7 @@ use super::records::{Members, Record, Transition, transitions};
 use super::status::{Fetch, PodStatus};
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Outcome, Runtime};
+use crate::cri::{Container, Outcome, Runtime, Sandbox};
 
 /// Pause between relists (`genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);
@@ -139,12 +139,7 @@ impl Generic {
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
-                let chosen = self.fingerprints.choose(&uids);
-                let pods = Pods::group(
-                    sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
-                    containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
-                    self.settings.era.member_order(),
-                );
+                let pods = self.group(&sandboxes, &containers, &uids);
                 let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
                 self.listed_before = true;
                 report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
@@ -212,6 +207,24 @@ impl Generic {
             .filter(|(_, containers)| *containers > 0)
             .collect();
         self.hub.lock().metrics.set_running(gauge(scan.pods.running), &present);
+    }
+
+    /// The pods with these UIDs.
+    fn group<'a>(
+        &self,
+        sandboxes: &'a [Sandbox],
+        containers: &'a [Container],
+        uids: &HashSet<String>,
+    ) -> Pods<'a> {
+        if uids.is_empty() {
+            return Pods::default();
+        }
+        let chosen = self.fingerprints.choose(uids);
+        Pods::group(
+            sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
+            containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
+            self.settings.era.member_order(),
+        )
     }
 
     /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.

@@ -124,7 +124,7 @@ pub struct Pod<'g, 'a> {
 }
 
 /// The pods of a pass, not yet in any order among themselves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pods<'a> {
     heads: Vec<Head<'a>>,
     sandboxes: Vec<&'a Sandbox>,
@@ -383,4 +383,102 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
 
 fn newest_container_first(one: &Container, other: &Container) -> Ordering {
     other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::{ContainerMetadata, Image, Labels, SandboxMetadata};
+
+    fn sandbox(id: &str, uid: &str, attempt: u32, created_at: i64) -> Sandbox {
+        Sandbox {
+            id: id.into(),
+            metadata: Some(SandboxMetadata {
+                name: format!("{uid}-{attempt}"),
+                uid: uid.into(),
+                namespace: "ns".into(),
+                attempt,
+            }),
+            state: SandboxState::Ready,
+            created_at,
+            labels: Labels::default(),
+            annotations: Labels::default(),
+        }
+    }
+
+    fn container(id: &str, uid: &str, created_at: i64) -> Container {
+        Container {
+            id: id.into(),
+            sandbox_id: "of another pod".into(),
+            metadata: Some(ContainerMetadata::default()),
+            image: Some(Image::default()),
+            image_ref: String::new(),
+            state: ContainerState::Running,
+            created_at,
+            labels: [
+                (label::POD_UID, uid),
+                (label::POD_NAME, &format!("named by {id}")),
+                (label::POD_NAMESPACE, "ns"),
+            ]
+            .into_iter()
+            .collect(),
+            annotations: Labels::default(),
+        }
+    }
+
+    /// Each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
+    fn grouped(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
+        let pods = Pods::group(sandboxes, containers, MemberOrder::NewestFirst);
+        let describe = |pod: &Pod<'_, '_>| {
+            let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+            let containers: Vec<&str> =
+                pod.containers.iter().map(|container| container.id.as_str()).collect();
+            let (sandboxes, containers) = (sandboxes.join(","), containers.join(","));
+            format!("{} {} {} [{sandboxes}] [{containers}]", pod.uid, pod.name, pod.created_at)
+        };
+        pods.newest_first().iter().map(describe).collect()
+    }
+
+    #[test]
+    fn containers_join_their_pod_by_label_and_not_by_sandbox() {
+        let pods = grouped(&[sandbox("s", "a", 0, 7)], &[container("c1", "a", 1), container("c2", "a", 2)]);
+        assert_eq!(pods, ["a a-0 7 [s] [c2,c1]"]);
+    }
+
+    #[test]
+    fn pods_come_newest_first_and_those_without_sandboxes_last() {
+        let sandboxes = [sandbox("s1", "a", 0, 10), sandbox("s2", "b", 0, 5), sandbox("s3", "c", 0, 20)];
+        let pods = grouped(&sandboxes, &[container("x", "d", 99)]);
+        assert_eq!(
+            pods,
+            ["c c-0 20 [s3] []", "a a-0 10 [s1] []", "b b-0 5 [s2] []", "d named by x 0 [] [x]"]
+        );
+    }
+
+    #[test]
+    fn a_pod_is_named_by_its_newest_sandbox_and_dated_by_its_oldest() {
+        let sandboxes = [sandbox("old", "a", 0, 10), sandbox("new", "a", 1, 20), sandbox("a", "a", 1, 20)];
+        assert_eq!(grouped(&sandboxes, &[]), ["a a-1 10 [a,new,old] []"]);
+    }
+
+    #[test]
+    fn what_cannot_be_converted_makes_a_pod_all_the_same() {
+        let imageless = Container { image: None, ..container("c", "b", 2) };
+        let pods = grouped(&[sandbox("", "a", 3, 10)], &[imageless, container("d", "b", 1)]);
+        assert_eq!(pods, ["a a-3 0 [] []", "b named by c 0 [] [d]"]);
+    }
+
+    #[test]
+    fn what_has_no_metadata_makes_none() {
+        let sandbox = Sandbox { metadata: None, ..sandbox("s", "a", 0, 1) };
+        let container = Container { metadata: None, ..container("c", "b", 1) };
+        assert_eq!(grouped(&[sandbox], &[container]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_time_before_1970_is_the_newest_of_all_as_the_kubelet_holds_it_unsigned() {
+        let zero_time = -6_795_364_578_871_345_152;
+        let pods = grouped(&[sandbox("s1", "a", 0, 10), sandbox("s2", "b", 0, zero_time)], &[]);
+        assert_eq!(pods, [format!("b b-0 {zero_time} [s2] []"), "a a-0 10 [s1] []".into()]);
+    }
 }
