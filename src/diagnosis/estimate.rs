@@ -96,7 +96,7 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
         || evidence.over_kubelet_limit().is_some();
 
     let status_time = hung_time + now;
-    let peak_age = lists_time + status_time + limits::PERIOD + lists_time;
+    let peak_age = lists_time + status_time + settings.period + lists_time;
     let threshold = settings.threshold.value;
     let would_trip = no_relist || peak_age > threshold;
     Estimate {

@@ -84,6 +84,8 @@ pub struct Settings {
     pub request_timeout: Sourced<Duration>,
     /// Age at which PLEG is unhealthy.
     pub threshold: Sourced<Duration>,
+    /// Its pause between two relists.
+    pub period: Duration,
     /// Its release.
     pub kubelet: Sourced<KubeletVersion>,
 }
@@ -94,6 +96,7 @@ impl Default for Settings {
         Self {
             request_timeout: Sourced::new(super::limits::REQUEST_TIMEOUT, source),
             threshold: Sourced::new(super::limits::THRESHOLD, source),
+            period: super::limits::PERIOD,
             kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
         }
     }
@@ -348,6 +351,8 @@ pub struct HostEvidence {
     pub ownership: Ownership,
     /// The first look.
     pub first: ProcSample,
+    /// Names of the network plugins that are installed, cut as the kernel cuts them.
+    pub network_plugins: BTreeSet<String>,
     /// A second look, and how much later.
     pub second: Option<(Duration, ProcSample)>,
 }

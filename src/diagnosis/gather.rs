@@ -1,5 +1,6 @@
 //! Runs every probe within the budget, and looks twice where the first look was suspicious.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::kubelet::{Config, Healthz, KubeletEvidence, Metrics, MetricsSource, R
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
-use crate::cri::{Error, Runtime};
+use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
 use crate::host::WELL_KNOWN_SOCKETS;
 use crate::pleg::KubeletVersion;
 
@@ -109,7 +110,7 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     }
-    evidence.host = Some(HostEvidence { ownership, first: sample, second: None });
+    evidence.host = Some(HostEvidence { ownership, first: sample, ..HostEvidence::default() });
 }
 
 #[derive(Default)]
@@ -210,14 +211,18 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let root = inputs.host_root.clone();
     let file = kubelet.as_ref().and_then(|process| process.flag("config")).map(str::to_owned);
     let read = offload::value(FILES, move || {
+        let plugins = network_plugins(&root);
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
         let text = file.and_then(|file| read_bounded(&hunt::below(&root, Path::new(&file))));
-        (installed, text)
+        (installed, text, plugins)
     });
-    let (installed, text) = read.await.unwrap_or_default();
+    let (installed, text, plugins) = read.await.unwrap_or_default();
+    if let Some(host) = &mut evidence.host {
+        host.network_plugins = plugins;
+    }
     evidence.kubelet.installed = installed;
     let mut config = Config::default();
     if let Some(text) = text {
@@ -229,6 +234,16 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         evidence.kubelet.age = Some(process.age);
     }
     evidence.kubelet.config = config;
+}
+
+/// What is in the directories of network plugins, by the name that the kernel gives a process of it.
+fn network_plugins(root: &Path) -> BTreeSet<String> {
+    const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
+    DIRS.iter()
+        .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
+        .flat_map(Iterator::flatten)
+        .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
+        .collect()
 }
 
 fn has_entry(dir: &Path, name: &str) -> bool {
@@ -252,11 +267,13 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|value| Sourced::new(value, "--runtime-request-timeout"))
         .or_else(|| evidence.kubelet.config.request_timeout.clone())
         .unwrap_or(defaults.request_timeout);
-    let threshold = inputs
-        .kubelet
-        .threshold
-        .map(|value| Sourced::new(value, "--threshold"))
-        .unwrap_or(defaults.threshold);
+    let evented = evidence.kubelet.evented() == Some(true);
+    let (by_mode, period) = if evented {
+        (Sourced::new(limits::EVENTED_THRESHOLD, "Evented PLEG is in use"), limits::EVENTED_PERIOD)
+    } else {
+        (defaults.threshold, defaults.period)
+    };
+    let threshold = inputs.kubelet.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
     let by_flag = inputs.kubelet.version;
     let reading = evidence.kubelet.first.as_ref();
     let by_metrics =
@@ -265,7 +282,7 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|minor| Sourced::new(minor, "--kubelet-version"))
         .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
         .unwrap_or(defaults.kubelet);
-    evidence.settings = Settings { request_timeout, threshold, kubelet };
+    evidence.settings = Settings { request_timeout, threshold, period, kubelet };
 }
 
 /// Second samples: of the lists, of the node and of the kubelet's metrics.
@@ -345,7 +362,7 @@ fn node_is_suspicious(evidence: &Evidence) -> bool {
 }
 
 /// The journal and systemd, where there is a reason to run another program.
-async fn ask_systemd<R>(
+async fn ask_systemd<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
@@ -360,11 +377,10 @@ async fn ask_systemd<R>(
         evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
         return;
     }
-    let limit = inputs.deadlines().command;
-    if budget.allow(limit).is_none() {
+    let Some(limit) = budget.allow(inputs.deadlines().command) else {
         evidence.skip("the journal", "no budget left");
         return;
-    }
+    };
     progress("the journal");
     let (journal, systemd) = tokio::join!(commands::journal(&inputs.host_root, limit), async {
         if suspicious && inputs.host_root == Path::new("/") {
@@ -373,6 +389,9 @@ async fn ask_systemd<R>(
             None
         }
     });
+    if suspicious && evidence.kubelet.config.cgroup_driver.is_none() && !unreachable(evidence) {
+        evidence.kubelet.config.cgroup_driver = cgroup_driver(inputs, limit).await;
+    }
     match journal {
         Ok(journal) if journal.lines > 0 => evidence.journal = Some(journal),
         Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
@@ -384,6 +403,16 @@ async fn ask_systemd<R>(
         Some(Err(why)) => evidence.skip("systemd", why.to_string()),
         None => {}
     }
+}
+
+/// The driver as the runtime knows it, for a kubelet that does not say; runtimes before 2023 do not know the question.
+async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
+    let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
+    let word = match call.result.ok()?? {
+        CgroupDriver::Systemd => "systemd",
+        CgroupDriver::Cgroupfs => "cgroupfs",
+    };
+    Some(word.to_owned())
 }
 
 async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {

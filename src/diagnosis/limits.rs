@@ -110,6 +110,10 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 pub const THRESHOLD: Duration = Duration::from_secs(180);
 /// Its pause between two relists.
 pub const PERIOD: Duration = Duration::from_secs(1);
+/// The relist threshold while Evented PLEG is in use (kubelet.go: `eventedPlegRelistThreshold`).
+pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
+/// The pause between two relists while Evented PLEG is in use.
+pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 
 /// How long each probe may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub mod diff;
 pub mod document;
 pub mod era;
 pub mod evented;
+mod fingerprints;
 pub mod generic;
 pub mod health;
 pub mod hub;

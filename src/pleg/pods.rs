@@ -148,32 +148,22 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Pods<'a> {
-    /// Groups both lists.
-    pub fn group(sandboxes: &'a [Sandbox], containers: &'a [Container], order: MemberOrder) -> Self {
+    /// Groups what two lists have.
+    pub fn group(
+        sandboxes: impl IntoIterator<Item = &'a Sandbox>,
+        containers: impl IntoIterator<Item = &'a Container>,
+        order: MemberOrder,
+    ) -> Self {
         let mut index = Index::default();
-        let sandbox_buckets = Buckets::fill(
-            sandboxes,
-            |sandbox| {
-                let metadata = sandbox.metadata.as_ref()?;
-                Some(metadata.uid.as_str())
-            },
-            &mut index,
-        );
+        let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
         let with_sandbox = index.heads.len();
-        let container_buckets = Buckets::fill(
-            containers,
-            |container| {
-                container.metadata.as_ref()?;
-                Some(container.labels.get(label::POD_UID).unwrap_or_default())
-            },
-            &mut index,
-        );
+        let container_buckets = Buckets::fill(containers, uid_of_container, &mut index);
 
         let mut heads = index.heads;
         let mut pods = Self {
             heads: Vec::new(),
-            sandboxes: Vec::with_capacity(sandboxes.len()),
-            containers: Vec::with_capacity(containers.len()),
+            sandboxes: Vec::with_capacity(sandbox_buckets.items.len()),
+            containers: Vec::with_capacity(container_buckets.items.len()),
         };
         for (number, head) in heads.iter_mut().enumerate() {
             head.sandboxes = gather(
@@ -186,7 +176,7 @@ impl<'a> Pods<'a> {
                         (head.name, head.namespace) = (&metadata.name, &metadata.namespace);
                     }
                 },
-                |sandbox| !sandbox.id.is_empty(),
+                is_sandbox_kept,
             );
             head.created_at = pods
                 .sandboxes
@@ -203,7 +193,7 @@ impl<'a> Pods<'a> {
                         head.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
                     }
                 },
-                |container| !container.id.is_empty() && container.image.is_some(),
+                is_container_kept,
             );
         }
         pods.heads = heads;
@@ -294,11 +284,15 @@ struct Buckets<'a, T> {
 }
 
 impl<'a, T> Buckets<'a, T> {
-    fn fill(items: &'a [T], uid: impl Fn(&'a T) -> Option<&'a str>, index: &mut Index<'a>) -> Self {
-        let numbers: Vec<Option<usize>> =
-            items.iter().map(|item| uid(item).map(|uid| index.number(uid))).collect();
+    fn fill(
+        items: impl IntoIterator<Item = &'a T>,
+        uid: fn(&T) -> Option<&str>,
+        index: &mut Index<'a>,
+    ) -> Self {
+        let numbered: Vec<(usize, &T)> =
+            items.into_iter().filter_map(|item| uid(item).map(|uid| (index.number(uid), item))).collect();
         let mut ends = vec![0_usize; index.heads.len()];
-        for number in numbers.iter().flatten() {
+        for (number, _) in &numbered {
             if let Some(count) = ends.get_mut(*number) {
                 *count += 1;
             }
@@ -309,8 +303,7 @@ impl<'a, T> Buckets<'a, T> {
         }
         // `ends` holds starts now; placing an item moves its bucket's start on, until it is the end.
         let mut placed = vec![None; start];
-        for (item, number) in items.iter().zip(&numbers) {
-            let Some(number) = *number else { continue };
+        for (number, item) in numbered {
             if let Some(next) = ends.get_mut(number)
                 && let Some(slot) = placed.get_mut(*next)
             {
@@ -328,6 +321,27 @@ impl<'a, T> Buckets<'a, T> {
         let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
         self.items.get(start.unwrap_or(0)..end).unwrap_or_default()
     }
+}
+
+/// UID of the pod of a sandbox; `None` if the kubelet skips it.
+pub(super) fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
+    sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str())
+}
+
+/// UID of the pod of a container, by its label; `None` if the kubelet skips it.
+pub(super) fn uid_of_container(container: &Container) -> Option<&str> {
+    container.metadata.as_ref()?;
+    Some(container.labels.get(label::POD_UID).unwrap_or_default())
+}
+
+/// Whether the kubelet can convert a sandbox.
+pub(super) fn is_sandbox_kept(sandbox: &Sandbox) -> bool {
+    !sandbox.id.is_empty()
+}
+
+/// Whether the kubelet can convert a container.
+pub(super) fn is_container_kept(container: &Container) -> bool {
+    !container.id.is_empty() && container.image.is_some()
 }
 
 /// Appends one pod's members to `all`, in order, without those that the kubelet cannot convert. `first` sees the first

@@ -54,23 +54,8 @@ impl Members {
         Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
-    /// Whether a listed pod has exactly these ids and states in this order. If so, there is no event.
-    pub fn same_as(&self, pod: &Pod<'_, '_>) -> bool {
-        self.containers.len() == pod.containers.len()
-            && self.sandboxes.len() == pod.sandboxes.len()
-            && self
-                .containers
-                .iter()
-                .zip(pod.containers)
-                .all(|(old, new)| old.state == container_state(new) && *old.id == *new.id)
-            && self
-                .sandboxes
-                .iter()
-                .zip(pod.sandboxes)
-                .all(|(old, new)| old.state == sandbox_state(new) && *old.id == *new.id)
-    }
-
-    fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
+    /// Containers, then sandboxes.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
         let containers = self.containers.iter().map(|member| (Subject::Container, member));
         let sandboxes = self.sandboxes.iter().map(|member| (Subject::Sandbox, member));
         containers.chain(sandboxes)
@@ -165,6 +150,4 @@ pub(super) struct Record {
     pub pod: PodRef,
     /// What the last delivered events led to; `None` until the first fetch succeeded.
     pub old: Option<Members>,
-    /// Number of the last pass that listed the pod.
-    pub seen: u64,
 }

@@ -4,6 +4,7 @@ use super::{Case, Culprit, finding, plural, short};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 
@@ -87,6 +88,11 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
                 .filter(|call| call.result.is_ok())
                 .map(|call| format!("Version answered in {} just before", seconds(call.duration))),
         ),
+    }
+    if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
+        lines.push(
+            "the kubelet's /healthz is ok and its /metrics is silent: it waits for a list too".to_owned(),
+        );
     }
     let lists = [
         (Rpc::ListPodSandbox, runtime.sandboxes.duration()),

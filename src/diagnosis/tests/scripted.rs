@@ -91,12 +91,11 @@ impl Scripted {
         bytes: u64,
         answer: impl FnOnce() -> Result<T, Error>,
     ) -> Call<T> {
-        let earlier = self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
+        let earlier = self.recovers && self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
         self.asked.lock().unwrap().push((rpc, id.to_owned()));
-        let healed = self.recovers && earlier;
         let behaviour =
             self.by_id.get(id).filter(|_| !id.is_empty()).or_else(|| self.by_rpc.get(&rpc)).cloned();
-        let behaviour = behaviour.filter(|_| !healed).unwrap_or_default();
+        let behaviour = behaviour.filter(|_| !earlier).unwrap_or_default();
         let (duration, result) = match behaviour {
             Behaviour::Answers => (Duration::from_micros(500), answer()),
             Behaviour::After(duration) => (duration, answer()),
