@@ -67,8 +67,13 @@ impl Node {
             let group = Arc::new(group.clone());
             (0..group.count).map(move |index| Slot::new(Arc::clone(&group), index, seed))
         });
-        let (lively, still): (Vec<Slot>, Vec<Slot>) = slots.partition(|slot| slot.next_after(0).is_some());
-        let settled: Vec<Pod> = still.iter().flat_map(|slot| slot.pods_at(0)).collect();
+        let (mut lively, mut settled): (Vec<Slot>, Vec<Pod>) = (Vec::new(), Vec::new());
+        for mut slot in slots {
+            settled.extend(slot.settle(0));
+            if slot.next_after(0).is_some() {
+                lively.push(slot);
+            }
+        }
         let settled_sandboxes = Written::of(&settled, |pod| {
             (1, wire::ListPodSandboxResponse { items: vec![scribe.sandbox(pod, 0)] })
         });
