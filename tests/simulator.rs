@@ -87,13 +87,14 @@ async fn an_unknown_id_is_not_found() {
 #[tokio::test]
 async fn a_socket_serves_any_client_and_is_gone_afterwards() {
     let path = Path::new("serve");
-    let socket = Socket::bind(&path.0).unwrap();
-    assert!(matches!(Socket::bind(&path.0), Err(sim::Error::PathTaken { .. })));
     let scenario = sim::load("busy-deploy").unwrap();
+    let bind = || Socket::bind(&path.0, &scenario, clock());
+    let socket = bind().unwrap();
+    assert!(matches!(bind(), Err(sim::Error::PathTaken { .. })));
     let (end, ended) = oneshot::channel::<()>();
     let server = tokio::spawn(async move {
         let end = async { drop(ended.await) };
-        socket.serve(&scenario, clock(), end).await
+        socket.serve(end).await
     });
     let client = Client::new(&path.0, "unix:///x", PATIENCE, clock());
     assert!(!client.list_containers(&Filter::default()).await.result.unwrap().is_empty());
@@ -104,7 +105,8 @@ async fn a_socket_serves_any_client_and_is_gone_afterwards() {
 
 #[test]
 fn a_socket_in_no_directory_cannot_be_made() {
-    let why = Socket::bind(std::path::Path::new("/nowhere/at/all.sock")).unwrap_err();
+    let path = std::path::Path::new("/nowhere/at/all.sock");
+    let why = Socket::bind(path, &sim::load("quiet").unwrap(), clock()).err().unwrap();
     assert_eq!(
         why.to_string(),
         "cannot listen on `/nowhere/at/all.sock`: No such file or directory (os error 2)"

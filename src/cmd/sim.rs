@@ -67,13 +67,13 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
 fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stops = Stops::listen(None).map_err(Error::Start)?;
-        let socket = Socket::bind(listen)?;
+        let socket = Socket::bind(listen, scenario, Arc::clone(&context.clock))?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
         out.flush()?;
-        socket.serve(scenario, Arc::clone(&context.clock), stops.next()).await?;
+        socket.serve(stops.next()).await?;
         Ok(())
     })?
 }

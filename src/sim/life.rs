@@ -46,6 +46,8 @@ pub struct Slot {
     pub group: Arc<Group>,
     index: u32,
     seed: Seed,
+    /// The first generation that is of interest.
+    oldest: i64,
 }
 
 /// One pod with all that happens to it.
@@ -125,7 +127,17 @@ impl Slot {
     /// The `index`th place of `group`.
     pub fn new(group: Arc<Group>, index: u32, scenario: Seed) -> Self {
         let seed = scenario.of(&group.name).nth(index.into());
-        Self { group, index, seed }
+        Self { group, index, seed, oldest: 0 }
+    }
+
+    /// Takes out the pods that are there at `at` and to which nothing happens any more.
+    pub fn settle(&mut self, at: Nanos) -> Vec<Pod> {
+        // Who came first is done first.
+        let settled: Vec<Pod> = self.pods_at(at).take_while(|pod| pod.is_settled(at)).collect();
+        if let Some(newest) = settled.last() {
+            self.oldest = newest.generation + 1;
+        }
+        settled
     }
 
     /// When the first pod of this slot starts. Pods that have successors start in turn, others at random.
@@ -152,12 +164,12 @@ impl Slot {
     /// The pods of which something is to be seen between two moments.
     fn generations(&self, from: Nanos, to: Nanos) -> RangeInclusive<i64> {
         let first = self.first_start();
-        let Some(period) = self.period() else { return 0..=0 };
+        let Some(period) = self.period() else { return self.oldest..=0 };
         let newest = (to - first).div_euclid(period);
         // Lives differ by their jitter.
         let longest = self.whole_life().map(|life| life + TO_COLLECTION);
         let oldest = longest.map_or(0, |life| (from - first - life).div_euclid(period));
-        oldest.max(0)..=newest
+        oldest.max(self.oldest)..=newest
     }
 
     /// The pods that are there at `at`.
@@ -184,7 +196,7 @@ impl Slot {
         let successor = self.period().map(|_| generations.end() + 1);
         generations
             .chain(successor)
-            .flat_map(|generation| self.pod(generation.max(0), at).moments())
+            .flat_map(|generation| self.pod(generation.max(self.oldest), at).moments())
             .map(|moment| moment.at)
             .filter(|moment| *moment > at)
             .min()
@@ -306,6 +318,11 @@ impl Pod {
     /// Its containers that the runtime lists at `at`.
     pub fn containers_at(&self, at: Nanos) -> impl Iterator<Item = &ContainerLife> {
         self.containers.iter().filter(move |container| container.is_there(at))
+    }
+
+    /// Whether nothing happens to it after `at`.
+    fn is_settled(&self, at: Nanos) -> bool {
+        self.moments().last().is_none_or(|last| last.at <= at)
     }
 
     /// Everything that happens to it, in order.
@@ -524,6 +541,28 @@ mod tests {
         );
         assert!(pods.windows(2).all(|pair| pair[0].sandbox_attempt() + 1 == pair[1].sandbox_attempt()));
         assert!(pods.windows(2).all(|pair| pair[0].sandbox_id() != pair[1].sandbox_id()));
+    }
+
+    #[test]
+    fn dead_pods_that_nobody_collects_settle_and_the_others_go_on() {
+        let forever = Group {
+            age: seconds(92),
+            runs: Some(seconds(2)),
+            restarts: false,
+            every: Some(seconds(10)),
+            kept: None,
+            ..group()
+        };
+        let whole = slot(forever);
+        let mut rest = whole.clone();
+        let settled = rest.settle(0);
+        assert_eq!(settled.len(), 9);
+        for at in [0, 3 * SECOND, 60 * SECOND] {
+            let mut pods: Vec<String> = settled.iter().map(Pod::uid).collect();
+            pods.extend(rest.pods_at(at).map(|pod| pod.uid()));
+            assert_eq!(pods, whole.pods_at(at).map(|pod| pod.uid()).collect::<Vec<_>>());
+            assert_eq!(rest.next_after(at), whole.next_after(at));
+        }
     }
 
     #[test]
