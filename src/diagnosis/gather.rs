@@ -27,6 +27,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         taken_at: inputs.clock.wall(),
         node: inputs.node.clone(),
         endpoint: inputs.endpoint.clone(),
+        socket: inputs.socket.clone(),
         ..Evidence::default()
     };
     let look = first_look(inputs, &budget);
@@ -349,14 +350,16 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
 fn node_is_suspicious(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
-    let of_interest = |process: &&proc::Process| {
-        process.role != Role::Other || process.container_id.is_some() || process.pod_uid.is_some()
-    };
     let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.full >= at);
     rpc_is_suspicious(evidence)
-        || !sample.frozen.is_empty()
-        || sample.processes.values().filter(of_interest).any(|process| !process.blocked.is_empty())
-        || sample.with_role(Role::Shim).any(proc::Process::is_stopped)
+        || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
+        || sample
+            .processes
+            .values()
+            .filter(|process| {
+                !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
+            })
+            .any(|process| evidence.concerns(process))
         || pressed(sample.pressure.io, limits::IO_FULL_HINT)
         || pressed(sample.pressure.memory, limits::MEMORY_FULL)
 }

@@ -247,6 +247,11 @@ fn listens(dir: &Path, socket: &Path) -> bool {
         .any(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
 }
 
+/// Whether two paths are the same socket to the node.
+pub fn same_socket(one: &Path, other: &Path) -> bool {
+    same_run(one) == same_run(other)
+}
+
 /// `/var/run` is `/run` everywhere that matters.
 fn same_run(path: &Path) -> PathBuf {
     path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
