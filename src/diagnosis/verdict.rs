@@ -163,6 +163,14 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
         probes.extend(together(rpc.name(), calls));
     }
     probes.extend(together("ContainerStats", runtime.shims.iter()));
+    probes.extend(evidence.kubelet.asked.iter().map(|(name, outcome, took)| ProbeReport {
+        name: (*name).to_owned(),
+        outcome: *outcome,
+        duration_seconds: took.as_secs_f64(),
+        response_bytes: None,
+        calls: None,
+        message: None,
+    }));
     probes
 }
 
