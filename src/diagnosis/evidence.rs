@@ -3,6 +3,7 @@
 //! One field for each step of the ladder. Nothing here says what a figure means; that is what [`super::rules`] is for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Journal, SystemState};
@@ -27,6 +28,8 @@ pub struct Evidence {
     pub node: String,
     /// The endpoint as the user knows it.
     pub endpoint: String,
+    /// The runtime's socket as its daemon calls it.
+    pub socket: Option<PathBuf>,
     /// Other sockets that exist here, for a wrong endpoint.
     pub other_sockets: Vec<String>,
     /// What the estimate rests on.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::commands::{self, SystemState};
 use super::evidence::{Evidence, HostEvidence, Settings, Sourced};
-use super::kubelet::{Config, Healthz, KubeletEvidence, Metrics, MetricsSource, Reading, http};
+use super::kubelet::{Config, MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
@@ -27,11 +27,12 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         taken_at: inputs.clock.wall(),
         node: inputs.node.clone(),
         endpoint: inputs.endpoint.clone(),
+        socket: inputs.socket.clone(),
         ..Evidence::default()
     };
     let look = first_look(inputs, &budget);
     let ladder = probes::ladder(inputs, &budget, progress);
-    let kubelet = kubelet(inputs, &budget);
+    let kubelet = ask::ask(inputs, &budget);
     let ((runtime, outside), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
     evidence.runtime = runtime;
     evidence.names.learn_lists(
@@ -43,6 +44,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence.not_checked.append(&mut kubelet.not_checked);
     evidence.kubelet = kubelet.found;
     take_look(inputs, &mut evidence, look.sample);
+    confirm_blocked(inputs, &budget, &mut evidence).await;
     kubelet_files(inputs, &mut evidence).await;
     settle(inputs, &mut evidence);
     look_again(inputs, &budget, progress, &mut evidence, look.at).await;
@@ -113,96 +115,26 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
     evidence.host = Some(HostEvidence { ownership, first: sample, ..HostEvidence::default() });
 }
 
-#[derive(Default)]
-struct KubeletAnswers {
-    found: KubeletEvidence,
-    not_checked: Vec<super::report::NotChecked>,
-    bad_input: Vec<String>,
-}
-
-impl KubeletAnswers {
-    fn skip(&mut self, what: &str, why: String) {
-        self.not_checked.push(super::report::NotChecked { what: what.to_owned(), why });
-    }
-}
-
-async fn kubelet<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
-    let mut answers = KubeletAnswers::default();
-    let limit = inputs.deadlines().http.min(budget.left());
-    let (healthz, metrics) = tokio::join!(
-        async {
-            match &inputs.kubelet.healthz {
-                Some(url) => Some(http::get(url, limit).await),
-                None => None,
-            }
-        },
-        async {
-            match &inputs.kubelet.metrics {
-                Some(source) => Some(read_metrics(source, limit).await),
-                None => None,
-            }
-        }
-    );
-    match healthz {
-        None => answers.skip("the kubelet's /healthz", "left out".into()),
-        Some(Ok(answer)) if answer.status == 200 => answers.found.healthz = Some(Healthz::Ok),
-        Some(Ok(answer)) => {
-            answers.found.healthz = Some(Healthz::Failing {
-                status: answer.status,
-                text: answer.body.chars().take(500).collect(),
-            });
-        }
-        Some(Err(http::Error::Silent { waited, .. })) => {
-            answers.found.healthz = Some(Healthz::Silent(waited));
-        }
-        Some(Err(why)) => {
-            if matches!(why, http::Error::Refused { .. }) {
-                answers.found.healthz = Some(Healthz::Refused);
-            }
-            answers.skip("the kubelet's /healthz", why.to_string());
-        }
-    }
-    match metrics {
-        None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
-        Some(Ok(metrics)) => {
-            answers.found.first = Some(Reading { at: inputs.clock.wall(), metrics });
-        }
-        Some(Err(MetricsTrouble::Silent(waited))) => {
-            answers.found.metrics_silent = Some(waited);
-            answers.skip("the kubelet's metrics", "it did not answer in time".into());
-        }
-        Some(Err(MetricsTrouble::Bad(why))) => {
-            answers.bad_input.push(why.clone());
-            answers.skip("the kubelet's metrics", why);
-        }
-        Some(Err(MetricsTrouble::Away(why))) => answers.skip("the kubelet's metrics", why),
-    }
-    answers
-}
-
-enum MetricsTrouble {
-    Silent(Duration),
-    Bad(String),
-    Away(String),
-}
-
-async fn read_metrics(source: &MetricsSource, limit: Duration) -> Result<Metrics, MetricsTrouble> {
-    let (name, text) = match source {
-        MetricsSource::Unreadable { name, why } => {
-            return Err(MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")));
-        }
-        MetricsSource::Text { name, text } => (name.clone(), text.clone()),
-        MetricsSource::Url(url) => match http::get(url, limit).await {
-            Ok(answer) if answer.status == 200 => (url.clone(), answer.body),
-            Ok(answer) => {
-                return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
-            }
-            Err(http::Error::Silent { waited, .. }) => return Err(MetricsTrouble::Silent(waited)),
-            Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
-        },
+/// A task that waits for an instant is no news: every write to a disk does. Only what still waits a moment later is
+/// worth a second look.
+async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+    let Some(host) = evidence.node() else { return };
+    let pids: Vec<u32> = host
+        .first
+        .processes
+        .values()
+        .filter(|process| !process.blocked.is_empty() && evidence.concerns(process))
+        .map(|process| process.pid)
+        .collect();
+    let Some(places) = places(inputs).filter(|_| !pids.is_empty() && budget.left() > FILES) else {
+        return;
     };
-    Metrics::parse(&text)
-        .map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
+    tokio::time::sleep(limits::INSTANT).await;
+    let asked = pids.clone();
+    let again = offload::value(FILES, move || proc::read_again(&places, &asked)).await;
+    if let (Some(again), Some(host)) = (again, &mut evidence.host) {
+        host.first.confirm(&pids, again);
+    }
 }
 
 /// The kubelet's process, its command line and its configuration file.
@@ -326,7 +258,7 @@ async fn look_again<R: Runtime + 'static>(
     }
     if let Some(url) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
-        if let Ok(metrics) = read_metrics(&MetricsSource::Url(url), limit).await {
+        if let Ok(metrics) = ask::read_metrics(&MetricsSource::Url(url), limit).await {
             evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }
@@ -349,14 +281,16 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
 fn node_is_suspicious(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
-    let of_interest = |process: &&proc::Process| {
-        process.role != Role::Other || process.container_id.is_some() || process.pod_uid.is_some()
-    };
     let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.full >= at);
     rpc_is_suspicious(evidence)
-        || !sample.frozen.is_empty()
-        || sample.processes.values().filter(of_interest).any(|process| !process.blocked.is_empty())
-        || sample.with_role(Role::Shim).any(proc::Process::is_stopped)
+        || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
+        || sample
+            .processes
+            .values()
+            .filter(|process| {
+                !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
+            })
+            .any(|process| evidence.concerns(process))
         || pressed(sample.pressure.io, limits::IO_FULL_HINT)
         || pressed(sample.pressure.memory, limits::MEMORY_FULL)
 }

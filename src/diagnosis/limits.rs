@@ -82,6 +82,8 @@ pub const GROWTH_PERCENT: u64 = 5;
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
 /// How far apart two readings of the kubelet's metrics have to be.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
+/// How long a task may wait uninterruptibly without anybody taking note.
+pub const INSTANT: Duration = Duration::from_millis(100);
 /// How far apart two samples of the node have to be.
 pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 

@@ -161,16 +161,19 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
         estimate.hung_calls,
         estimate.changed_pods,
     )];
-    lines.push(format!(
-        "age peaks at {} of {}: {}",
-        time(estimate.peak_age_seconds),
-        time(estimate.threshold_seconds),
-        match (estimate.would_trip, estimate.flaps) {
-            (false, _) => "does not trip",
-            (true, true) => "trips, and comes back in between",
-            (true, false) => "trips and stays so",
-        }
-    ));
+    lines.push(match estimate.peak_age_seconds {
+        None => "no relist succeeds: the age grows until the lists answer".to_owned(),
+        Some(peak) => format!(
+            "age peaks at {} of {}: {}",
+            time(peak),
+            time(estimate.threshold_seconds),
+            match (estimate.would_trip, estimate.flaps) {
+                (false, _) => "does not trip",
+                (true, true) => "trips, and comes back in between",
+                (true, false) => "trips and stays so",
+            }
+        ),
+    });
     lines.extend(
         estimate.basis.iter().map(|basis| format!("{} {} ({})", basis.what, basis.value, basis.source)),
     );

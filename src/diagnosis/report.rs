@@ -242,8 +242,9 @@ pub struct EstimateReport {
     pub request_timeout_seconds: f64,
     /// Age of the last relist at which PLEG is called unhealthy.
     pub threshold_seconds: f64,
-    /// The age that PLEG would reach in each cycle.
-    pub peak_age_seconds: f64,
+    /// The age that PLEG would reach in each cycle; absent where it grows without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_age_seconds: Option<f64>,
     /// Whether that is over the threshold.
     pub would_trip: bool,
     /// Whether the node would come back between two relists.

@@ -179,7 +179,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
         plural(estimate.hung_pods, "pod"),
         estimate.hung_calls,
         seconds(case.evidence.settings.request_timeout.value),
-        seconds(estimate.peak_age),
+        estimate.peak_text(),
         seconds(case.evidence.settings.threshold.value),
     ));
     found.evidence.push(if estimate.would_trip {
@@ -213,10 +213,8 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
     let age = case.evidence.kubelet.pleg_age();
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
-    let title = format!(
-        "the node looks Ready, and the state of its pods is up to {} old",
-        seconds(case.estimate.peak_age)
-    );
+    let title =
+        format!("the node looks Ready, and the state of its pods is up to {} old", case.estimate.peak_text());
     let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), &culprit.id);
     found.phase = Phase::Status;
     found.rpc = Some(culprit.rpc.name().to_owned());

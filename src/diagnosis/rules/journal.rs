@@ -35,7 +35,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     let stopped = case.evidence.node().is_some_and(|host| {
         host.latest()
             .with_role(crate::diagnosis::proc::Role::Daemon)
-            .any(crate::diagnosis::proc::Process::is_stopped)
+            .any(|daemon| daemon.is_stopped() && case.evidence.concerns(daemon))
     });
     let restarts = journal.runtime_starts > 1;
     if stopped || !(journal.recovering || restarts) {
