@@ -3,10 +3,13 @@
 //!
 //! All text from outside is escaped here; the report itself holds it as it came.
 
+mod prometheus;
+
 use std::io::{self, Write};
 
+pub use self::prometheus::prometheus;
 use super::estimate::seconds;
-use super::report::{Confidence, EstimateReport, Finding, HealthReport, PodRef, RuleId, Severity, Verdict};
+use super::report::{Confidence, EstimateReport, Finding, HealthReport, PodRef, RuleId, Verdict};
 use crate::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
@@ -134,11 +137,7 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
     let (possible, sure): (Vec<&Finding>, Vec<&Finding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
     let line = |finding: &&Finding| {
-        let severity = match finding.severity {
-            Severity::Critical => "critical",
-            Severity::Warning => "warning",
-            Severity::Info => "info",
-        };
+        let severity = finding.severity.as_str();
         let about = match (&finding.pod, finding.ids.as_slice()) {
             (Some(_), [_, _, ..]) => format!(" (and {} more)", finding.ids.len() - 1),
             _ => String::new(),
