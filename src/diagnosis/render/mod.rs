@@ -9,7 +9,9 @@ use std::io::{self, Write};
 
 pub use self::prometheus::prometheus;
 use super::estimate::seconds;
-use super::report::{Confidence, EstimateReport, Finding, HealthReport, PodRef, RuleId, Verdict};
+use super::report::{
+    Confidence, EstimateReport, Finding, HealthReport, KubeletReport, PodRef, RuleId, Verdict,
+};
 use crate::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
@@ -61,6 +63,9 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
     others(report, out, style)?;
     if let Some(estimate) = &report.estimate {
         relist(estimate, out, style)?;
+    }
+    if let Some(kubelet) = &report.kubelet {
+        kubelets_view(kubelet, out, style)?;
     }
     probes(report, out, style)?;
     not_checked(report, out, style)
@@ -178,6 +183,17 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     );
     lines.extend(estimate.other_era.clone());
     section(out, style, "the kubelet's serial relist", &lines)
+}
+
+fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut lines = Vec::new();
+    lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
+    lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
+    lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
+    lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events thrown away")));
+    lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
+    section(out, style, "what the kubelet says", &lines)
 }
 
 fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
