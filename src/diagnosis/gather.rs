@@ -31,7 +31,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         ..Evidence::default()
     };
     let look = first_look(inputs, &budget);
-    let ladder = probes::ladder(inputs, &budget, progress);
+    let ladder = Box::pin(probes::ladder(inputs, &budget, progress));
     let kubelet = ask::ask(inputs, &budget);
     let ((runtime, outside), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
     evidence.runtime = runtime;
@@ -104,7 +104,12 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
             return;
         }
     };
-    let ids = evidence.runtime.asked.iter().map(|record| record.target.id.as_str());
+    // Only ids that the runtime itself knows: the hunt's own may come from this very process table.
+    let runtime = &evidence.runtime;
+    let sandboxes = runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
+    let containers = runtime.containers.items().into_iter().flatten().map(|container| container.id.as_str());
+    let answered = runtime.asked.iter().filter(|record| record.result.is_ok());
+    let ids = sandboxes.chain(containers).chain(answered.map(|record| record.target.id.as_str()));
     let ownership = sample.ownership(ids);
     if ownership == Ownership::Foreign {
         evidence

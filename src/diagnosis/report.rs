@@ -90,6 +90,17 @@ pub enum Severity {
     Info,
 }
 
+impl Severity {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
 /// How sure we are. The surer one is the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -291,6 +302,7 @@ pub struct HealthReport {
     /// When the probing began.
     pub taken_at: Wall,
     /// The node.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,

@@ -41,18 +41,6 @@ fn diagnose(runtime: &RealRuntime) -> HealthReport {
         diagnosis::run(&inputs, &|_| ()).await
     });
     tokio.shutdown_background();
-    if let Ok(dir) = std::env::var("SHOW") {
-        let mut screen = Vec::new();
-        diagnosis::render::screen(
-            &report,
-            &mut screen,
-            diagnosis::render::Style { color: false, wide: true },
-        )
-        .unwrap();
-        let name = std::thread::current().name().unwrap_or("x").replace("::", "-");
-        let path = format!("{dir}/{name}-{:?}", report.primary.as_ref().map(|p| p.id));
-        std::fs::write(path, screen).unwrap();
-    }
     report
 }
 

@@ -60,6 +60,11 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
             .to_owned(),
     );
+    if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| *verbosity < 4) {
+        found
+            .evidence
+            .push(format!("it logs a fall-back to polling from verbosity 4 on; it runs with {verbosity}"));
+    }
     let errors = kubelet.latest().and_then(|reading| reading.metrics.evented_errors);
     found.evidence.extend(
         errors

@@ -84,10 +84,10 @@ async fn a_failing_healthz_is_the_kubelets_fault() {
     assert!(find(&judge(&evidence), RuleId::D32).is_none(), "no process table, so nobody is missed");
 }
 
-fn journal(lines: &[&str]) -> Option<Journal> {
+fn journal(lines: &[&str]) -> Journal {
     let stamped: Vec<String> =
         lines.iter().enumerate().map(|(at, line)| format!("{}.0 n1 {line}", 1000 + at)).collect();
-    Some(Journal::of(&stamped.join("\n")))
+    Journal::of(&stamped.join("\n"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn a_journal_of_flaps_is_read_as_time_outs() {
     };
     let (one, two) = (line("3m5s"), line("4m1s"));
     let mut evidence = healthy().await;
-    evidence.journal = journal(&[&one, &two, &one, &two]);
+    evidence.journal = Some(journal(&[&one, &two, &one, &two]));
     let report = judge(&evidence);
     let found = find(&report, RuleId::D25).unwrap();
     assert!(
@@ -113,7 +113,7 @@ async fn a_recovery_without_an_end_outranks_a_runtime_that_is_not_reached() {
     let script = Scripted::with_pods(1).on(crate::cri::Rpc::Version, Behaviour::Fails(why));
     let mut evidence = gather(&inputs(script), &|_| ()).await;
     assert_eq!(judge(&evidence).primary.unwrap().id, RuleId::D06);
-    evidence.journal = journal(&["containerd[1]: msg=\"Start recovering state\""]);
+    evidence.journal = Some(journal(&["containerd[1]: msg=\"Start recovering state\""]));
     let report = judge(&evidence);
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Connect));
     assert_eq!(report.primary.unwrap().id, RuleId::D21);
@@ -126,7 +126,7 @@ async fn a_reserved_name_names_its_holder_and_no_conflict() {
     let line = format!(
         "containerd[1]: failed to reserve container name app_web-2: name \"app\" is reserved for \"{holder}\""
     );
-    evidence.journal = journal(&[&line]);
+    evidence.journal = Some(journal(&[&line]));
     let report = judge(&evidence);
     let found = find(&report, RuleId::D18).unwrap();
     assert_eq!(found.ids, [holder]);
@@ -142,7 +142,7 @@ async fn a_kubelet_that_never_relisted_is_told_with_what_is_under_it() {
     };
     let script = Scripted::with_pods(2).on(crate::cri::Rpc::ListContainers, Behaviour::Fails(too_large));
     let mut evidence = gather(&inputs(script), &|_| ()).await;
-    evidence.journal = journal(&["kubelet[1]: PLEG is not healthy: pleg has yet to be successful"]);
+    evidence.journal = Some(journal(&["kubelet[1]: PLEG is not healthy: pleg has yet to be successful"]));
     let report = judge(&evidence);
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D03);
     assert_eq!(find(&report, RuleId::D24).unwrap().phase, Phase::Kubelet);

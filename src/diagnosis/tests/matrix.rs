@@ -244,6 +244,28 @@ async fn a_list_refused_for_its_size_is_counted_in_shards() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_state_that_is_too_large_too_is_counted_by_namespace() {
+    let too_large = Error::TooLarge { rpc: Rpc::ListContainers, message: "larger than max (2 vs. 1)".into() };
+    let script = Scripted::with_pods(20)
+        .on(Rpc::ListContainers, Behaviour::Fails(too_large.clone()))
+        .on_id("part".into(), Behaviour::Fails(too_large))
+        .on_id("shard".into(), Behaviour::Answers);
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("shards", 0);
+    std::fs::create_dir_all(inputs.host_root.join("var/log/pods/default_web-1_uid-1")).unwrap();
+    std::fs::create_dir_all(inputs.host_root.join("var/log/pods/other_x_uid-9")).unwrap();
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    let primary = report.primary.unwrap();
+    assert!(
+        primary.evidence.iter().any(|line| line.contains("most in: default 20")),
+        "{:?}",
+        primary.evidence
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_of_15_mib_is_about_to_fail_and_one_of_17_mib_does() {
     let mut near = Scripted::with_pods(50);
     near.list_bytes = Some(15 * 1024 * 1024);

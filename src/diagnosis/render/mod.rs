@@ -3,10 +3,15 @@
 //!
 //! All text from outside is escaped here; the report itself holds it as it came.
 
+mod prometheus;
+
 use std::io::{self, Write};
 
+pub use self::prometheus::prometheus;
 use super::estimate::seconds;
-use super::report::{Confidence, EstimateReport, Finding, HealthReport, PodRef, RuleId, Severity, Verdict};
+use super::report::{
+    Confidence, EstimateReport, Finding, HealthReport, KubeletReport, PodRef, RuleId, Verdict,
+};
 use crate::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
@@ -58,6 +63,9 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
     others(report, out, style)?;
     if let Some(estimate) = &report.estimate {
         relist(estimate, out, style)?;
+    }
+    if let Some(kubelet) = &report.kubelet {
+        kubelets_view(kubelet, out, style)?;
     }
     probes(report, out, style)?;
     not_checked(report, out, style)
@@ -134,11 +142,7 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
     let (possible, sure): (Vec<&Finding>, Vec<&Finding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
     let line = |finding: &&Finding| {
-        let severity = match finding.severity {
-            Severity::Critical => "critical",
-            Severity::Warning => "warning",
-            Severity::Info => "info",
-        };
+        let severity = finding.severity.as_str();
         let about = match (&finding.pod, finding.ids.as_slice()) {
             (Some(_), [_, _, ..]) => format!(" (and {} more)", finding.ids.len() - 1),
             _ => String::new(),
@@ -179,6 +183,17 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     );
     lines.extend(estimate.other_era.clone());
     section(out, style, "the kubelet's serial relist", &lines)
+}
+
+fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut lines = Vec::new();
+    lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
+    lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
+    lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
+    lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events thrown away")));
+    lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
+    section(out, style, "what the kubelet says", &lines)
 }
 
 fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
