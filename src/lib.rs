@@ -9,3 +9,4 @@ pub mod diagnosis;
 pub mod escape;
 pub mod host;
 pub mod pleg;
+pub mod sim;

@@ -50,3 +50,10 @@ impl Drop for Scratch {
 fn product_messages_are_current() {
     compare("proto", "cri.proto", "src/cri/generated/runtime.v1.rs", |builder| builder);
 }
+
+#[test]
+fn harness_client_is_current() {
+    compare("tests/proto", "cri_harness.proto", "tests/real_runtime/generated/runtime.v1.rs", |builder| {
+        builder.build_client(true).build_transport(false)
+    });
+}

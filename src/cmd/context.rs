@@ -9,12 +9,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{cell::Cell, thread};
 
+use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
 use crate::escape::escaped;
 use crate::host::{HostRoot, KubeletProcess};
 use crate::pleg::RuntimeRef;
+use crate::sim::{self, Simulator};
 
 /// Deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ pub struct Context {
     /// `--timeout`, if it was given.
     pub timeout: Option<Duration>,
     /// Whether tables have headers.
-    pub headers: bool,
+    headers: bool,
     /// Whether progress and notes are unwanted.
     pub quiet: bool,
     /// How much more to say.
@@ -42,6 +44,7 @@ pub struct Context {
     crictl_config: Option<PathBuf>,
     search: Cell<Option<JoinHandle<Option<KubeletProcess>>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
+    simulator: OnceCell<Simulator>,
 }
 
 /// How a report names a runtime that has introduced itself.
@@ -75,6 +78,7 @@ impl Context {
             // A walk through a busy node's process table takes longer than the two list calls, so it runs beside them.
             search: Cell::new(Some(thread::spawn(|| KubeletProcess::find(Path::new(PROC))))),
             kubelet: OnceCell::new(),
+            simulator: OnceCell::new(),
         }
     }
 
@@ -106,17 +110,33 @@ impl Context {
         Ok(resolved.endpoint)
     }
 
-    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`.
+    /// A client of `endpoint` whose calls end after `--timeout`, or else `default`. Only within [`block_on`], whose
+    /// thread carries the connection.
     pub fn client(&self, endpoint: &Endpoint, default: Duration) -> Result<Client, Error> {
         let deadline = self.timeout.unwrap_or(default);
         match endpoint {
             Endpoint::Unix { path, name } => Ok(Client::new(path, name, deadline, Arc::clone(&self.clock))),
-            Endpoint::Sim { scenario } => Err(Error::NoSimulator(scenario.clone())),
+            Endpoint::Sim { scenario } => {
+                Ok(self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)))
+            }
         }
     }
 
-    /// Whether what goes to stdout may be coloured.
-    pub fn color(&self) -> bool {
+    /// The runtime that plays `scenario`: one, however many clients it gets.
+    fn simulator(&self, scenario: &str) -> Result<&Simulator, Error> {
+        if let Some(simulator) = self.simulator.get() {
+            return Ok(simulator);
+        }
+        let started = Simulator::start(&sim::load(scenario)?, Arc::clone(&self.clock))?;
+        Ok(self.simulator.get_or_init(|| started))
+    }
+
+    /// How text on stdout is to look.
+    pub fn style(&self) -> Style {
+        Style { headers: self.headers, color: self.color() }
+    }
+
+    fn color(&self) -> bool {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -140,14 +160,13 @@ impl Context {
             let _ = writeln!(io::stderr(), "{}", escaped(text));
         }
     }
+}
 
-    /// Runs `work` on a network thread of its own: this one.
-    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
-        let answer = runtime.block_on(work);
-        // An abandoned call must not keep us from leaving.
-        runtime.shutdown_background();
-        Ok(answer)
-    }
+/// Runs `work` with this thread as its network thread.
+pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let answer = runtime.block_on(work);
+    // An abandoned call must not keep us from leaving.
+    runtime.shutdown_background();
+    Ok(answer)
 }

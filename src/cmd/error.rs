@@ -5,6 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::cri;
+use crate::diagnosis::kubelet::http;
+use crate::pleg::ReadError;
+use crate::pleg::diff::TwoNodes;
+use crate::sim;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +19,42 @@ pub enum Error {
     /// The runtime did not answer, or not with what was asked for.
     #[error(transparent)]
     Runtime(#[from] cri::Error),
+    /// The runtime answered, and the kubelet's client would refuse the answer.
+    #[error("the runtime's answer is of no use: {0}")]
+    Refused(String),
+    /// A report could not be read.
+    #[error("cannot read {name}: {source}")]
+    Read {
+        /// The file, or stdin.
+        name: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// What was read is no report.
+    #[error("cannot compare {name}: {source}")]
+    NoReport {
+        /// The file, or stdin.
+        name: String,
+        /// What is wrong with it.
+        source: ReadError,
+    },
+    /// Two reports that do not belong together.
+    #[error(transparent)]
+    TwoNodes(#[from] TwoNodes),
+    /// Stdin cannot be read twice.
+    #[error("cannot read both sides from stdin")]
+    StdinTwice,
+    /// A file that should be a saved health report is none.
+    #[error("cannot show {name}: it is not a HealthReport: {why}")]
+    NoHealthReport {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The kubelet cannot be asked this way.
+    #[error(transparent)]
+    Kubelet(http::Error),
     /// A file that was named on the command line could not be written.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
@@ -34,9 +74,9 @@ pub enum Error {
     /// The result could not be written to stdout.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-    /// The simulator is not there yet.
-    #[error("cannot play `sim:{0}`: this build has no simulator")]
-    NoSimulator(String),
+    /// There is no such simulation.
+    #[error(transparent)]
+    Simulation(#[from] sim::Error),
     /// The process could not get what it needs from the operating system.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -48,11 +88,17 @@ impl Error {
         match self {
             Self::Endpoint(why) => Some(why.hint().to_owned()),
             Self::Runtime(why) => why.hint(),
+            Self::Simulation(why) => why.hint(),
             Self::Write { .. } => Some("the directory must exist and be writable".to_owned()),
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }
-            Self::Output(_) | Self::Start(_) | Self::NoSimulator(_) => None,
+            Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
+            Self::NoHealthReport { .. } => Some("make one with `plegctl health --save FILE`".to_owned()),
+            Self::Kubelet(why) => why.hint().map(str::to_owned),
+            Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
+            Self::StdinTwice => Some("give one of them as a file".to_owned()),
+            Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,
         }
     }
 

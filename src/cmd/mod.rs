@@ -4,9 +4,15 @@
 
 mod completions;
 mod context;
+mod diff;
 mod error;
 mod exit;
+mod health;
+mod relist;
 mod render;
+mod save;
+mod sim;
+mod stops;
 mod watch;
 
 pub use error::Error;
@@ -37,7 +43,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Health(health::HealthArgs),
+    Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
+    Diff(diff::DiffArgs),
+    Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
 }
@@ -120,7 +130,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn run(cli: &Cli) -> Result<Exit, Error> {
     let context = || Context::resolve(&cli.global);
     match &cli.command {
+        Command::Health(arguments) => health::run(arguments, &context()),
+        Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
+        Command::Diff(arguments) => diff::run(arguments, &context()),
+        Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),
         Command::Man(arguments) => completions::man(arguments),
     }

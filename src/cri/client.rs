@@ -6,12 +6,13 @@
 
 use std::error::Error as _;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::codec::Streaming;
@@ -19,7 +20,7 @@ use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
 use super::codec::{Counted, CountingCodec, UNDECODABLE};
-use super::connect::{Heard, Protocol, dial};
+use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::{
@@ -44,10 +45,13 @@ const EVENT_QUEUE: usize = 65_536;
 /// The API version string that the kubelet sends with `Version`.
 const KUBELET_API_VERSION: &str = "0.1.0";
 
+/// A channel that is made by its first user: only there is an event loop certain to run.
+type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
+
 /// One connection to one runtime.
 #[derive(Clone)]
 pub struct Client {
-    channel: Channel,
+    channel: Arc<LazyChannel>,
     clock: Arc<dyn Clock>,
     endpoint: Arc<str>,
     heard: Heard,
@@ -67,16 +71,27 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client of the socket at `path`, which the user calls `endpoint`. Connects with the first call.
     pub fn new(path: &Path, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
+        let (path, name) = (path.to_path_buf(), endpoint.to_owned());
+        Self::over(move || dial(path.clone(), name.clone()), endpoint, deadline, clock)
+    }
+
+    /// A client whose connections are made by `connect`.
+    pub fn over<C, F>(connect: C, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
+    {
         let heard = Heard::default();
         let dialler = {
-            let (path, name, heard) = (path.to_path_buf(), endpoint.to_owned(), heard.clone());
-            move |_: Uri| connection(path.clone(), name.clone(), heard.clone())
+            let heard = heard.clone();
+            move |_: Uri| listened(connect(), heard.clone())
         };
         // The address is never looked up; it only gives the authority that every CRI client sends.
-        let channel = TransportEndpoint::from_static("http://localhost")
+        let transport = TransportEndpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .connect_with_connector_lazy(tower::service_fn(dialler));
+            .initial_connection_window_size(WINDOW);
+        let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
+        let channel = Arc::new(LazyChannel::new(Box::new(make)));
         Self { channel, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
     }
 
@@ -95,7 +110,7 @@ impl Client {
     }
 
     fn grpc(&self) -> Grpc<Channel> {
-        Grpc::new(self.channel.clone()).max_decoding_message_size(RECEIVE_LIMIT)
+        Grpc::new(Channel::clone(&self.channel)).max_decoding_message_size(RECEIVE_LIMIT)
     }
 
     fn request<M>(&self, message: M) -> Request<M> {
@@ -173,6 +188,10 @@ impl Client {
         if let Some(dialled) = dial_error(status) {
             return dialled;
         }
+        // The transport keeps the deadline too, and may notice first.
+        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
+            return Error::Silent { rpc, waited: self.deadline };
+        }
         let message = status.message().to_owned();
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
             return Error::Decode { rpc, detail: detail.to_owned() };
@@ -188,7 +207,7 @@ impl Client {
             };
         }
         match status.code() {
-            // Our own deadline reaches us as either of these, depending on who notices first.
+            // The runtime was told the deadline too, and may answer with it.
             tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
                 Error::Silent { rpc, waited: self.deadline }
             }
@@ -209,12 +228,11 @@ async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
 }
 
-async fn connection(
-    path: PathBuf,
-    name: String,
+async fn listened(
+    connecting: impl Future<Output = Result<UnixStream, Error>>,
     heard: Heard,
-) -> Result<TokioIo<super::connect::Listened>, Error> {
-    dial(path, name, heard).await.map(TokioIo::new)
+) -> Result<TokioIo<Listened>, Error> {
+    connecting.await.map(|stream| TokioIo::new(Listened::new(stream, heard)))
 }
 
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {

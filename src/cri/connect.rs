@@ -61,12 +61,8 @@ pub enum Protocol {
 }
 
 /// Connects to `path`; `endpoint` is what the user calls it.
-pub async fn dial(path: PathBuf, endpoint: String, heard: Heard) -> Result<Listened, Error> {
-    heard.listen_anew();
-    match UnixStream::connect(&path).await {
-        Ok(stream) => Ok(Listened { stream, heard, satisfied: false }),
-        Err(why) => Err(explain(&path, endpoint, &why)),
-    }
+pub async fn dial(path: PathBuf, endpoint: String) -> Result<UnixStream, Error> {
+    UnixStream::connect(&path).await.map_err(|why| explain(&path, endpoint, &why))
 }
 
 fn explain(path: &Path, endpoint: String, why: &io::Error) -> Error {
@@ -105,6 +101,14 @@ pub struct Listened {
     stream: UnixStream,
     heard: Heard,
     satisfied: bool,
+}
+
+impl Listened {
+    /// Listens to a connection just made.
+    pub fn new(stream: UnixStream, heard: Heard) -> Self {
+        heard.listen_anew();
+        Self { stream, heard, satisfied: false }
+    }
 }
 
 impl AsyncRead for Listened {

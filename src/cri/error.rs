@@ -227,6 +227,26 @@ pub enum Code {
 }
 
 impl Code {
+    /// Every one of them.
+    pub const ALL: [Self; 16] = [
+        Self::Cancelled,
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Aborted,
+        Self::OutOfRange,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::DataLoss,
+        Self::Unauthenticated,
+    ];
+
     /// The name, as Go and the kubelet's log write it.
     pub const fn name(self) -> &'static str {
         match self {

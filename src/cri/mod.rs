@@ -16,7 +16,7 @@ mod error;
     clippy::enum_variant_names,
     reason = "made by prost, whose taste is not ours to judge"
 )]
-mod generated;
+pub(crate) mod generated;
 mod node;
 mod rpc;
 mod runtime;

@@ -30,6 +30,21 @@ pub enum Rpc {
 }
 
 impl Rpc {
+    /// Every one of them.
+    pub const ALL: [Self; 11] = [
+        Self::Version,
+        Self::Status,
+        Self::RuntimeConfig,
+        Self::ListPodSandbox,
+        Self::PodSandboxStatus,
+        Self::ListContainers,
+        Self::ContainerStatus,
+        Self::GetContainerEvents,
+        Self::StreamPodSandboxes,
+        Self::StreamContainers,
+        Self::ContainerStats,
+    ];
+
     /// Name as in the CRI.
     pub const fn name(self) -> &'static str {
         match self {

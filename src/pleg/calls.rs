@@ -6,7 +6,7 @@ use super::document::{CallRecord, PodRef};
 use super::hub::Hub;
 use super::stream::Event;
 use crate::clock::{Clock, Mono};
-use crate::cri::{self, Call, Rpc};
+use crate::cri::{self, Call, Container, Filter, Rpc, Runtime, Sandbox};
 
 /// Takes what the engine produces, the moment it is produced: events of one pod must not wait for the hung call of
 /// another, and a call that never returns is only visible while it is open.
@@ -135,5 +135,20 @@ impl<R> Caller<'_, R> {
         self.sink.call_finished(&record);
         self.log.finished.push(record);
         result
+    }
+}
+
+impl<R: Runtime> Caller<'_, R> {
+    /// The kubelet's two lists in its order, of everything or of one pod. If the first fails, the second is not made.
+    pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), Failure> {
+        let rt = self.rt;
+        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_sandboxes(&filter);
+        let sandboxes = self.make(Rpc::ListPodSandbox, None, pod.as_ref(), call, Ok).await?;
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_containers(&filter);
+        let containers = self.make(Rpc::ListContainers, None, pod.as_ref(), call, Ok).await?;
+        Ok((sandboxes, containers))
     }
 }

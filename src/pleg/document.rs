@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::pods::Pod;
 use crate::cri::Outcome;
 
 /// Version of every document that this program writes.
@@ -83,6 +84,12 @@ pub struct PodRef {
     pub name: String,
 }
 
+impl From<&Pod<'_, '_>> for PodRef {
+    fn from(pod: &Pod<'_, '_>) -> Self {
+        Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
+    }
+}
+
 /// A call that is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -124,4 +131,24 @@ pub struct RuntimeRef {
     /// Version of the API it speaks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_survive_json_to_the_nanosecond() {
+        for nanos in [0, 1, -1, 999_999_999, 1_234_567_890_123, -500_000_000] {
+            let text = serde_json::to_string(&Seconds::from_nanos(nanos)).unwrap();
+            assert_eq!(serde_json::from_str::<Seconds>(&text).unwrap(), Seconds::from_nanos(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_of_seconds_is_refused() {
+        for text in ["1e300", "-1e300", "null", "\"1s\""] {
+            assert!(serde_json::from_str::<Seconds>(text).is_err(), "{text}");
+        }
+    }
 }

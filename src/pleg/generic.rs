@@ -1,19 +1,20 @@
 //! The relisting PLEG.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{CallLog, Caller, Failure, Sink};
 use super::document::PodRef;
 use super::era::Era;
+use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
-use super::pods::{KubeletState, Pod, Pods};
+use super::pods::{self, KubeletState, Pod, Pods};
 use super::records::{Members, Record, Transition, transitions};
 use super::status::{Fetch, PodStatus};
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Container, Filter, Outcome, Rpc, Runtime, Sandbox};
+use crate::cri::{Container, Outcome, Runtime, Sandbox};
 
 /// Pause between relists (`genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);
@@ -43,11 +44,11 @@ pub struct Generic {
     hub: Arc<Hub>,
     settings: Settings,
     records: HashMap<String, Record>,
+    fingerprints: Fingerprints,
     /// Pods that failed in the previous relist, for the era that has a second round.
     failed: Vec<PodRef>,
     calls: CallLog,
     relists: u64,
-    pass: u64,
     listed_before: bool,
 }
 
@@ -70,8 +71,6 @@ enum Reconciled {
     Failed,
 }
 
-type Lists = (Vec<Sandbox>, Vec<Container>);
-
 impl Generic {
     /// A PLEG that has seen nothing yet.
     pub fn new(hub: Arc<Hub>, settings: Settings) -> Self {
@@ -79,10 +78,10 @@ impl Generic {
             hub,
             settings,
             records: HashMap::new(),
+            fingerprints: Fingerprints::new(),
             failed: Vec::new(),
             calls: CallLog::default(),
             relists: 0,
-            pass: 0,
             listed_before: false,
         }
     }
@@ -134,14 +133,16 @@ impl Generic {
             events: 0,
             reinspect: 0,
         };
-        match self.list(&mut io, None).await {
+        match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.lock().last_list = Some(started);
-                let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
-                self.count(&pods, &mut report);
+                let scan = self.fingerprints.scan(&sandboxes, &containers);
+                self.count(&scan, &mut report);
+                let uids = self.uids_to_look_at(scan);
+                let pods = self.group(&sandboxes, &containers, &uids);
                 let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
                 self.listed_before = true;
-                report.events = self.reconcile_all(&pods, pass, &mut io).await;
+                report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
                 self.hub.lock().cache.update_time(started.wall);
             }
             Err(failure) => {
@@ -176,7 +177,7 @@ impl Generic {
         self.calls.clear();
         let started = clock.mono();
         let listed_at = clock.wall();
-        let found = match self.list(&mut io, Some(uid)).await {
+        let found = match io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await {
             Ok((sandboxes, containers)) => {
                 let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
                 let pod = pods.iter().find(|pod| pod.uid == uid);
@@ -195,55 +196,72 @@ impl Generic {
         found
     }
 
-    async fn list<R: Runtime>(&mut self, io: &mut Io<'_, R>, uid: Option<&str>) -> Result<Lists, Failure> {
-        let mut caller = io.caller(&self.hub, &mut self.calls);
-        let rt = caller.rt;
-        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
-        let filter = uid.map(Filter::pod).unwrap_or_default();
-        let sandboxes =
-            caller.make(Rpc::ListPodSandbox, None, pod.as_ref(), rt.list_sandboxes(&filter), Ok).await?;
-        let filter = uid.map(Filter::pod).unwrap_or_default();
-        let containers =
-            caller.make(Rpc::ListContainers, None, pod.as_ref(), rt.list_containers(&filter), Ok).await?;
-        Ok((sandboxes, containers))
+    fn count(&self, scan: &Scan<'_>, report: &mut Relist) {
+        report.pods = count(scan.pods.all);
+        report.sandboxes = count(scan.sandboxes);
+        report.containers = count(scan.containers.iter().sum());
+        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let present = KubeletState::ALL
+            .into_iter()
+            .zip(scan.containers.map(gauge))
+            .filter(|(_, containers)| *containers > 0)
+            .collect();
+        self.hub.lock().metrics.set_running(gauge(scan.pods.running), &present);
     }
 
-    fn count(&self, pods: &Pods<'_>, report: &mut Relist) {
-        let mut states: [i64; KubeletState::ALL.len()] = [0; KubeletState::ALL.len()];
-        let mut running = 0;
-        for pod in pods.iter() {
-            report.sandboxes += count(pod.sandboxes.len());
-            report.containers += count(pod.containers.len());
-            let runs = pod
-                .sandboxes
-                .iter()
-                .any(|sandbox| KubeletState::from(sandbox.state) == KubeletState::Running);
-            running += i64::from(runs);
-            for container in pod.containers {
-                let state = KubeletState::from(container.state);
-                for (slot, known) in states.iter_mut().zip(KubeletState::ALL) {
-                    *slot += i64::from(known == state);
-                }
-            }
+    /// The pods with these UIDs.
+    fn group<'a>(
+        &self,
+        sandboxes: &'a [Sandbox],
+        containers: &'a [Container],
+        uids: &HashSet<String>,
+    ) -> Pods<'a> {
+        if uids.is_empty() {
+            return Pods::default();
         }
-        report.pods = count(pods.len());
-        let present: BTreeMap<KubeletState, i64> =
-            KubeletState::ALL.into_iter().zip(states).filter(|(_, containers)| *containers > 0).collect();
-        self.hub.lock().metrics.set_running(running, &present);
+        let chosen = self.fingerprints.choose(uids);
+        Pods::group(
+            sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
+            containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
+            self.settings.era.member_order(),
+        )
     }
 
-    async fn reconcile_all<R: Runtime>(&mut self, pods: &Pods<'_>, pass: Pass, io: &mut Io<'_, R>) -> u64 {
-        self.pass += 1;
+    /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.
+    fn uids_to_look_at(&self, scan: Scan<'_>) -> HashSet<String> {
+        let mut uids = self.hub.lock().reinspect.clone();
+        uids.extend(scan.changed.into_iter().map(str::to_owned));
+        if scan.misses_some {
+            let misses = |(uid, record): &(&String, &Record)| {
+                record.old.as_ref().is_some_and(|old| self.fingerprints.misses(uid, old))
+            };
+            uids.extend(self.records.iter().filter(misses).map(|(uid, _)| uid.clone()));
+        }
+        uids
+    }
+
+    /// Reconciles the pods with these UIDs, of which `pods` has those that are listed.
+    async fn reconcile_all<R: Runtime>(
+        &mut self,
+        pods: &Pods<'_>,
+        uids: &HashSet<String>,
+        pass: Pass,
+        io: &mut Io<'_, R>,
+    ) -> u64 {
         let mut events = 0;
         let mut again = std::mem::take(&mut self.failed);
         let mut failed = Vec::new();
-        let touched = self.touched(pods);
+        let listed = pods.newest_first();
+        let here: HashSet<&str> = listed.iter().map(|pod| pod.uid).collect();
+        for pod in &listed {
+            self.remember(pod);
+        }
         // What has gone costs no call, so it need not wait behind what may hang.
-        let vanished = self.vanished(pods.len());
-        let work = vanished
-            .iter()
-            .map(|uid| (uid.as_str(), None))
-            .chain(touched.iter().map(|pod| (pod.uid, Some(pod))));
+        let mut vanished: Vec<&str> =
+            uids.iter().map(String::as_str).filter(|uid| !here.contains(uid)).collect();
+        vanished.sort_unstable();
+        let work =
+            vanished.iter().map(|uid| (*uid, None)).chain(listed.iter().map(|pod| (pod.uid, Some(pod))));
         for (uid, pod) in work {
             match self.reconcile(uid, pod, pass, io).await {
                 Reconciled::Quiet => {}
@@ -251,7 +269,7 @@ impl Generic {
                     events += sent;
                     again.retain(|waiting| waiting.uid != uid);
                 }
-                Reconciled::Failed => failed.extend(pod.map(pod_ref)),
+                Reconciled::Failed => failed.extend(pod.map(PodRef::from)),
             }
         }
         if self.settings.era.reinspects_in_a_second_round() {
@@ -266,48 +284,11 @@ impl Generic {
         events
     }
 
-    /// The pods that differ from what is remembered or are to be inspected again, in the kubelet's order of pods.
-    fn touched<'g, 'a>(&mut self, pods: &'g Pods<'a>) -> Vec<Pod<'g, 'a>> {
-        let flagged = self.hub.lock().reinspect.clone();
-        let mut touched = Vec::new();
-        for pod in pods.iter() {
-            let unchanged = match self.records.get_mut(pod.uid) {
-                Some(record) => {
-                    record.seen = self.pass;
-                    record.old.as_ref().is_some_and(|old| old.same_as(&pod))
-                }
-                None => {
-                    self.remember(&pod);
-                    false
-                }
-            };
-            if !unchanged || (!flagged.is_empty() && flagged.contains(pod.uid)) {
-                touched.push(pod);
-            }
-        }
-        touched.sort_unstable_by(Pod::newest_first);
-        touched
-    }
-
-    /// The remembered pods that the current pass, with so many pods, did not list.
-    fn vanished(&self, listed: usize) -> Vec<String> {
-        if self.records.len() == listed {
-            return Vec::new();
-        }
-        let gone = self.records.iter().filter(|(_, record)| record.seen != self.pass);
-        let mut uids: Vec<String> = gone.map(|(uid, _)| uid.clone()).collect();
-        uids.sort_unstable();
-        uids
-    }
-
     fn remember(&mut self, pod: &Pod<'_, '_>) {
-        let pass = self.pass;
-        let record = self.records.entry(pod.uid.to_owned()).or_insert_with(|| Record {
-            pod: pod_ref(pod),
-            old: None,
-            seen: pass,
-        });
-        record.seen = pass;
+        if !self.records.contains_key(pod.uid) {
+            let record = Record { pod: PodRef::from(pod), old: None };
+            self.records.insert(pod.uid.to_owned(), record);
+        }
     }
 
     /// Brings the record of one pod up to date; `pod` is `None` when it is no longer listed.
@@ -318,7 +299,7 @@ impl Generic {
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self { hub, settings, records, calls, .. } = self;
+        let Self { hub, settings, records, fingerprints, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
@@ -329,7 +310,7 @@ impl Generic {
         if changes.is_empty() && !flagged {
             return Reconciled::Quiet;
         }
-        let identity = pod.map_or_else(|| record.pod.clone(), pod_ref);
+        let identity = pod.map_or_else(|| record.pod.clone(), PodRef::from);
         let status = match pod {
             None => {
                 hub.lock().cache.delete(uid);
@@ -354,15 +335,11 @@ impl Generic {
             let event = |change| pass.event(&identity, change, status.as_deref());
             changes.iter().map(event).collect()
         };
+        fingerprints.replace(uid, record.old.as_ref(), new.as_ref());
+        // The record goes on before the events go out: what is lost to a full channel is lost for good.
         match new {
-            // Before sending: what is lost to a full channel is lost for good.
-            Some(new) => {
-                if let Some(record) = records.get_mut(uid) {
-                    record.old = Some(new);
-                    record.pod = identity;
-                }
-            }
             None => drop(records.remove(uid)),
+            old => drop(records.insert(uid.to_owned(), Record { pod: identity, old })),
         }
         Reconciled::Done(send(hub, events, io))
     }
@@ -386,10 +363,10 @@ async fn fetch<R: Runtime>(
     };
     let mut as_of =
         if settings.era.stamps_status_with_list_time() { pass.listed_at } else { io.clock.wall() };
-    let result = fetch.run(&mut io.caller(hub, calls), listed).await;
+    let (mut status, result) = fetch.run(&mut io.caller(hub, calls), listed).await;
     let mut shared = hub.lock();
     match result {
-        Ok(mut status) => {
+        Ok(()) => {
             shared.preserve_ips(&mut status);
             if settings.evented_gate && shared.evented_in_use {
                 as_of = status.timestamp;
@@ -420,38 +397,22 @@ fn send<R>(hub: &Hub, events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
 impl Pass {
     fn pod_sync(self, pod: &PodRef) -> Event {
         Event {
-            time: self.listed_at,
             relist: self.relist,
             initial: self.initial,
-            source: Source::Generic,
-            event_type: EventType::PodSync,
-            delivered: true,
-            discarded: false,
-            pod: pod.clone(),
-            subject: Subject::Pod,
-            id: None,
-            name: None,
-            from: None,
-            to: None,
-            exit_code: None,
-            reason: None,
-            latency_seconds: None,
+            ..Event::new(self.listed_at, Source::Generic, EventType::PodSync, pod.clone(), Subject::Pod)
         }
     }
 
     fn event(self, pod: &PodRef, change: &Transition<'_>, status: Option<&PodStatus>) -> Event {
-        let died = change.event_type == EventType::ContainerDied && change.subject == Subject::Container;
-        let detail = status.filter(|_| died).and_then(|status| status.container(&change.member.id));
+        let detail = status
+            .filter(|_| change.is_death_of_a_container())
+            .and_then(|status| status.container(&change.member.id));
         Event {
-            event_type: change.event_type,
-            subject: change.subject,
-            id: Some(change.member.id.to_string()),
-            name: Some(change.member.name.to_string()).filter(|name| !name.is_empty()),
-            from: Some(change.from),
-            to: Some(change.to),
+            relist: self.relist,
+            initial: self.initial,
             exit_code: detail.and_then(|detail| detail.exit_code),
             reason: detail.map(|detail| detail.reason.clone()).filter(|reason| !reason.is_empty()),
-            ..self.pod_sync(pod)
+            ..change.event(self.listed_at, pod)
         }
     }
 }
@@ -471,8 +432,4 @@ impl<R> Io<'_, R> {
 
 fn count(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
-}
-
-fn pod_ref(pod: &Pod<'_, '_>) -> PodRef {
-    PodRef { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
 }

@@ -112,27 +112,41 @@ pub(super) struct Fetch<'a> {
 
 impl Fetch<'_> {
     /// Asks for everything about the pod. `listed` is what the pass found; an era that lists again does not look at it.
+    /// What was learnt before a failure is in the status nevertheless; the kubelet throws it away.
     pub async fn run<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
         listed: Option<&Pod<'_, '_>>,
-    ) -> Result<PodStatus, Failure> {
-        match listed {
+    ) -> (PodStatus, Result<(), Failure>) {
+        let mut status = PodStatus {
+            pod: self.pod.clone(),
+            timestamp: if self.era.stamps_status_with_list_time() { self.listed_at } else { Wall::default() },
+            ..PodStatus::default()
+        };
+        let result = match listed {
             Some(listed) if !self.era.lists_again_for_status() => {
                 let ids: Vec<&str> = listed.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
-                self.members(caller, &ids, ContainerIds::Listed(listed.containers)).await
+                let containers = ContainerIds::Listed(listed.containers);
+                self.members(caller, &ids, containers, &mut status).await
             }
-            _ => {
-                let rt = caller.rt;
-                let filter = Filter::pod(&self.pod.uid);
-                let mut sandboxes: Vec<Sandbox> = caller
-                    .make(Rpc::ListPodSandbox, None, Some(self.pod), rt.list_sandboxes(&filter), Ok)
-                    .await?;
-                sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
-                let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
-                self.members(caller, &ids, ContainerIds::ListAgain).await
-            }
-        }
+            _ => self.list_again(caller, &mut status).await,
+        };
+        (status, result)
+    }
+
+    async fn list_again<R: Runtime>(
+        self,
+        caller: &mut Caller<'_, R>,
+        status: &mut PodStatus,
+    ) -> Result<(), Failure> {
+        let rt = caller.rt;
+        let filter = Filter::pod(&self.pod.uid);
+        let call = rt.list_sandboxes(&filter);
+        let mut sandboxes: Vec<Sandbox> =
+            caller.make(Rpc::ListPodSandbox, None, Some(self.pod), call, Ok).await?;
+        sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+        let ids: Vec<&str> = sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+        self.members(caller, &ids, ContainerIds::ListAgain, status).await
     }
 
     async fn members<R: Runtime>(
@@ -140,12 +154,8 @@ impl Fetch<'_> {
         caller: &mut Caller<'_, R>,
         sandbox_ids: &[&str],
         container_ids: ContainerIds<'_>,
-    ) -> Result<PodStatus, Failure> {
-        let mut status = PodStatus {
-            pod: self.pod.clone(),
-            timestamp: if self.era.stamps_status_with_list_time() { self.listed_at } else { Wall::default() },
-            ..PodStatus::default()
-        };
+        status: &mut PodStatus,
+    ) -> Result<(), Failure> {
         for (number, id) in sandbox_ids.iter().enumerate() {
             let answer = match self.sandbox(caller, id).await {
                 Err(failure) if failure.is_not_found() => continue,
@@ -161,7 +171,7 @@ impl Fetch<'_> {
             }
             if newest && self.evented_gate {
                 if answer.timestamp == 0 {
-                    status.containers = self.containers(caller, container_ids).await?;
+                    self.containers(caller, container_ids, status).await?;
                 } else {
                     // The kubelet leaves these in the runtime's order.
                     status.containers = answer.containers.into_iter().map(ContainerDetail::from).collect();
@@ -169,10 +179,10 @@ impl Fetch<'_> {
                 }
             }
         }
-        if !self.evented_gate {
-            status.containers = self.containers(caller, container_ids).await?;
+        if self.evented_gate {
+            return Ok(());
         }
-        Ok(status)
+        self.containers(caller, container_ids, status).await
     }
 
     async fn sandbox<R: Runtime>(
@@ -189,29 +199,28 @@ impl Fetch<'_> {
         self,
         caller: &mut Caller<'_, R>,
         ids: ContainerIds<'_>,
-    ) -> Result<Vec<ContainerDetail>, Failure> {
+        status: &mut PodStatus,
+    ) -> Result<(), Failure> {
         let rt = caller.rt;
         let again: Vec<Container>;
         let ids: Vec<&str> = match ids {
             ContainerIds::Listed(listed) => listed.iter().map(|container| container.id.as_str()).collect(),
             ContainerIds::ListAgain => {
                 let filter = Filter::pod(&self.pod.uid);
-                again = caller
-                    .make(Rpc::ListContainers, None, Some(self.pod), rt.list_containers(&filter), Ok)
-                    .await?;
+                let call = rt.list_containers(&filter);
+                again = caller.make(Rpc::ListContainers, None, Some(self.pod), call, Ok).await?;
                 again.iter().map(|container| container.id.as_str()).collect()
             }
         };
-        let mut details = Vec::with_capacity(ids.len());
         for id in ids {
             let call = rt.container_status(id);
             match caller.make(Rpc::ContainerStatus, Some(id), Some(self.pod), call, accept_container).await {
                 Err(failure) if failure.is_not_found() => {}
-                other => details.push(ContainerDetail::from(other?)),
+                other => status.containers.push(ContainerDetail::from(other?)),
             }
         }
-        sort_newest_first(&mut details);
-        Ok(details)
+        sort_newest_first(&mut status.containers);
+        Ok(())
     }
 }
 

@@ -118,6 +118,36 @@ pub struct Event {
     pub latency_seconds: Option<Seconds>,
 }
 
+impl Event {
+    /// An event about which nothing more is known.
+    pub const fn new(
+        time: Wall,
+        source: Source,
+        event_type: EventType,
+        pod: PodRef,
+        subject: Subject,
+    ) -> Self {
+        Self {
+            time,
+            relist: None,
+            initial: false,
+            source,
+            event_type,
+            delivered: event_type.is_delivered(),
+            discarded: false,
+            pod,
+            subject,
+            id: None,
+            name: None,
+            from: None,
+            to: None,
+            exit_code: None,
+            reason: None,
+            latency_seconds: None,
+        }
+    }
+}
+
 /// The watch begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]

@@ -1,8 +1,12 @@
 //! The real binary and the product's client against a scripted runtime, one module per sub-command.
 
 #[path = "../support/mod.rs"]
+#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod support;
 
+mod diff;
 mod fake_runtime;
+mod relist;
 mod runner;
+mod sim;
 mod watch;

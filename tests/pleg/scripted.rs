@@ -1,9 +1,10 @@
 //! An in-memory runtime that answers what it is told, and remembers what it was asked.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use plegctl::clock::ManualClock;
 use plegctl::cri::{
     Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Image,
     Network, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
@@ -19,6 +20,8 @@ pub enum Fault {
     Nil,
     /// Never.
     Hang,
+    /// Not within this time, which then has passed on this clock.
+    TimesOut(Arc<ManualClock>, Duration),
 }
 
 #[derive(Debug, Default)]
@@ -63,18 +66,18 @@ impl Scripted {
             state.asked.push((rpc.name().to_owned(), id.to_owned()));
             keys.iter().find_map(|key| state.faults.get(*key).cloned())
         };
+        let scripted = |code| Error::Runtime { rpc, code, message: "scripted".into() };
         let result = match fault {
             Some(Fault::Hang) => std::future::pending().await,
-            Some(Fault::Code(code)) => Err(code),
+            Some(Fault::TimesOut(clock, waited)) => {
+                clock.advance(waited);
+                Err(Error::Silent { rpc, waited })
+            }
+            Some(Fault::Code(code)) => Err(scripted(code)),
             Some(Fault::Nil) => Ok(nil().expect("a list cannot be nil")),
-            None => good(&self.0.lock().unwrap()),
+            None => good(&self.0.lock().unwrap()).map_err(scripted),
         };
-        Call {
-            rpc,
-            duration: Duration::from_millis(1),
-            response_bytes: 1,
-            result: result.map_err(|code| Error::Runtime { rpc, code, message: "scripted".into() }),
-        }
+        Call { rpc, duration: Duration::from_millis(1), response_bytes: 1, result }
     }
 }
 
@@ -130,7 +133,7 @@ impl Runtime for Scripted {
     }
 
     async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
-        Call { rpc: Rpc::RuntimeConfig, duration: Duration::ZERO, response_bytes: 0, result: Ok(None) }
+        self.answer(Rpc::RuntimeConfig, "", &["RuntimeConfig"], |_| Ok(None), || None).await
     }
 
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {

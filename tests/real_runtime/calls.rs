@@ -9,10 +9,11 @@ use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
+use crate::generated::image_service_client::ImageServiceClient;
 use crate::generated::runtime_service_client::RuntimeServiceClient;
 use crate::generated::{
-    Container, ContainerStatus, ContainerStatusRequest, ListContainersRequest, ListPodSandboxRequest,
-    PodSandbox, VersionRequest, VersionResponse,
+    Container, ContainerStatus, ContainerStatusRequest, ImageSpec, ImageStatusRequest, ListContainersRequest,
+    ListPodSandboxRequest, PodSandbox, VersionRequest, VersionResponse,
 };
 
 /// As much as any runtime sends by default.
@@ -22,6 +23,7 @@ const LARGEST_ANSWER: usize = 80 << 20;
 pub struct Calls {
     network: Runtime,
     client: RuntimeServiceClient<Channel>,
+    images: ImageServiceClient<Channel>,
 }
 
 impl Calls {
@@ -32,8 +34,9 @@ impl Calls {
         let guard = network.enter();
         let channel = connect_lazily(socket.to_owned());
         drop(guard);
+        let images = ImageServiceClient::new(channel.clone());
         let client = RuntimeServiceClient::new(channel).max_decoding_message_size(LARGEST_ANSWER);
-        Self { network, client }
+        Self { network, client, images }
     }
 
     /// Runs `future` to its end.
@@ -72,6 +75,14 @@ impl Calls {
         let mut client = self.client();
         let call = client.list_containers(ListContainersRequest {});
         Ok(self.block_on(within(limit, call))?.containers)
+    }
+
+    /// `ImageStatus`: whether the runtime has the image.
+    pub fn has_image(&self, image: &str, limit: Duration) -> Result<bool, Status> {
+        let mut client = self.images.clone();
+        let call =
+            client.image_status(ImageStatusRequest { image: Some(ImageSpec { image: image.to_owned() }) });
+        Ok(self.block_on(within(limit, call))?.image.is_some())
     }
 
     /// `ContainerStatus`.

@@ -13,10 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::calls::Calls;
 use crate::packages::{Containerd, Packages, script};
-use crate::wait_for;
+use crate::{PATIENCE, wait_for};
 
-/// The name that the pause image carries in `image.tar`.
+/// The image of every sandbox, by its name in `image.tar`.
 const PAUSE_IMAGE: &str = "registry.local/pause:1";
+
+/// The image of every container.
+pub const BUSYBOX_IMAGE: &str = "registry.local/busybox:1";
 
 /// A running private containerd. Dropping it kills it, its shims and its pods, and removes its directory.
 ///
@@ -105,6 +108,8 @@ impl RealRuntime {
     }
 
     fn end_daemon(&self, signal: Signal) {
+        // A daemon that comes back forgets the shims that it cannot reach.
+        self.remember_shims();
         let mut daemon = self.daemon.lock().unwrap().take().expect("the daemon is running");
         kill_process(Pid::from_child(&daemon), signal).unwrap();
         wait_for("the daemon to end", || daemon.try_wait().unwrap());
@@ -125,6 +130,11 @@ impl RealRuntime {
             .output()
             .unwrap();
         assert!(output.status.success(), "cannot import the images: {output:?}");
+        // The CRI learns of an import by an event, so on a busy machine it is a little late.
+        for image in [PAUSE_IMAGE, BUSYBOX_IMAGE] {
+            let known = || self.calls.has_image(image, PATIENCE).unwrap().then_some(());
+            wait_for("the CRI to know the images", known);
+        }
     }
 
     fn config_file(&self) -> PathBuf {

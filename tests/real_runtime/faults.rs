@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use crate::PATIENCE;
-use crate::calls::within;
 use crate::daemon::RealRuntime;
 use crate::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use crate::wait_for;
@@ -67,7 +66,8 @@ impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         drop(self.shim.take());
         if let Some(update) = self.update.take() {
-            let _ = self.runtime.calls.block_on(update);
+            // Bounded, because the test may have stopped the daemon too.
+            let _ = self.runtime.calls.block_on(async { tokio::time::timeout(PATIENCE, update).await });
         }
     }
 }
@@ -116,10 +116,9 @@ impl RealRuntime {
             container_id: container_id.to_owned(),
             linux: Some(LinuxContainerResources { cpu_shares: 512 }),
         };
-        let update = self.calls.spawn(async move {
-            let update = client.update_container_resources(request);
-            within(PATIENCE, update).await.map(drop)
-        });
+        // Without a deadline of its own: at the server's it would give the lock back although nobody asked for that.
+        let update =
+            self.calls.spawn(async move { client.update_container_resources(request).await.map(drop) });
         let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
             let status = self.calls.container_status(container_id, HELD_UP);
@@ -153,13 +152,11 @@ impl RealRuntime {
     }
 
     /// Writes down for `reap.sh` whose shims there are, while containerd still knows.
-    fn remember_shims(&self) {
-        let mut list = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.directory().join("killed-shims"))
-            .unwrap();
-        for bundle in fs::read_dir(self.bundles()).unwrap() {
+    pub(crate) fn remember_shims(&self) {
+        let mut list =
+            fs::File::options().create(true).append(true).open(self.directory().join("shims")).unwrap();
+        // There is no such folder before the first pod.
+        for bundle in fs::read_dir(self.bundles()).into_iter().flatten() {
             writeln!(list, "{}", bundle.unwrap().file_name().display()).unwrap();
         }
     }

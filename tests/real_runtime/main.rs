@@ -44,8 +44,11 @@ mod faults;
 mod generated;
 mod health;
 mod packages;
+#[path = "../support/plegctl.rs"]
+pub mod plegctl;
 mod pods;
 mod smoke;
+mod watch;
 
 use std::io::Write;
 use std::time::Duration;

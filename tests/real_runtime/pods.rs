@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 
 use crate::PATIENCE;
 use crate::calls::within;
-use crate::daemon::RealRuntime;
+use crate::daemon::{BUSYBOX_IMAGE, RealRuntime};
 use crate::generated::runtime_service_client::RuntimeServiceClient;
 use crate::generated::{
     Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
@@ -186,7 +186,7 @@ impl ContainerSpec {
         labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
         ContainerConfig {
             metadata: Some(ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
-            image: Some(ImageSpec { image: "registry.local/busybox:1".to_owned() }),
+            image: Some(ImageSpec { image: BUSYBOX_IMAGE.to_owned() }),
             command: self.command.clone(),
             labels,
             annotations: self.annotations.clone(),

@@ -50,11 +50,11 @@ still_running() {
 }
 
 # What a shim keeps outside of DIR: runc's state, and a socket that is named by a hash. A killed shim cannot remove its
-# own, and containerd forgets the bundle, so whoever killed it wrote the IDs down.
+# own, and containerd forgets the bundle, so whoever killed it wrote the IDs down in DIR/shims.
 forget_shims() {
     {
         ls "$1/state/io.containerd.runtime.v2.task/k8s.io"
-        cat "$1/killed-shims"
+        cat "$1/shims"
     } 2>/dev/null | while read -r id; do
         rm -rf "/run/containerd/runc/k8s.io/$id"
         hash=$(printf %s "$1/containerd.sock/k8s.io/$id" | sha256sum)

@@ -32,21 +32,21 @@ pub enum Kind {
 impl Kind {
     /// Whether it knows this call at all.
     pub(super) fn refusal(self, rpc: Rpc) -> Option<Status> {
-        let unknown = || {
-            let text = format!("unknown method {rpc} for service runtime.v1.RuntimeService");
-            Some(Status::new(Code::Unimplemented, text))
-        };
-        match (self, rpc) {
-            (Self::Containerd16, Rpc::GetContainerEvents) => {
-                Some(Status::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
+        let text = match rpc {
+            Rpc::GetContainerEvents if self == Self::Containerd16 => {
+                "method GetContainerEvents not implemented".to_owned()
             }
-            (Self::Containerd16 | Self::Containerd17, Rpc::RuntimeConfig) => unknown(),
-            (
-                Self::Containerd16 | Self::Containerd17 | Self::Containerd21,
-                Rpc::StreamPodSandboxes | Rpc::StreamContainers,
-            ) => unknown(),
-            _ => None,
-        }
+            Rpc::RuntimeConfig if matches!(self, Self::Containerd16 | Self::Containerd17) => {
+                unknown_method(rpc)
+            }
+            Rpc::StreamPodSandboxes | Rpc::StreamContainers if !self.streams_lists() => unknown_method(rpc),
+            _ => return None,
+        };
+        Some(Status::new(Code::Unimplemented, text))
+    }
+
+    fn streams_lists(self) -> bool {
+        !matches!(self, Self::Containerd16 | Self::Containerd17 | Self::Containerd21)
     }
 
     pub(super) fn stream(self) -> Attempt {
@@ -147,6 +147,11 @@ impl Question {
     pub(super) fn begins_relist(&self) -> bool {
         matches!(self, Self::Sandboxes(filter) if *filter == wire::PodSandboxFilter::default())
     }
+}
+
+/// grpc-go's words for a call that its server was not built with.
+fn unknown_method(rpc: Rpc) -> String {
+    format!("unknown method {rpc} for service runtime.v1.RuntimeService")
 }
 
 fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair]) -> String {

@@ -13,6 +13,7 @@ use super::wire::ContainerEventResponse;
 
 /// What one `GetContainerEvents` call meets.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Attempt {
     pub(super) first_after: Duration,
     pub(super) between: Duration,

@@ -54,6 +54,7 @@ pub(super) struct Script {
 
 /// The node during one relist, and what goes wrong in it.
 #[derive(Debug)]
+#[must_use]
 pub struct Step {
     node: Arc<Node>,
     rules: Vec<Rule>,
@@ -159,9 +160,10 @@ impl FakeRuntime {
         self.calls().into_iter().filter(|call| call.rpc == rpc).collect()
     }
 
-    /// How many calls are in flight.
+    /// How many calls are in flight, open streams among them.
     pub fn in_flight(&self) -> usize {
-        self.calls().iter().filter(|call| call.state == CallState::InFlight).count()
+        let open = |call: &&Received| matches!(call.state, CallState::InFlight | CallState::Streaming);
+        self.calls().iter().filter(open).count()
     }
 
     /// The same as [`Self::wait_until`] for a test whose own runtime has to go on. A paused clock stands still meanwhile.

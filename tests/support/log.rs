@@ -30,6 +30,8 @@ pub struct Received {
 pub enum CallState {
     /// Not answered in full.
     InFlight,
+    /// An event stream that is open: an event pushed now comes through it.
+    Streaming,
     /// Answered, with whatever it was.
     Answered,
     /// The client gave it up, or the connection went.
@@ -59,10 +61,9 @@ impl Log {
     /// Waits until the calls are as the test wants them.
     pub(super) fn wait_until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let (calls, waited) =
-            self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
+        let (calls, wait) = self.changed.wait_timeout_while(calls, PATIENCE, |calls| !wanted(calls)).unwrap();
         let calls = calls.clone();
-        assert!(!waited.timed_out(), "not seen within {PATIENCE:?}; the calls were {calls:#?}");
+        assert!(!wait.timed_out(), "not seen within {PATIENCE:?}; the calls were {calls:#?}");
         calls
     }
 }
@@ -76,16 +77,25 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
+    /// The stream is open.
+    pub(super) fn streaming(&self) {
+        self.record(CallState::Streaming);
+    }
+
     pub(super) fn answered(&mut self) {
         self.end = CallState::Answered;
+    }
+
+    fn record(&self, state: CallState) {
+        let mut calls = self.log.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls[self.number].state = state;
+        self.log.changed.notify_all();
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut calls = self.log.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls[self.number].state = self.end;
-        self.log.changed.notify_all();
+        self.record(self.end);
     }
 }
 

@@ -25,6 +25,7 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// One state of a node.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct Node {
     sandboxes: Vec<PodSandboxStatus>,
     containers: Vec<Contained>,
@@ -184,7 +185,7 @@ impl Node {
     /// The sandbox has this address; `""` is a network without one.
     pub fn ip(self, ip: &str) -> Self {
         self.edit_sandbox(|sandbox| {
-            sandbox.network.get_or_insert_default().ip = ip.to_owned();
+            ip.clone_into(&mut sandbox.network.get_or_insert_default().ip);
         })
     }
 
@@ -207,7 +208,8 @@ impl Node {
             container.state = ContainerState::ContainerExited.into();
             container.exit_code = code;
             container.finished_at = container.started_at + 10 * NANOS_PER_SECOND;
-            container.reason = if code == 0 { "Completed" } else { "Error" }.to_owned();
+            let reason = if code == 0 { "Completed" } else { "Error" };
+            reason.clone_into(&mut container.reason);
         })
     }
 

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// A run that takes longer has failed.
 const BOUND: Duration = Duration::from_secs(60);
 
+/// How long a killed program's stderr is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// Runs plegctl with these arguments and nothing else.
 pub fn plegctl(arguments: &[impl AsRef<OsStr>]) -> Output {
     Invocation::new(arguments).run()
@@ -26,6 +29,7 @@ pub fn plegctl(arguments: &[impl AsRef<OsStr>]) -> Output {
 
 /// A run in the making. Its environment is empty but for `PATH`.
 #[derive(Debug)]
+#[must_use]
 pub struct Invocation {
     command: Command,
     stdin: Vec<u8>,
@@ -35,23 +39,27 @@ pub struct Invocation {
 impl Invocation {
     /// plegctl with these arguments.
     pub fn new(arguments: &[impl AsRef<OsStr>]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plegctl"));
-        command.args(arguments);
-        Self::of(command)
+        Self::program(env!("CARGO_BIN_EXE_plegctl"), arguments)
     }
 
-    /// The same in a terminal, through util-linux's `script`; both streams come out of stdout, with `\r\n`.
-    pub fn in_terminal(arguments: &[&str]) -> Self {
-        let words = [&[env!("CARGO_BIN_EXE_plegctl")], arguments].concat();
-        let line: Vec<String> = words.into_iter().map(quoted).collect();
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line.join(" "), "/dev/null"]);
-        Self::of(command).env("TERM", "xterm-256color")
-    }
-
-    fn of(mut command: Command) -> Self {
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    /// Another program with these arguments.
+    pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         Self { command, stdin: Vec::new(), bound: BOUND }
+    }
+
+    /// plegctl in a terminal; see [`Self::program_in_terminal`].
+    pub fn in_terminal(arguments: &[&str]) -> Self {
+        Self::program_in_terminal(env!("CARGO_BIN_EXE_plegctl"), arguments)
+    }
+
+    /// In a terminal, by util-linux's `script`: both streams come out of stdout, and lines end in `\r\n`.
+    pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
+        let words = [&[program], arguments].concat();
+        let line: Vec<String> = words.into_iter().map(quoted).collect();
+        Self::program("script", &["--quiet", "--return", "--command", &line.join(" "), "/dev/null"])
+            .env("TERM", "xterm-256color")
     }
 
     /// With this in the environment.
@@ -175,7 +183,7 @@ impl Running {
     fn end(&mut self, stdout: Vec<u8>) -> Output {
         let Ok(status) = self.ended.recv_timeout(self.bound) else { self.fail("did not end") };
         self.over = true;
-        let stderr = self.stderr.recv_timeout(self.bound).unwrap_or_default();
+        let Ok(stderr) = self.stderr.recv_timeout(self.bound) else { self.fail("did not end its stderr") };
         Output {
             command: self.command.clone(),
             stdout: String::from_utf8(stdout).unwrap(),
@@ -185,9 +193,17 @@ impl Running {
         }
     }
 
+    fn kill(&mut self) {
+        if !self.over && self.ended.try_recv().is_err() {
+            send_signal(self.pid, "KILL");
+        }
+        self.over = true;
+    }
+
     fn fail(&mut self, what: &str) -> ! {
-        send_signal(self.pid, "KILL");
-        let stderr = self.stderr.recv_timeout(self.bound).unwrap_or_default();
+        self.kill();
+        // A grandchild may still hold it open.
+        let stderr = self.stderr.recv_timeout(LAST_WORDS).unwrap_or_default();
         panic!(
             "{} {what} within {:?}; its stderr was:\n{}",
             self.command,
@@ -200,9 +216,7 @@ impl Running {
 impl Drop for Running {
     /// A test that fails half-way leaves no process behind.
     fn drop(&mut self) {
-        if !self.over && matches!(self.ended.try_recv(), Err(mpsc::TryRecvError::Empty)) {
-            send_signal(self.pid, "KILL");
-        }
+        self.kill();
     }
 }
 

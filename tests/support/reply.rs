@@ -11,6 +11,7 @@ use tonic::Code;
 
 /// What happens to one call.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Reply {
     pub(super) delay: Duration,
     pub(super) action: Action,

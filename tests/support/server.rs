@@ -215,7 +215,10 @@ async fn stream(
     shared: &Arc<Shared>,
 ) -> Result<Response<Answer>, Status> {
     let (sender, mut receiver) = mpsc::channel(1);
-    tokio::spawn(play(attempt, sender, line, Arc::clone(shared)));
+    let stays_open = matches!(attempt.end, End::StayOpen);
+    let pushed = stays_open.then(|| script(shared).hub.subscribe());
+    ticket.streaming();
+    tokio::spawn(play(attempt, pushed, sender, line));
     match receiver.recv().await {
         Some(Err(status)) => {
             ticket.answered();
@@ -228,9 +231,12 @@ async fn stream(
     }
 }
 
-async fn play(attempt: Attempt, sender: mpsc::Sender<Pushed>, line: Line, shared: Arc<Shared>) {
-    let stays_open = matches!(attempt.end, End::StayOpen);
-    let mut pushed = stays_open.then(|| script(&shared).hub.subscribe());
+async fn play(
+    attempt: Attempt,
+    mut pushed: Option<mpsc::UnboundedReceiver<Pushed>>,
+    sender: mpsc::Sender<Pushed>,
+    line: Line,
+) {
     let mut gap = attempt.first_after;
     for event in attempt.events {
         pause(gap).await;

@@ -72,7 +72,7 @@ impl Latencies {
     pub fn ranges(&self) -> Vec<(Duration, u64)> {
         let mut ranges: Vec<(Duration, u64)> = Vec::new();
         for (number, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let bound = round_up(upper_bound(number).min(self.largest));
+            let bound = round_up(upper_bound(number.saturating_sub(1)).min(self.largest));
             match ranges.last_mut() {
                 Some((last, total)) if *last == bound => *total += count,
                 _ => ranges.push((bound, *count)),
@@ -150,6 +150,6 @@ mod tests {
     fn hours_and_nothing_at_all_have_a_bucket() {
         let mut latencies = of([0]);
         latencies.add(Duration::from_secs(100_000));
-        assert_eq!(latencies.quantiles().unwrap().max.as_f64(), 100_000.0);
+        assert_eq!(latencies.quantiles().unwrap().max.duration(), Duration::from_secs(100_000));
     }
 }

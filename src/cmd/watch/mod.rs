@@ -14,7 +14,6 @@ mod metrics;
 mod outlet;
 mod reporter;
 mod session;
-mod stops;
 mod tally;
 
 use std::net::SocketAddr;
@@ -24,7 +23,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::context::Context;
+use super::context::{Context, block_on};
 use super::{Error, Exit, positive_duration};
 use crate::pleg::KubeletVersion;
 use session::Session;
@@ -95,7 +94,7 @@ pub enum Output {
 /// Runs the command.
 pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
     let endpoint = context.endpoint()?;
-    context.block_on(async {
+    block_on(async {
         let session = Session::open(arguments, context, &endpoint).await?;
         session.run().await
     })?

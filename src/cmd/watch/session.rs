@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reporter::Reporter;
-use super::stops::Stops;
 use super::{TIMEOUT, WatchArgs, metrics};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::render::watch as text;
+use crate::cmd::stops::Stops;
 use crate::cmd::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
 use crate::pleg::generic::PERIOD;

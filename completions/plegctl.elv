@@ -1,0 +1,270 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[plegctl] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'plegctl'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'plegctl'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
+            cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
+            cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+            cand completions 'Print the completion script of a shell'
+            cand man 'Write a man page for every command'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;relist'= {
+            cand --inspect 'Whether to make the kubelet''s status calls too, for every pod'
+            cand --concurrency 'How many pods to ask about at once'
+            cand --save 'Write the whole report as JSON to this file, besides what is printed'
+            cand -n 'Show only pods of this namespace'
+            cand --namespace 'Show only pods of this namespace'
+            cand --pod 'Show only the pod with this name or UID'
+            cand --state 'Show only containers in this state'
+            cand --sort-by 'Order of the rows [default: the kubelet''s]'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --serial 'Ask about one pod after the other, as the kubelet does'
+            cand --stream-lists 'List through the runtime''s streaming RPCs (CRI 1.36) instead of the kubelet''s default ones'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;watch'= {
+            cand --period 'Pause between the end of a relist and the start of the next [default: 1s]'
+            cand --threshold 'Age from which on PLEG is not healthy [default: 3m]'
+            cand --count 'End after this many relists, failed ones included'
+            cand --for 'End after this time'
+            cand --until-slow 'End with exit status 1 as soon as a relist, or one call of it, takes longer than this'
+            cand --log 'Append the JSON lines to this file too'
+            cand --metrics-listen 'Serve the kubelet''s PLEG metrics over HTTP on this address, at `/metrics`'
+            cand --kubelet-version 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --until-unhealthy 'End with exit status 1 as soon as PLEG is not healthy'
+            cand --initial 'Show the events of the first relist in the table too'
+            cand --no-inspect 'Leave out the status calls that the kubelet makes for changed pods'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;diff'= {
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --force 'Compare reports of two different nodes'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;sim'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;list'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;describe'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;serve'= {
+            cand --listen 'Socket to make; nothing may be there yet'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;help'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;help;list'= {
+        }
+        &'plegctl;sim;help;describe'= {
+        }
+        &'plegctl;sim;help;serve'= {
+        }
+        &'plegctl;sim;help;help'= {
+        }
+        &'plegctl;completions'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;man'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;help'= {
+            cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
+            cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
+            cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+            cand completions 'Print the completion script of a shell'
+            cand man 'Write a man page for every command'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;help;relist'= {
+        }
+        &'plegctl;help;watch'= {
+        }
+        &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;sim'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+        }
+        &'plegctl;help;sim;list'= {
+        }
+        &'plegctl;help;sim;describe'= {
+        }
+        &'plegctl;help;sim;serve'= {
+        }
+        &'plegctl;help;completions'= {
+        }
+        &'plegctl;help;man'= {
+        }
+        &'plegctl;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

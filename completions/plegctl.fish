@@ -1,0 +1,201 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_plegctl_global_optspecs
+    string join \n r/runtime-endpoint= c/config= host-root= timeout= color= q/quiet v/verbose no-headers h/help V/version
+end
+
+function __fish_plegctl_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_plegctl_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_plegctl_using_subcommand
+    set -l cmd (__fish_plegctl_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c plegctl -n "__fish_plegctl_needs_command" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_needs_command" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_needs_command" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_needs_command" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_needs_command" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_needs_command" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_needs_command" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_needs_command" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_needs_command" -s V -l version -d 'Print version'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l inspect -d 'Whether to make the kubelet\'s status calls too, for every pod' -r -f -a "none\t'The two list calls only'
+all\t'Every pod'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l concurrency -d 'How many pods to ask about at once' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l save -d 'Write the whole report as JSON to this file, besides what is printed' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s n -l namespace -d 'Show only pods of this namespace' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l pod -d 'Show only the pod with this name or UID' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l state -d 'Show only containers in this state' -r -f -a "created\t''
+running\t''
+exited\t''
+unknown\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l sort-by -d 'Order of the rows [default: the kubelet\'s]' -r -f -a "name\t'Namespace, then pod, then container'
+age\t'Youngest first'
+attempt\t'Highest restart count first'
+state\t'Created, running, exited, unknown'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s o -l output -d 'How to print' -r -f -a "table\t'A row for each container and a line about the calls'
+wide\t'More columns, and the slowest calls first'
+json\t'One document'
+jsonl\t'The same on one line'
+prometheus\t'Durations, sizes and counts as metrics'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l serial -d 'Ask about one pod after the other, as the kubelet does'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l stream-lists -d 'List through the runtime\'s streaming RPCs (CRI 1.36) instead of the kubelet\'s default ones'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l period -d 'Pause between the end of a relist and the start of the next [default: 1s]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l threshold -d 'Age from which on PLEG is not healthy [default: 3m]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l count -d 'End after this many relists, failed ones included' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l for -d 'End after this time' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l until-slow -d 'End with exit status 1 as soon as a relist, or one call of it, takes longer than this' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l log -d 'Append the JSON lines to this file too' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l metrics-listen -d 'Serve the kubelet\'s PLEG metrics over HTTP on this address, at `/metrics`' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l kubelet-version -d 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s o -l output -d 'How to print' -r -f -a "table\t'A line for each event, and a live line on a terminal'
+jsonl\t'A JSON object a line for everything that happens'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l until-unhealthy -d 'End with exit status 1 as soon as PLEG is not healthy'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l initial -d 'Show the events of the first relist in the table too'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l no-inspect -d 'Leave out the status calls that the kubelet makes for changed pods'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s o -l output -d 'How to print' -r -f -a "table\t'A line for each event, then what PLEG would have missed'
+json\t'One document'
+jsonl\t'The same on one line'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l force -d 'Compare reports of two different nodes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l listen -d 'Socket to make; nothing may be there yet' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'

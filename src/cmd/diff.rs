@@ -1,0 +1,128 @@
+//! `plegctl diff`: what the kubelet's PLEG would have emitted between two relists, and what it would have missed.
+//!
+//! ```text
+//! $ plegctl relist --save before.json >/dev/null; sleep 60; plegctl diff before.json
+//! default/web-0  app  running → exited  ContainerDied
+//! ```
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::context::{Context, block_on};
+use super::relist::lists_only;
+use super::render::diff as text;
+use super::{Error, Exit};
+use crate::pleg::diff::same_node;
+use crate::pleg::{DiffReport, RelistReport, diff, document};
+
+/// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// A saved `relist --save` report, `-` for stdin, or `live`
+    before: Side,
+
+    /// The same
+    #[arg(default_value = "live")]
+    after: Side,
+
+    /// Compare reports of two different nodes
+    #[arg(long)]
+    force: bool,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+/// Where one side of the comparison comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Side {
+    Live,
+    Stdin,
+    File(PathBuf),
+}
+
+impl From<&str> for Side {
+    fn from(text: &str) -> Self {
+        match text {
+            "live" => Self::Live,
+            "-" => Self::Stdin,
+            path => Self::File(path.into()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each event, then what PLEG would have missed
+    Table,
+    /// One document
+    Json,
+    /// The same on one line
+    Jsonl,
+}
+
+/// Runs the command.
+pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
+    if (&arguments.before, &arguments.after) == (&Side::Stdin, &Side::Stdin) {
+        return Err(Error::StdinTwice);
+    }
+    let before = read(&arguments.before, context)?;
+    let after = read(&arguments.after, context)?;
+    if !arguments.force {
+        same_node(&before, &after)?;
+    }
+    let difference = diff(&before, &after);
+    print(arguments.output, &difference)?;
+    Ok(if difference.is_empty() { Exit::Good } else { Exit::Bad })
+}
+
+fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
+    let (name, text) = match side {
+        Side::Live => return live(context),
+        Side::Stdin => {
+            let mut text = Vec::new();
+            let read = io::stdin().lock().read_to_end(&mut text);
+            ("stdin".to_owned(), read.map(|_| text))
+        }
+        Side::File(path) => (path.display().to_string(), fs::read(path)),
+    };
+    let text = text.map_err(|source| Error::Read { name: name.clone(), source })?;
+    RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })
+}
+
+fn live(context: &Context) -> Result<RelistReport, Error> {
+    let endpoint = context.endpoint()?;
+    block_on(lists_only(context, &endpoint))?
+}
+
+fn print(output: Output, difference: &DiffReport) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match output {
+        Output::Table => text::table(difference, &mut out)?,
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &document(difference))?;
+            writeln!(out)?;
+        }
+        Output::Jsonl => {
+            serde_json::to_writer(&mut out, &document(difference))?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_a_file_stdin_or_the_node() {
+        assert_eq!(Side::from("live"), Side::Live);
+        assert_eq!(Side::from("-"), Side::Stdin);
+        assert_eq!(Side::from("./live"), Side::File("./live".into()));
+    }
+}

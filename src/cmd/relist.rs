@@ -1,0 +1,245 @@
+//! `plegctl relist`: one relist, exactly the kubelet's two list calls in its order, grouped into pods its way.
+//!
+//! ```text
+//! $ plegctl relist -n kube-system --state exited
+//! NAMESPACE     POD       CONTAINER   STATE    ATTEMPT   AGE    CONTAINER-ID
+//! kube-system   etcd-n1   etcd        exited   3         4m2s   3f2a9c1b7d55
+//!
+//! relist 4.1ms = ListPodSandbox 1.9ms (12.3 KiB, 0.1% of 16 MiB) + ListContainers 2.2ms (30.1 KiB, 0.2% of 16 MiB)
+//! ```
+//!
+//! It judges nothing; `plegctl health` does. Filters change what is shown, never what is asked or saved.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::render::relist as text;
+use super::save::save;
+use super::{Error, Exit};
+use crate::cri::{Client, Endpoint, Runtime};
+use crate::pleg::inspect::{Inspect, Order, relist};
+use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
+
+/// One relist: every pod and container as the kubelet would see them now, each call timed.
+#[derive(Debug, Args)]
+pub struct RelistArgs {
+    /// Whether to make the kubelet's status calls too, for every pod
+    #[arg(long, value_name = "PODS", default_value = "none")]
+    inspect: Inspected,
+
+    /// How many pods to ask about at once
+    #[arg(long, value_name = "N", default_value = "8")]
+    concurrency: NonZeroUsize,
+
+    /// Ask about one pod after the other, as the kubelet does
+    #[arg(long, conflicts_with = "concurrency")]
+    serial: bool,
+
+    /// List through the runtime's streaming RPCs (CRI 1.36) instead of the kubelet's default ones
+    #[arg(long)]
+    stream_lists: bool,
+
+    /// Write the whole report as JSON to this file, besides what is printed
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Show only pods of this namespace
+    #[arg(short, long)]
+    namespace: Option<String>,
+
+    /// Show only the pod with this name or UID
+    #[arg(long)]
+    pod: Option<String>,
+
+    /// Show only containers in this state
+    #[arg(long)]
+    state: Option<ShownState>,
+
+    /// Order of the rows [default: the kubelet's]
+    #[arg(long, value_name = "COLUMN")]
+    sort_by: Option<Column>,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Inspected {
+    /// The two list calls only
+    None,
+    /// Every pod
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ShownState {
+    Created,
+    Running,
+    Exited,
+    Unknown,
+}
+
+impl From<ShownState> for KubeletState {
+    fn from(state: ShownState) -> Self {
+        match state {
+            ShownState::Created => Self::Created,
+            ShownState::Running => Self::Running,
+            ShownState::Exited => Self::Exited,
+            ShownState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Column {
+    /// Namespace, then pod, then container
+    Name,
+    /// Youngest first
+    Age,
+    /// Highest restart count first
+    Attempt,
+    /// Created, running, exited, unknown
+    State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A row for each container and a line about the calls
+    Table,
+    /// More columns, and the slowest calls first
+    Wide,
+    /// One document
+    Json,
+    /// The same on one line
+    Jsonl,
+    /// Durations, sizes and counts as metrics
+    Prometheus,
+}
+
+/// Runs the command.
+pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
+    let endpoint = context.endpoint()?;
+    let mut report = block_on(async {
+        let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+        let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
+        ask(context, &endpoint, &client, arguments.inspection()).await
+    })??;
+    if let Some(path) = &arguments.save {
+        save(&document(&report), path)?;
+    }
+    arguments.reduce(&mut report.pods);
+    print(arguments, context, &report)?;
+    Ok(Exit::Good)
+}
+
+/// A relist without inspection, for whoever needs one.
+pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
+    let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
+    ask(context, endpoint, &client, Inspect::Nothing).await
+}
+
+async fn ask(
+    context: &Context,
+    endpoint: &Endpoint,
+    client: &Client,
+    inspect: Inspect,
+) -> Result<RelistReport, Error> {
+    let version = client.version().await;
+    context.note(2, &format!("Version: {}", text::one_call(version.duration, version.response_bytes)));
+    let version = version.result?;
+    let order = Order {
+        node: None,
+        runtime: runtime_ref(endpoint, version),
+        era: KubeletVersion::NEWEST.era(),
+        inspect,
+    };
+    match relist(client, &*context.clock, order).await {
+        Ok(mut report) => {
+            // Looked up beside the calls, not before them.
+            report.node = context.node_name();
+            Ok(report)
+        }
+        Err(failed) => {
+            for call in &failed.calls {
+                context.note(1, &text::call(call));
+            }
+            Err(match failed.failure {
+                Failure::Call(error) => Error::Runtime(error),
+                Failure::Refused(why) => Error::Refused(why),
+            })
+        }
+    }
+}
+
+impl RelistArgs {
+    fn inspection(&self) -> Inspect {
+        match self.inspect {
+            Inspected::None => Inspect::Nothing,
+            Inspected::All => {
+                Inspect::Everything { concurrency: if self.serial { 1 } else { self.concurrency.get() } }
+            }
+        }
+    }
+
+    /// Keeps what is to be shown, in the order in which it is to be shown.
+    fn reduce(&self, pods: &mut Vec<ReportedPod>) {
+        pods.retain(|pod| {
+            self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
+                && self.pod.as_ref().is_none_or(|wanted| pod.name == *wanted || pod.uid == *wanted)
+        });
+        if let Some(state) = self.state.map(KubeletState::from) {
+            for pod in pods.iter_mut() {
+                pod.containers.retain(|container| container.state == state);
+            }
+            pods.retain(|pod| !pod.containers.is_empty());
+        }
+    }
+
+    fn sort(&self, rows: &mut [(&ReportedPod, Option<&ReportedContainer>)]) {
+        match self.sort_by {
+            None => {}
+            Some(Column::Name) => rows.sort_by_cached_key(|(pod, container)| {
+                (pod.namespace.clone(), pod.name.clone(), container.map(|container| container.name.clone()))
+            }),
+            Some(Column::Age) => rows.sort_by_key(|(pod, container)| {
+                std::cmp::Reverse(container.map_or(pod.created_at, |container| container.created_at))
+            }),
+            Some(Column::Attempt) => {
+                rows.sort_by_key(|(_, container)| {
+                    std::cmp::Reverse(container.map(|container| container.attempt))
+                });
+            }
+            Some(Column::State) => {
+                rows.sort_by_key(|(_, container)| container.map(|container| container.state));
+            }
+        }
+    }
+}
+
+fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match arguments.output {
+        Output::Table | Output::Wide => {
+            let mut rows = text::rows(report);
+            arguments.sort(&mut rows);
+            let wide = arguments.output == Output::Wide;
+            text::table(report, &rows, wide, context.clock.wall(), context.style(), &mut out)?;
+        }
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &document(report))?;
+            writeln!(out)?;
+        }
+        Output::Jsonl => {
+            serde_json::to_writer(&mut out, &document(report))?;
+            writeln!(out)?;
+        }
+        Output::Prometheus => text::prometheus(report, &mut out)?,
+    }
+    out.flush()
+}

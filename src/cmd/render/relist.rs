@@ -1,0 +1,193 @@
+//! A relist as text.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::Style;
+use super::table;
+use super::watch::about;
+use super::words::{NONE, age, bytes, or_none, percent, short_id, took};
+use crate::clock::Wall;
+use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
+use crate::escape::escaped;
+use crate::pleg::CallRecord;
+use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+
+/// How many of the slowest calls are worth a row.
+const SLOWEST: usize = 10;
+
+/// A container and its pod; a pod without containers has one row too.
+pub type Row<'a> = (&'a ReportedPod, Option<&'a ReportedContainer>);
+
+/// The rows, in the report's order.
+pub fn rows(report: &RelistReport) -> Vec<Row<'_>> {
+    let rows = report.pods.iter().flat_map(|pod| {
+        let alone = pod.containers.is_empty().then_some((pod, None));
+        pod.containers.iter().map(move |container| (pod, Some(container))).chain(alone)
+    });
+    rows.collect()
+}
+
+/// The rows as a table, then what the calls took.
+pub fn table(
+    report: &RelistReport,
+    rows: &[Row<'_>],
+    wide: bool,
+    now: Wall,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
+    if wide {
+        headers.extend(["PLEG", "SANDBOXES", "EXIT", "IMAGE"]);
+    }
+    table::write(out, style, &headers, rows.iter().map(|row| cells(row, wide, now)))?;
+    writeln!(out)?;
+    if wide && !report.relist.calls.is_empty() {
+        slowest(&report.relist.calls, style, out)?;
+        writeln!(out)?;
+    }
+    writeln!(out, "{}", latency(report))
+}
+
+fn cells((pod, container): &Row<'_>, wide: bool, now: Wall) -> Vec<String> {
+    let mut cells = vec![or_none(&pod.namespace), or_none(&pod.name)];
+    match container {
+        Some(container) => cells.extend([
+            or_none(&container.name),
+            container.state.as_str().to_owned(),
+            container.attempt.to_string(),
+            age(now, container.created_at),
+            short_id(&container.id),
+        ]),
+        None => cells.extend([
+            NONE.to_owned(),
+            NONE.to_owned(),
+            NONE.to_owned(),
+            age(now, pod.created_at),
+            NONE.to_owned(),
+        ]),
+    }
+    if wide {
+        let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str()).collect();
+        cells.push(container.map_or(NONE, |container| container.pleg_state.as_str()).to_owned());
+        cells.push(or_none(&sandboxes.join(",")));
+        cells.push(container.map_or_else(|| NONE.to_owned(), exit));
+        cells.push(or_none(container.and_then(|container| container.image.as_deref()).unwrap_or_default()));
+    }
+    cells
+}
+
+/// `137 OOMKilled`, where the status was asked for.
+fn exit(container: &ReportedContainer) -> String {
+    let Some(status) = &container.status else { return NONE.to_owned() };
+    let code = status.exit_code.map(|code| code.to_string());
+    let words: Vec<String> = code.into_iter().chain(status.reason.clone()).collect();
+    or_none(&words.join(" "))
+}
+
+fn slowest(calls: &[CallRecord], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let mut slowest: Vec<&CallRecord> = calls.iter().collect();
+    slowest.sort_by_key(|call| std::cmp::Reverse(call.duration_seconds));
+    slowest.truncate(SLOWEST);
+    let rows = slowest.iter().map(|call| {
+        vec![
+            took(call.duration_seconds.duration()),
+            about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
+            call.outcome.as_str().to_owned(),
+            bytes(call.response_bytes),
+            or_none(call.message.as_deref().unwrap_or_default()),
+        ]
+    });
+    table::write(out, style, &["TOOK", "CALL", "OUTCOME", "RECEIVED", "MESSAGE"], rows)
+}
+
+/// `relist 4.1ms = ListPodSandbox 1.9ms (…) + ListContainers 2.2ms (…) + 12 status calls 30ms, 1 silent`
+fn latency(report: &RelistReport) -> String {
+    let (lists, statuses): (Vec<_>, Vec<_>) = report.relist.calls.iter().partition(|call| call.id.is_none());
+    let mut parts: Vec<String> = lists.into_iter().map(call).collect();
+    if !statuses.is_empty() {
+        let total: Duration = statuses.iter().map(|call| call.duration_seconds.duration()).sum();
+        let mut part = format!("{} status calls {}", statuses.len(), took(total));
+        for outcome in [Outcome::Error, Outcome::Silent] {
+            let count = statuses.iter().filter(|call| call.outcome == outcome).count();
+            if count > 0 {
+                // Writing to a String cannot fail.
+                let _ = write!(part, ", {count} {}", outcome.as_str());
+            }
+        }
+        parts.push(part);
+    }
+    format!("relist {} = {}", took(report.relist.duration_seconds.duration()), parts.join(" + "))
+}
+
+/// One call in a few words.
+pub fn call(call: &CallRecord) -> String {
+    let of = about(&call.rpc, call.pod.as_ref(), call.id.as_deref());
+    let figures = one_call(call.duration_seconds.duration(), call.response_bytes);
+    match &call.message {
+        None => format!("{of} {figures}"),
+        Some(message) => format!("{of} {figures} {}: {}", call.outcome.as_str(), escaped(message)),
+    }
+}
+
+/// The figures of one call.
+pub fn one_call(duration: Duration, received: u64) -> String {
+    format!(
+        "{} ({}, {} of 16 MiB)",
+        took(duration),
+        bytes(received),
+        percent(received, KUBELET_RECEIVE_LIMIT)
+    )
+}
+
+/// The same as metrics.
+pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
+    gauge(out, "plegctl_relist_duration_seconds", "Duration of the relist.")?;
+    writeln!(out, "plegctl_relist_duration_seconds {}", report.relist.duration_seconds.as_f64())?;
+    let lists = || report.relist.calls.iter().filter(|call| call.id.is_none());
+    gauge(out, "plegctl_list_duration_seconds", "Duration of each list call.")?;
+    for call in lists() {
+        let seconds = call.duration_seconds.as_f64();
+        writeln!(out, "plegctl_list_duration_seconds{{rpc=\"{}\"}} {seconds}", call.rpc)?;
+    }
+    gauge(out, "plegctl_list_response_bytes", "Size of each list answer; the kubelet takes up to 16777216.")?;
+    for call in lists() {
+        writeln!(out, "plegctl_list_response_bytes{{rpc=\"{}\"}} {}", call.rpc, call.response_bytes)?;
+    }
+    let statuses = || report.relist.calls.iter().filter(|call| call.id.is_some());
+    if statuses().next().is_some() {
+        gauge(out, "plegctl_status_calls", "Status calls by how they ended.")?;
+        for outcome in [Outcome::Ok, Outcome::Error, Outcome::Silent] {
+            let count = statuses().filter(|call| call.outcome == outcome).count();
+            writeln!(out, "plegctl_status_calls{{outcome=\"{}\"}} {count}", outcome.as_str())?;
+        }
+    }
+    let counts = &report.counts;
+    gauge(out, "plegctl_pods", "Pods known to the runtime.")?;
+    writeln!(out, "plegctl_pods {}", counts.pods)?;
+    gauge(out, "plegctl_sandboxes", "Pod sandboxes by the kubelet's state.")?;
+    let sandboxes = &counts.sandboxes;
+    for (state, count) in
+        [("running", sandboxes.running), ("exited", sandboxes.exited), ("unknown", sandboxes.unknown)]
+    {
+        writeln!(out, "plegctl_sandboxes{{state=\"{state}\"}} {count}")?;
+    }
+    gauge(out, "plegctl_containers", "Containers by the kubelet's state.")?;
+    let containers = &counts.containers;
+    for (state, count) in [
+        ("created", containers.created),
+        ("running", containers.running),
+        ("exited", containers.exited),
+        ("unknown", containers.unknown),
+    ] {
+        writeln!(out, "plegctl_containers{{state=\"{state}\"}} {count}")?;
+    }
+    Ok(())
+}
+
+/// Begins a gauge.
+pub fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
+}

@@ -1,0 +1,118 @@
+//! Scenarios as text.
+
+use std::io::{self, Write};
+
+use super::{Style, table};
+use crate::escape::escaped;
+use crate::sim::{Delivery, Family, Scenario};
+
+/// Width of running text.
+const WIDTH: usize = 96;
+
+/// One line a scenario.
+pub fn list(scenarios: &[Scenario], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let rows = scenarios.iter().map(|scenario| {
+        vec![format!("sim:{}", escaped(&scenario.name)), escaped(&scenario.title).into_owned()]
+    });
+    table::write(out, style, &["ENDPOINT", "WHAT IT IS"], rows)
+}
+
+/// Everything that a scenario has to teach.
+pub fn describe(scenario: &Scenario, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", escaped(&scenario.name), escaped(&scenario.title))?;
+    writeln!(out)?;
+    paragraph(&scenario.teaches, "", out)?;
+    section("What is wrong", style, out)?;
+    paragraph(&scenario.wrong, "  ", out)?;
+    section("What a kubelet would show", style, out)?;
+    paragraph(&scenario.kubelet, "  ", out)?;
+    section("The node", style, out)?;
+    paragraph(&node(scenario), "  ", out)?;
+    if !scenario.attempts.is_empty() {
+        section("Try", style, out)?;
+        for command in &scenario.attempts {
+            writeln!(out, "  {}", escaped(command))?;
+        }
+    }
+    Ok(())
+}
+
+fn section(title: &str, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let (bold, plain) = if style.color { ("\u{1b}[1m", "\u{1b}[0m") } else { ("", "") };
+    writeln!(out, "\n{bold}{title}{plain}")
+}
+
+/// Text in lines of a readable length.
+fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    let text = escaped(text);
+    let mut line = indent.to_owned();
+    for word in text.split(' ') {
+        let begun = line.len() > indent.len();
+        if begun && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(out, "{line}")?;
+            indent.clone_into(&mut line);
+        } else if begun {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{line}")
+}
+
+fn node(scenario: &Scenario) -> String {
+    let runtime = &scenario.runtime;
+    let family = match runtime.family {
+        Family::Containerd => "containerd",
+        Family::CriO => "cri-o",
+    };
+    let events = match runtime.events {
+        Delivery::Broadcast => "events for everybody who listens",
+        Delivery::Competing => "events that listeners take from each other",
+        Delivery::Unimplemented => "no event stream",
+        Delivery::Ends => "an event stream that is switched off",
+    };
+    let pods: u64 = scenario.groups.iter().map(|group| u64::from(group.count)).sum();
+    format!("{family} {} with {events}; {pods} places for pods; seed {}.", runtime.version, scenario.seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Style = Style { headers: true, color: false };
+
+    #[test]
+    fn running_text_is_broken_between_words() {
+        let mut out = Vec::new();
+        paragraph("word ".repeat(40).trim_end(), "  ", &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")), "{text}");
+        assert_eq!(text.split_whitespace().count(), 40);
+    }
+
+    #[test]
+    fn every_built_in_scenario_says_what_is_wrong_and_what_to_try() {
+        for scenario in crate::sim::built_in().unwrap() {
+            let mut out = Vec::new();
+            describe(&scenario, PLAIN, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            for title in ["What is wrong", "What a kubelet would show", "The node", "Try"] {
+                assert!(text.contains(&format!("\n{title}\n  ")), "{title} in {text}");
+            }
+            assert!(
+                text.contains(&format!("plegctl sim serve {}", scenario.name))
+                    || text.contains(&format!("sim:{}", scenario.name))
+            );
+        }
+    }
+
+    #[test]
+    fn the_list_has_one_line_for_each() {
+        let mut out = Vec::new();
+        list(&crate::sim::built_in().unwrap(), PLAIN, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 15);
+        assert!(text.starts_with("ENDPOINT "), "{text}");
+        assert!(text.contains("sim:quiet "), "{text}");
+    }
+}

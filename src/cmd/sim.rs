@@ -1,0 +1,79 @@
+//! `plegctl sim`: runtimes that are played, for a laptop, for training and for tests.
+//!
+//! ```text
+//! $ plegctl sim describe hung-list
+//! $ plegctl sim serve hung-list --listen /tmp/hung.sock
+//! unix:///tmp/hung.sock
+//! $ plegctl health -r sim:hung-list
+//! ```
+//!
+//! `serve` makes one socket and removes it when it ends; nothing else is touched.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+
+use super::context::{Context, block_on};
+use super::render::sim as text;
+use super::stops::Stops;
+use super::{Error, Exit};
+use crate::escape::escaped;
+use crate::sim::{Scenario, Socket, built_in, load};
+
+/// Simulated runtimes: what there is, what each teaches, and one on a real socket.
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Name every scenario
+    List,
+    /// Say what is wrong in a scenario, what a kubelet would show and what to try
+    Describe {
+        /// A built-in scenario, or the path of a file
+        scenario: String,
+    },
+    /// Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM
+    Serve {
+        /// A built-in scenario, or the path of a file
+        scenario: String,
+        /// Socket to make; nothing may be there yet
+        #[arg(long, value_name = "PATH")]
+        listen: PathBuf,
+    },
+}
+
+/// Runs `sim`.
+pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
+    match &arguments.action {
+        Action::List => {
+            let scenarios = built_in().map_err(crate::sim::Error::from)?;
+            text::list(&scenarios, context.style(), &mut io::stdout().lock())?;
+        }
+        Action::Describe { scenario } => {
+            text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
+        }
+        Action::Serve { scenario, listen } => serve(&load(scenario)?, listen, context)?,
+    }
+    Ok(Exit::Good)
+}
+
+/// Serves until a signal comes. Says on stdout where, once it can be connected to.
+fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
+    block_on(async {
+        let mut stops = Stops::listen(None).map_err(Error::Start)?;
+        let socket = Socket::bind(listen, scenario, Arc::clone(&context.clock))?;
+        context.remark(&format!("playing {} until Ctrl-C", scenario.name));
+        let mut out = io::stdout();
+        let path = std::path::absolute(listen)?;
+        writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
+        out.flush()?;
+        socket.serve(stops.next()).await?;
+        Ok(())
+    })?
+}

@@ -1,0 +1,325 @@
+//! `RelistReport`: one relist as a document. What `relist --save` writes and `diff` reads.
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{API_VERSION, CallRecord, PodRef, RuntimeRef, Seconds};
+use super::pods::{KubeletState, PlegState, Pod, Pods};
+use super::status::PodStatus;
+use crate::clock::Wall;
+
+/// One relist.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct RelistReport {
+    /// When the lists were made.
+    pub taken_at: Wall,
+    /// On which node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Of which runtime.
+    pub runtime: RuntimeRef,
+    /// What it took.
+    pub relist: Cost,
+    /// How much there is, of the whole node.
+    pub counts: Counts,
+    /// The pods, in the kubelet's order.
+    pub pods: Vec<ReportedPod>,
+}
+
+/// What a relist took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// From before the first call to after the last.
+    pub duration_seconds: Seconds,
+    /// Every call.
+    pub calls: Vec<CallRecord>,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Pods.
+    pub pods: u64,
+    /// Sandboxes by state.
+    pub sandboxes: SandboxCounts,
+    /// Containers by state.
+    pub containers: ContainerCounts,
+}
+
+/// Sandboxes by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxCounts {
+    /// Ready.
+    pub running: u64,
+    /// Not ready.
+    pub exited: u64,
+    /// Anything else.
+    pub unknown: u64,
+}
+
+/// Containers by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerCounts {
+    /// Never started.
+    pub created: u64,
+    /// Running.
+    pub running: u64,
+    /// Exited.
+    pub exited: u64,
+    /// Anything else.
+    pub unknown: u64,
+}
+
+impl Counts {
+    /// Of these pods.
+    pub fn of(pods: &[ReportedPod]) -> Self {
+        let mut counts = Self::default();
+        for pod in pods {
+            counts.pods += 1;
+            for sandbox in &pod.sandboxes {
+                let by_state = &mut counts.sandboxes;
+                *match sandbox.state {
+                    KubeletState::Running => &mut by_state.running,
+                    KubeletState::Exited => &mut by_state.exited,
+                    KubeletState::Created | KubeletState::Unknown => &mut by_state.unknown,
+                } += 1;
+            }
+            for container in &pod.containers {
+                let by_state = &mut counts.containers;
+                *match container.state {
+                    KubeletState::Created => &mut by_state.created,
+                    KubeletState::Running => &mut by_state.running,
+                    KubeletState::Exited => &mut by_state.exited,
+                    KubeletState::Unknown => &mut by_state.unknown,
+                } += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// One pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedPod {
+    /// Its UID; empty for containers without a UID label.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Creation of its last sandbox in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Wall>,
+    /// Its sandboxes, highest attempt first.
+    pub sandboxes: Vec<ReportedSandbox>,
+    /// Its containers, newest first.
+    pub containers: Vec<ReportedContainer>,
+}
+
+impl From<&ReportedPod> for PodRef {
+    fn from(pod: &ReportedPod) -> Self {
+        Self { uid: pod.uid.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() }
+    }
+}
+
+/// One sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedSandbox {
+    /// Full id.
+    pub id: String,
+    /// How many sandboxes the pod had before.
+    pub attempt: u32,
+    /// The kubelet's state.
+    pub state: KubeletState,
+    /// PLEG's state.
+    pub pleg_state: PlegState,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Wall>,
+}
+
+/// One container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedContainer {
+    /// Full id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its restart count at creation.
+    pub attempt: u32,
+    /// Its image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The kubelet's state.
+    pub state: KubeletState,
+    /// PLEG's state.
+    pub pleg_state: PlegState,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Wall>,
+    /// Id of its sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<String>,
+    /// What its own status adds, where it was asked for and answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ReportedStatus>,
+}
+
+/// What a container's own status adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedStatus {
+    /// Exit code of an exited container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The runtime's word for why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The runtime's sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Wall>,
+    /// When it finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Wall>,
+}
+
+fn said(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The pods of a pass, in the kubelet's order.
+pub(super) fn reported(pods: &Pods<'_>) -> Vec<ReportedPod> {
+    pods.newest_first().iter().map(reported_pod).collect()
+}
+
+fn reported_pod(pod: &Pod<'_, '_>) -> ReportedPod {
+    let sandboxes = pod.sandboxes.iter().map(|sandbox| {
+        let state = KubeletState::from(sandbox.state);
+        ReportedSandbox {
+            id: sandbox.id.clone(),
+            attempt: sandbox.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
+            state,
+            pleg_state: state.pleg(),
+            created_at: Wall::known(sandbox.created_at),
+        }
+    });
+    let containers = pod.containers.iter().map(|container| {
+        let state = KubeletState::from(container.state);
+        let metadata = container.metadata.clone().unwrap_or_default();
+        ReportedContainer {
+            id: container.id.clone(),
+            name: metadata.name,
+            attempt: metadata.attempt,
+            image: container.image.as_ref().and_then(|image| said(&image.image)),
+            state,
+            pleg_state: state.pleg(),
+            created_at: Wall::known(container.created_at),
+            sandbox_id: said(&container.sandbox_id),
+            status: None,
+        }
+    });
+    ReportedPod {
+        uid: pod.uid.to_owned(),
+        namespace: pod.namespace.to_owned(),
+        name: pod.name.to_owned(),
+        created_at: Wall::known(pod.created_at),
+        sandboxes: sandboxes.collect(),
+        containers: containers.collect(),
+    }
+}
+
+/// Adds to a pod what the status calls said about its containers.
+pub(super) fn add_status(pod: &mut ReportedPod, status: &PodStatus) {
+    for container in &mut pod.containers {
+        container.status = status.container(&container.id).map(|detail| ReportedStatus {
+            exit_code: detail.exit_code,
+            reason: said(&detail.reason),
+            message: said(&detail.message),
+            started_at: detail.started_at,
+            finished_at: detail.finished_at,
+        });
+    }
+}
+
+/// Why a text is no report. Says nothing about the file: whoever opened it does.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is nothing.
+    #[error("it is empty")]
+    Empty,
+    /// It begins as JSON and ends too early.
+    #[error("it is cut off at line {line}, column {column}")]
+    Truncated {
+        /// Where it ends.
+        line: usize,
+        /// Where it ends.
+        column: usize,
+    },
+    /// It is something else.
+    #[error("it is not JSON: {0}")]
+    NotJson(#[source] serde_json::Error),
+    /// It is JSON of another kind.
+    #[error("it is {found}, not a RelistReport")]
+    OtherKind {
+        /// What it is.
+        found: String,
+    },
+    /// It was written by a plegctl that this one does not understand.
+    #[error("it has apiVersion `{found}`; this plegctl reads {API_VERSION}")]
+    OtherVersion {
+        /// What it says.
+        found: String,
+    },
+    /// It says that it is a report, and is not.
+    #[error("it is not a RelistReport: {0}")]
+    Malformed(#[source] serde_json::Error),
+}
+
+impl RelistReport {
+    /// Reads a saved report.
+    pub fn read(text: &[u8]) -> Result<Self, ReadError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Heading {
+            api_version: Option<serde_json::Value>,
+            kind: Option<serde_json::Value>,
+        }
+
+        if text.trim_ascii().is_empty() {
+            return Err(ReadError::Empty);
+        }
+        let any: serde_json::Value = serde_json::from_slice(text).map_err(|why| {
+            if why.is_eof() {
+                return ReadError::Truncated { line: why.line(), column: why.column() };
+            }
+            ReadError::NotJson(why)
+        })?;
+        let Heading { api_version, kind } = Heading::deserialize(&any)
+            .map_err(|_| ReadError::OtherKind { found: "JSON of another shape".to_owned() })?;
+        let word = |value: Option<serde_json::Value>| {
+            value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        };
+        let found = word(api_version).unwrap_or_default();
+        if found.starts_with("plegctl/") && found != API_VERSION {
+            return Err(ReadError::OtherVersion { found });
+        }
+        match word(kind) {
+            Some(kind) if kind == "RelistReport" && found == API_VERSION => {}
+            Some(kind) => {
+                let found = if found == API_VERSION { kind } else { format!("`{kind}` of `{found}`") };
+                return Err(ReadError::OtherKind { found });
+            }
+            None => {
+                return Err(ReadError::OtherKind { found: "JSON without a kind".to_owned() });
+            }
+        }
+        Self::deserialize(&any).map_err(ReadError::Malformed)
+    }
+}

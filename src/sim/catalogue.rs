@@ -1,0 +1,70 @@
+//! The scenarios that come with plegctl, and how any scenario is found.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::format::read;
+use super::nearest::nearest;
+use super::{Error, Malformed, Scenario};
+
+/// A scenario is a page of text; what is larger is something else.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("scenarios/", $name, ".yaml")))),*]
+    };
+}
+
+/// Name and file of each, in the order in which they are worth reading.
+const BUILT_IN: [(&str, &str); 14] = built_in![
+    "quiet",
+    "busy-deploy",
+    "crash-loop",
+    "hung-container",
+    "hung-two-pods",
+    "hung-list",
+    "slow-disk",
+    "too-many-dead",
+    "list-too-large",
+    "runtime-down",
+    "flapping",
+    "missed-events",
+    "stale-static-pod",
+    "big-node",
+];
+
+/// Names of the built-in scenarios.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+/// Every built-in scenario.
+pub fn built_in() -> Result<Vec<Scenario>, Malformed> {
+    BUILT_IN.iter().map(|(name, file)| read(name, file.as_bytes())).collect()
+}
+
+/// The scenario that `wanted` names: a built-in by its name, a file by a path with a slash in it or an ending.
+pub fn load(wanted: &str) -> Result<Scenario, Error> {
+    if let Some((name, file)) = BUILT_IN.iter().find(|(name, _)| *name == wanted) {
+        return Ok(read(name, file.as_bytes())?);
+    }
+    let path = Path::new(wanted);
+    if wanted.contains('/') || path.extension().is_some() {
+        return from_file(path);
+    }
+    Err(Error::UnknownScenario {
+        name: wanted.to_owned(),
+        nearest: nearest(wanted, names()).map(str::to_owned),
+        known: names().map(str::to_owned).collect(),
+    })
+}
+
+fn from_file(path: &Path) -> Result<Scenario, Error> {
+    let mut text = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text))
+        .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    Ok(read(&path.display().to_string(), &text)?)
+}

@@ -1,0 +1,98 @@
+//! Why there is no simulation.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no simulation.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No built-in scenario has this name.
+    #[error("there is no scenario `{name}`; known are {}", known.join(", "))]
+    UnknownScenario {
+        /// What was asked for.
+        name: String,
+        /// The known one that looks most like it.
+        nearest: Option<String>,
+        /// All known ones.
+        known: Vec<String>,
+    },
+    /// A scenario file cannot be read.
+    #[error("cannot read the scenario `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A scenario file does not say what it should.
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    /// Something is already where the socket should be.
+    #[error("cannot listen on `{}`: the path exists", path.display())]
+    PathTaken {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on `{}`: {source}", path.display())]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The operating system gives us no thread or no event loop.
+    #[error("cannot start the simulator: {source}")]
+    Start {
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownScenario { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownScenario { .. } => Some(
+                "`plegctl sim list` says what they are; a file of your own is given by its path, `./mine.yaml`".into(),
+            ),
+            Self::Malformed(malformed) => malformed.hint.clone(),
+            Self::PathTaken { .. } => Some("remove it, if nothing listens there, or choose another path".into()),
+            Self::Listen { .. } => Some("the directory must exist and be writable, and the path short".into()),
+            Self::Read { .. } | Self::Start { .. } => None,
+        }
+    }
+}
+
+/// Where a scenario file is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The file, or the name of the built-in.
+    pub file: String,
+    /// Where.
+    pub at: Position,
+    /// What.
+    pub problem: String,
+    /// What might have been meant.
+    pub hint: Option<String>,
+}
+
+impl std::error::Error for Malformed {}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, at, problem, .. } = self;
+        write!(f, "{file}:{}:{}: {problem}", at.line, at.column)
+    }
+}
+
+/// A place in a file; both numbers count from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line.
+    pub line: u64,
+    /// Column.
+    pub column: u64,
+}

@@ -1,0 +1,35 @@
+//! A simulated container runtime, for a laptop, for training and for tests.
+//!
+//! It is an honest CRI server: a client meets it over HTTP/2 and gRPC and cannot tell it from a runtime. What it plays
+//! is a [`Scenario`]: a node whose pods start, restart, finish and are collected, and faults that befall some of the
+//! calls. Its state is a pure function of scenario, seed and time, so that two runs tell the same story.
+//!
+//! It answers what the product asks and nothing else: no pod can be made or changed through it.
+
+mod catalogue;
+mod error;
+mod events;
+mod fault;
+mod fields;
+mod format;
+mod grpc;
+mod life;
+mod naming;
+mod nearest;
+mod node;
+mod scenario;
+mod seed;
+mod simulation;
+mod simulator;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod wire;
+
+pub use catalogue::{built_in, load, names};
+pub use error::{Error, Malformed, Position};
+pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
+pub use simulator::{Simulator, Socket};
+
+/// What the node calls itself in the names of static pods.
+pub const NODE_NAME: &str = "sim-node";

@@ -1,0 +1,313 @@
+//! `plegctl relist` as a process: what it asks, prints and saves, and which night it is when it cannot.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::Duration;
+
+use plegctl::cri::Rpc;
+use serde_json::Value;
+use tonic::Code;
+
+use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::socket::{NotARuntime, TempDir};
+use crate::support::{FakeRuntime, Kind, Node};
+
+fn node() -> Node {
+    Node::new()
+        .pod("default/web-0", "uid-1")
+        .sandbox("s1")
+        .container("c1", "app")
+        .container("c2", "side")
+        .exited(137)
+        .pod("kube-system/etcd-n1", "uid-2")
+        .sandbox("s2")
+        .container("c3", "etcd")
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(output.code, Some(0), "{output}");
+    serde_json::from_str(&output.stdout).unwrap()
+}
+
+#[test]
+fn one_relist_is_version_and_the_two_lists() {
+    let fake = FakeRuntime::start(node());
+    let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "-o", "json"]));
+    let asked: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
+    assert_eq!(asked, [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers]);
+    assert!(fake.calls().iter().all(|call| call.authority == "localhost" && call.deadline.is_some()));
+    assert_eq!(report["kind"], "RelistReport");
+    assert_eq!(report["runtime"]["version"], "2.1.9+unknown");
+    assert_eq!(report["counts"]["pods"], 2);
+    assert_eq!(report["counts"]["containers"]["exited"], 1);
+    assert_eq!(report["relist"]["calls"][0]["rpc"], "ListPodSandbox");
+    assert!(report["relist"]["calls"][1]["responseBytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_table_has_a_row_for_each_container_and_a_line_about_the_calls() {
+    let fake = FakeRuntime::start(node());
+    let output = plegctl(&["relist", "-r", &fake.endpoint()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[0].starts_with("NAMESPACE     POD       CONTAINER   STATE"), "{output}");
+    assert_eq!(lines.iter().filter(|line| line.contains("web-0")).count(), 2, "{output}");
+    let last = lines.last().unwrap();
+    assert!(
+        last.starts_with("relist ") && last.contains("ListContainers") && last.contains("of 16 MiB"),
+        "{output}"
+    );
+}
+
+#[test]
+fn filters_change_what_is_shown_and_nothing_else() {
+    let fake = FakeRuntime::start(node());
+    let endpoint = fake.endpoint();
+    let report =
+        json(&plegctl(&["relist", "-r", &endpoint, "-n", "default", "--state", "exited", "-o", "json"]));
+    assert_eq!(report["pods"].as_array().unwrap().len(), 1);
+    assert_eq!(report["pods"][0]["containers"][0]["id"], "c2");
+    assert_eq!(report["counts"]["pods"], 2);
+    assert!(fake.calls().iter().all(|call| call.id.is_empty()));
+    let by_name = plegctl(&["relist", "-r", &endpoint, "--sort-by", "name", "--no-headers"]);
+    let first_words: Vec<&str> =
+        by_name.stdout.lines().filter_map(|line| line.split_whitespace().nth(2)).take(3).collect();
+    assert_eq!(first_words, ["app", "side", "etcd"], "{by_name}");
+}
+
+#[test]
+fn a_saved_report_is_the_whole_node_and_compares_equal_to_it() {
+    let fake = FakeRuntime::start(node());
+    let saved = fake.folder().join("before.json");
+    let path = saved.display().to_string();
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "-n", "nowhere", "--save", &path]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&saved).unwrap()).unwrap();
+    assert_eq!(report["pods"].as_array().unwrap().len(), 2);
+    let beside: Vec<_> =
+        fs::read_dir(fake.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!beside.iter().any(|name| name.to_string_lossy().ends_with(".tmp")), "{beside:?}");
+    let same = plegctl(&["diff", "-r", &fake.endpoint(), &path]);
+    assert_eq!(same.code, Some(0), "{same}");
+}
+
+#[test]
+fn a_report_that_cannot_be_saved_says_where() {
+    let fake = FakeRuntime::start(node());
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "--save", "/nowhere/at/all.json"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("cannot write `/nowhere/at/all.json`"), "{output}");
+}
+
+#[test]
+fn inspecting_asks_each_id_once_and_a_failure_leaves_the_report_whole() {
+    for serial in [true, false] {
+        let fake = FakeRuntime::start(node());
+        fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
+        let mode = if serial { "--serial" } else { "--concurrency=4" };
+        let report =
+            json(&plegctl(&["relist", "-r", &fake.endpoint(), "--inspect", "all", mode, "-o", "json"]));
+        assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 3);
+        assert_eq!(fake.calls_of(Rpc::PodSandboxStatus).len(), 2);
+        let calls = report["relist"]["calls"].as_array().unwrap();
+        let failed: Vec<&Value> = calls.iter().filter(|call| call["outcome"] == "error").collect();
+        assert_eq!((failed.len(), failed[0]["id"].as_str()), (1, Some("c3")));
+        assert_eq!(failed[0]["code"], "Internal");
+        assert_eq!(report["pods"].as_array().unwrap().len(), 2);
+        let web = report["pods"].as_array().unwrap().iter().find(|pod| pod["name"] == "web-0").unwrap();
+        let side = web["containers"].as_array().unwrap().iter().find(|one| one["id"] == "c2").unwrap();
+        assert_eq!(side["status"]["exitCode"], 137);
+    }
+}
+
+#[test]
+fn a_hung_status_call_is_silent_by_name_and_the_others_are_there() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ContainerStatus).id("c1").hang();
+    let output =
+        plegctl(&["relist", "-r", &fake.endpoint(), "--inspect", "all", "--timeout", "300ms", "-o", "wide"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let row =
+        output.stdout.lines().find(|line| line.contains("ContainerStatus of default/web-0 c1")).unwrap();
+    assert!(row.contains("silent") && row.contains("did not answer within 300ms"), "{output}");
+    assert!(output.stdout.contains("1 silent"), "{output}");
+}
+
+#[test]
+fn streamed_lists_are_used_only_when_asked_for() {
+    let fake = FakeRuntime::start_as(Kind::Containerd24, node());
+    let endpoint = fake.endpoint();
+    let plain = json(&plegctl(&["relist", "-r", &endpoint, "-o", "json"]));
+    assert!(fake.calls_of(Rpc::StreamContainers).is_empty());
+    let streamed = json(&plegctl(&["relist", "-r", &endpoint, "--stream-lists", "-o", "json"]));
+    assert_eq!(fake.calls_of(Rpc::StreamContainers).len(), 1);
+    assert_eq!(plain["pods"], streamed["pods"]);
+}
+
+#[test]
+fn metrics_have_help_types_and_values() {
+    let fake = FakeRuntime::start(node());
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "prometheus"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("\nplegctl_containers{state=\"exited\"} 1\n"), "{output}");
+    assert!(output.stdout.starts_with("# HELP plegctl_relist_duration_seconds "), "{output}");
+}
+
+#[test]
+fn names_from_the_runtime_cannot_write_to_the_terminal() {
+    let fake = FakeRuntime::start(
+        Node::new().pod("default/\u{1b}[2Jgone", "u").sandbox("s").container("c", "\u{7}"),
+    );
+    let output = plegctl(&["relist", "-r", &fake.endpoint()]);
+    assert!(!output.stdout.contains(['\u{1b}', '\u{7}']), "{output}");
+    assert!(output.stdout.contains("\\u{1b}[2Jgone"), "{output}");
+}
+
+/// Runs `relist` against what is no runtime: exit status 2, nothing on stdout, these words on stderr, and a hint.
+fn no_answer(endpoint: &str, words: &str) {
+    let output = plegctl(&["relist", "-r", endpoint, "--timeout", "500ms"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(output.stderr.contains(words), "{output}");
+    assert!(output.stderr.contains("\nhint: "), "{output}");
+    assert_eq!(output.stderr.lines().count(), 2, "{output}");
+}
+
+#[test]
+fn each_kind_of_night_has_its_own_words() {
+    let at = |socket: &NotARuntime| socket.path().display().to_string();
+    no_answer(&at(&NotARuntime::missing()), "no such socket");
+    no_answer(&at(&NotARuntime::regular_file()), "it is a regular file, not a socket");
+    no_answer(&at(&NotARuntime::directory()), "it is a directory, not a socket");
+    no_answer(&at(&NotARuntime::nobody_listens()), "connection refused");
+    no_answer(&at(&NotARuntime::accepts_and_is_silent()), "Version did not answer within 500ms");
+    no_answer(&at(&NotARuntime::speaks_http1()), "does not speak gRPC: it answered `HTTP/1.1 ");
+    no_answer(&at(&NotARuntime::closes_at_once()), "hung up without a word");
+    no_answer("tcp://10.0.0.1:1234", "`tcp` is not a scheme we speak");
+    no_answer("unix://run/x.sock", "is not absolute");
+}
+
+#[test]
+fn a_runtime_that_knows_only_the_old_api_is_told_so() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::Version).fail(Code::Unimplemented, "unknown service runtime.v1.RuntimeService");
+    no_answer(&fake.endpoint(), "Version is not implemented by this runtime");
+}
+
+#[test]
+fn a_silent_list_is_named_and_not_repeated() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListContainers).hang();
+    no_answer(&fake.endpoint(), "ListContainers did not answer within 500ms");
+    assert_eq!(fake.calls_of(Rpc::ListContainers).len(), 1);
+}
+
+#[test]
+fn a_list_that_fails_or_is_too_large_says_why() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListContainers).close();
+    no_answer(&fake.endpoint(), "the runtime closed the connection during ListContainers");
+    let fake = FakeRuntime::start(node());
+    let text = "grpc: trying to send message larger than max (17000000 vs. 16777216)";
+    fake.on(Rpc::ListContainers).fail(Code::ResourceExhausted, text);
+    no_answer(&fake.endpoint(), "17000000 vs. 16777216");
+}
+
+#[test]
+fn what_breaks_the_kubelet_can_still_be_listed() {
+    let fake = FakeRuntime::start(Node::many(40, 50));
+    fake.on(Rpc::ListContainers).oversize(20 << 20);
+    let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "-o", "json"]));
+    assert!(report["relist"]["calls"][1]["responseBytes"].as_u64().unwrap() > 16 << 20);
+}
+
+#[test]
+fn settings_files_are_believed_or_named() {
+    let fake = FakeRuntime::start(node());
+    let settings = fake.folder().join("crictl.yaml");
+    let path = settings.display().to_string();
+    fs::write(&settings, format!("runtime-endpoint: {}\ntimeout: 2\n", fake.endpoint())).unwrap();
+    let output = Invocation::new(&["relist", "-v"]).env("CRI_CONFIG_FILE", &settings).run();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains(&format!("from runtime-endpoint in {path}")), "{output}");
+
+    fs::write(&settings, "runtime-endpoint: [\n").unwrap();
+    let broken = plegctl(&["relist", "--config", &path]);
+    assert_eq!(broken.code, Some(2), "{broken}");
+    assert!(broken.stderr.contains(&path) && broken.stderr.contains("line 2 column 1"), "{broken}");
+}
+
+#[test]
+fn the_environment_names_the_runtime_below_the_host_root() {
+    let fake = FakeRuntime::start(node());
+    let root = fake.folder().display().to_string();
+    let socket = fake.socket().file_name().unwrap().to_string_lossy().into_owned();
+    let output = Invocation::new(&["relist", "-v", "--host-root", &root])
+        .env("CONTAINER_RUNTIME_ENDPOINT", format!("unix:///{socket}"))
+        .run();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("from $CONTAINER_RUNTIME_ENDPOINT"), "{output}");
+}
+
+#[test]
+fn nothing_found_lists_what_was_tried() {
+    let root = TempDir::new();
+    let output = plegctl(&["relist", "--host-root", &root.path().display().to_string()]);
+    assert_eq!(output.code, Some(2), "{output}");
+    for tried in [
+        "--runtime-endpoint",
+        "crictl.yaml",
+        "containerd.sock",
+        "crio.sock",
+        "cri-dockerd.sock",
+        "k3s",
+        "sim:",
+    ] {
+        assert!(output.stderr.contains(tried), "{tried} is not in {output}");
+    }
+}
+
+#[test]
+fn a_locked_directory_is_not_a_missing_socket() {
+    let fake = FakeRuntime::start(node());
+    let closed = fake.folder().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let path = closed.join("x.sock");
+    let arguments = ["relist", "-r", &path.display().to_string()];
+    let output = if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // Root opens any directory, so somebody else has to try, with a copy that he can reach.
+        let copy = fake.folder().join("plegctl");
+        fs::copy(env!("CARGO_BIN_EXE_plegctl"), &copy).unwrap();
+        let copy = copy.display().to_string();
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", &copy];
+        Invocation::program("setpriv", &[nobody.as_slice(), &arguments].concat()).run()
+    } else {
+        plegctl(&arguments)
+    };
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(
+        output.stderr.contains("permission denied") && output.stderr.contains("hint: run plegctl as root"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let fake = FakeRuntime::start(Node::many(500, 4));
+    let mut running = Invocation::new(&["relist", "-r", &fake.endpoint(), "-o", "json"]).spawn();
+    assert!(running.line().is_some());
+    running.close_stdout();
+    let output = running.wait();
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_interrupt_before_the_answer_ends_it_by_the_signal() {
+    let fake = FakeRuntime::start(node());
+    fake.on(Rpc::ListContainers).hang();
+    let running = Invocation::new(&["relist", "-r", &fake.endpoint()]).bound(Duration::from_secs(30)).spawn();
+    fake.wait_for(Rpc::ListContainers, 1);
+    running.signal("INT");
+    assert_eq!(running.wait().signal, Some(2));
+}

@@ -1,0 +1,82 @@
+//! The generic engine against histories that real kubelets made something of: same events, same calls, relist by
+//! relist.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::recording::Step;
+use crate::scripted::Scripted;
+use plegctl::clock::{ManualClock, Wall};
+use plegctl::pleg::stream::Event;
+use plegctl::pleg::{Era, Generic, Hub, KubeletVersion, Settings};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct History {
+    name: String,
+    steps: Vec<Step>,
+    expect: Vec<Expected>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Expected {
+    events: BTreeMap<String, Vec<(String, String)>>,
+    calls: Vec<(String, String)>,
+}
+
+fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
+    let mut pods: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event.delivered) {
+        let id = event.id.clone().unwrap_or_else(|| "<nil>".to_owned());
+        let own = pods.entry(event.pod.uid.clone()).or_default();
+        own.push((event.event_type.as_str().to_owned(), id));
+    }
+    pods
+}
+
+async fn replay(history: &History, era: Era) {
+    let runtime = Scripted::default();
+    let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
+    let settings = Settings { era, ..Settings::default() };
+    let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+    for (number, (step, expected)) in history.steps.iter().zip(&history.expect).enumerate() {
+        runtime.set(|state| step.play(state));
+        let mut events = Vec::new();
+        generic.relist(&runtime, &clock, &mut events).await;
+        clock.advance(Duration::from_secs(1));
+        let mut calls = runtime.asked();
+        calls.sort();
+        let found = Expected { events: by_pod(&events), calls };
+        assert_eq!(&found, expected, "{}: relist {number} (left ours, right the kubelet's)", history.name);
+    }
+}
+
+async fn replay_all(version: &str, histories: usize) {
+    let recorded: Vec<History> = crate::recording::lines(&format!("pleg-{version}.jsonl.gz"));
+    assert_eq!(recorded.len(), histories);
+    for history in &recorded {
+        assert_eq!(history.steps.len(), history.expect.len());
+        replay(history, KubeletVersion::parse(version).unwrap().era()).await;
+    }
+}
+
+#[tokio::test]
+async fn the_relist_of_1_36_2_is_repeated_event_by_event_and_call_by_call() {
+    replay_all("1.36.2", 60).await;
+}
+
+#[tokio::test]
+async fn the_relist_of_1_32_10_is_repeated_event_by_event_and_call_by_call() {
+    replay_all("1.32.10", 20).await;
+}
+
+#[tokio::test]
+async fn the_relist_of_1_31_12_is_repeated_event_by_event_and_call_by_call() {
+    replay_all("1.31.12", 20).await;
+}
+
+#[tokio::test]
+async fn the_relist_of_1_28_6_is_repeated_event_by_event_and_call_by_call() {
+    replay_all("1.28.6", 20).await;
+}
