@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::evidence::{Evidence, Kind, Settings, StatusRecord};
 use super::limits;
 use super::report::{Basis, EstimateReport};
+use super::words::seconds;
 use crate::clock::Wall;
 use crate::cri::label;
 use crate::pleg::Era;
@@ -224,21 +225,6 @@ fn times(duration: Duration, count: usize) -> Duration {
     duration.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A duration as people say it.
-pub fn seconds(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis < 10 {
-        format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
-    } else if millis < 1000 {
-        format!("{millis} ms")
-    } else if duration < Duration::from_secs(100) {
-        format!("{:.1} s", duration.as_secs_f64())
-    } else {
-        let whole = duration.as_secs();
-        format!("{}m{:02}s", whole / 60, whole % 60)
-    }
-}
-
 impl Estimate {
     /// The peak of the age, in words.
     pub fn peak_text(&self) -> String {
@@ -282,18 +268,5 @@ impl Estimate {
             basis: rests_on,
             other_era: self.other_era.clone(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_like_speech() {
-        assert_eq!(seconds(Duration::from_micros(1500)), "1.5 ms");
-        assert_eq!(seconds(Duration::from_millis(250)), "250 ms");
-        assert_eq!(seconds(Duration::from_millis(4100)), "4.1 s");
-        assert_eq!(seconds(Duration::from_secs(241)), "4m01s");
     }
 }

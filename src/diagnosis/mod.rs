@@ -35,6 +35,7 @@ pub mod render;
 pub mod report;
 pub mod rules;
 mod verdict;
+mod words;
 
 #[cfg(test)]
 mod tests;

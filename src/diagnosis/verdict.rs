@@ -1,6 +1,6 @@
 //! From findings to the report: which one to start with, and the verdict.
 
-use super::estimate::{self, Estimate, seconds};
+use super::estimate::{self, Estimate};
 use super::evidence::{Evidence, StatusRecord};
 use super::proc::Role;
 use super::report::{
@@ -8,6 +8,7 @@ use super::report::{
     Verdict,
 };
 use super::rules::{self, Case};
+use super::words::seconds;
 use crate::cri::{Call, Error, Outcome};
 use crate::pleg::RuntimeRef;
 

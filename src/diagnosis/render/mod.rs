@@ -8,10 +8,10 @@ mod prometheus;
 use std::io::{self, Write};
 
 pub use self::prometheus::prometheus;
-use super::estimate::seconds;
 use super::report::{
     Confidence, EstimateReport, Finding, HealthReport, KubeletReport, PodRef, RuleId, Verdict,
 };
+use super::words::{plural, seconds};
 use crate::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
@@ -159,11 +159,11 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     let time =
         |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
     let mut lines = vec![format!(
-        "now {}; every pod {}; {} hung calls, {} pods changed within a minute",
+        "now {}; every pod {}; {}, {} changed within a minute",
         time(estimate.serial_relist_seconds),
         time(estimate.full_relist_seconds),
-        estimate.hung_calls,
-        estimate.changed_pods,
+        plural(estimate.hung_calls, "hung call"),
+        plural(estimate.changed_pods, "pod"),
     )];
     lines.push(match estimate.peak_age_seconds {
         None => "no relist succeeds: the age grows until the lists answer".to_owned(),
@@ -212,8 +212,8 @@ fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
         .collect();
     if report.abandoned_calls > 0 {
         lines.push(format!(
-            "{} calls were given up and may still wait inside the runtime; none was repeated",
-            report.abandoned_calls
+            "{} given up, perhaps still waiting inside the runtime; none was repeated",
+            plural(report.abandoned_calls, "call")
         ));
     }
     section(out, style, "probes", &lines)

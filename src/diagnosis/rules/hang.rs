@@ -1,12 +1,12 @@
 //! D01, D02, D28: a call that hangs, and on whom.
 
-use super::{Case, Culprit, finding, plural, short};
+use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds, short};
 
 /// Ids that may be named. When nothing but Version answers, or when very many are silent, it is not the fault of
 /// each of them, and none is named.
@@ -17,10 +17,13 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     if many || silent.len() >= limits::MAX_SILENT || !runtime.anything_but_version_answers() {
         return Vec::new();
     }
-    silent
+    let mut culprits: Vec<Culprit> = silent
         .into_iter()
         .map(|record| Culprit { id: record.target.id.clone(), rpc: record.rpc, waited: record.duration })
-        .collect()
+        .collect();
+    // The answers come in any order; the report is the same in every run.
+    culprits.sort_by(|one, other| one.id.cmp(&other.id));
+    culprits
 }
 
 /// D02. Says "blocked", never "deadlock": a very long wait looks the same.
@@ -55,7 +58,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         Some(culprit) => vec![
             "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"
                 .to_owned(),
-            format!("timeout 5 crictl inspect {}   # must hang too; then see its shim and its cgroup", short(&culprit.id)),
+            format!("{}; then see its shim and its cgroup", inspect(culprit.rpc, &culprit.id)),
         ],
         None => vec![
             "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
@@ -142,7 +145,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     if !runtime.hung_lists().is_empty() {
         return Vec::new();
     }
-    let silent: Vec<&StatusRecord> = runtime.silent().collect();
+    let mut silent: Vec<&StatusRecord> = runtime.silent().collect();
+    silent.sort_by(|one, other| one.target.id.cmp(&other.target.id));
     let Some(first) = silent.first() else {
         return Vec::new();
     };
@@ -188,17 +192,19 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
         "the node stays Ready".to_owned()
     });
     if !case.culprits.is_empty() {
-        found.next.push(format!(
-            "timeout 5 crictl {} {}   # must hang too",
-            if first.rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" },
-            short(&first.target.id)
-        ));
+        found.next.push(inspect(first.rpc, &first.target.id));
         found.next.push(
             "see its shim, its OCI runtime process, its cgroup and its volumes; do not drain the node for one pod".to_owned(),
         );
         found.next.push("last resort: delete this one pod, or kill its shim (changes state)".to_owned());
     }
     vec![found]
+}
+
+/// The same question by the tool that everybody has.
+fn inspect(rpc: Rpc, id: &str) -> String {
+    let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
+    format!("timeout 5 crictl {verb} {}   # must hang too", short(id))
 }
 
 /// D28: one hung call hides below the threshold.

@@ -1,9 +1,9 @@
 //! D18, D21, D24, D25, D26: what only the journal tells. A journal that could not be read is not clean.
 
 use super::{Case, finding};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 
 /// D18. No naming conflict: an earlier create has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {

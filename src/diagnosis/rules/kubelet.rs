@@ -89,7 +89,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             Severity::Warning,
             Confidence::Likely,
             "the kubelet does not answer /healthz".to_owned(),
-            format!("no answer within {}", crate::diagnosis::estimate::seconds(*waited)),
+            format!("no answer within {}", crate::diagnosis::words::seconds(*waited)),
         ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),

@@ -14,11 +14,12 @@ mod versions;
 
 use std::time::Duration;
 
-use super::estimate::{Estimate, seconds};
+use super::estimate::Estimate;
 use super::evidence::Evidence;
 use super::join::still_blocked;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, Finding, Phase, RuleId, Severity};
+use super::words::seconds;
 use crate::cri::Rpc;
 
 /// What a rule is given.
@@ -213,19 +214,4 @@ fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl I
         evidence: Vec::new(),
         next: Vec::new(),
     }
-}
-
-/// `1 pod`, `2 pods`.
-fn plural(count: usize, one: &str) -> String {
-    let ending = match (count, one.ends_with(['s', 'x'])) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {one}{ending}")
-}
-
-/// The first twelve digits, as people write ids.
-fn short(id: &str) -> &str {
-    id.get(..12).unwrap_or(id)
 }

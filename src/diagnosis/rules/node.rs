@@ -1,12 +1,12 @@
 //! D08, D09, D10, D11: who waits in the kernel, and for what.
 
-use super::{Case, finding, plural};
-use crate::diagnosis::estimate::seconds;
+use super::{Case, finding};
 use crate::diagnosis::join::{self, Holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
 
 /// Parts of kernel functions that wait for the other end of a file system.
 const REMOTE_WAITS: [&str; 10] = [

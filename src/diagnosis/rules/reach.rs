@@ -2,9 +2,9 @@
 
 use super::{Case, finding};
 use crate::cri::{Error, FileKind};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 
 /// D06. A path that the kubelet does not use, or may not be opened, says nothing about the runtime.
 pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {

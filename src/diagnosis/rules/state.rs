@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Case, finding, plural};
+use super::{Case, finding};
 use crate::cri::{
     Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
 };
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
 
 fn condition_text(condition: &Condition) -> String {
     format!(
