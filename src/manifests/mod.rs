@@ -5,16 +5,35 @@
 //! that for each entry of a path and settles who wins between files of the same pod (`source`). It refuses to know
 //! the API server's rules: what counts here is what the kubelet does with a file.
 
+mod at;
+mod decode;
+mod defaults;
 mod finding;
+mod glob;
+mod judge;
+mod nearest;
+mod path;
+mod pod_resources;
+mod quantity;
+mod reader;
+mod references;
 mod report;
+mod schema;
+mod source;
+mod timestamp;
 mod tree;
+mod validate;
+mod verdict;
 mod version;
 
+pub use at::At;
 pub use finding::{CheckId, Finding, Severity};
+pub use quantity::Quantity;
 pub use report::{
     DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,
     LaterDocument, Merge, Notes, PathKind, PodIdentity, SourceReport, Verdict,
 };
+pub use source::{inspect, inspect_bytes};
 pub use tree::{Entry, Map, Node, Position, Value};
 pub use version::KubeletVersion;
 

@@ -81,6 +81,14 @@ impl Map {
         self.entry(key).map(|entry| &entry.value)
     }
 
+    /// The value of `key`, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+        self.entries
+            .iter_mut()
+            .find(|entry| &*entry.key == key)
+            .map(|entry| &mut entry.value)
+    }
+
     /// All entries, in the order of first appearance.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
