@@ -65,27 +65,18 @@ impl Wall {
     /// The moment `by` later.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
     fn system_time(self) -> SystemTime {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
-        let moment = if self.0 < 0 {
-            UNIX_EPOCH.checked_sub(distance)
-        } else {
-            UNIX_EPOCH.checked_add(distance)
-        };
+        let moment =
+            if self.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
         moment.unwrap_or(UNIX_EPOCH)
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a clock difference in seconds needs no more than 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a clock difference in seconds needs no more than 53 bits")]
 fn nanos_as_seconds(nanos: i128) -> f64 {
     nanos as f64 / 1e9
 }
@@ -94,11 +85,7 @@ fn nanos_as_seconds(nanos: i128) -> f64 {
 impl fmt::Display for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // humantime cannot write what lies before 1970; CRI has no such moment that means anything.
-        let moment = if self.0 < 0 {
-            UNIX_EPOCH
-        } else {
-            self.system_time()
-        };
+        let moment = if self.0 < 0 { UNIX_EPOCH } else { self.system_time() };
         humantime::format_rfc3339_nanos(moment).fmt(f)
     }
 }
@@ -114,9 +101,7 @@ impl<'de> Deserialize<'de> for Wall {
         let text = String::deserialize(deserializer)?;
         let moment = humantime::parse_rfc3339(&text)
             .map_err(|why| serde::de::Error::custom(format!("`{text}` is no RFC 3339 time: {why}")))?;
-        let nanos = moment
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos());
+        let nanos = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         Ok(Self(i64::try_from(nanos).unwrap_or(i64::MAX)))
     }
 }
@@ -137,30 +122,19 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// A clock whose monotonic origin is now.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the real clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the real clock")]
     pub fn start() -> Self {
-        Self {
-            origin: tokio::time::Instant::now(),
-        }
+        Self { origin: tokio::time::Instant::now() }
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the real clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the real clock")]
     fn mono(&self) -> Mono {
         Mono(tokio::time::Instant::now().saturating_duration_since(self.origin))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the real clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the real clock")]
     fn wall(&self) -> Wall {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Wall(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
@@ -177,18 +151,14 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that shows `wall` and stays there.
     pub fn at(wall: Wall) -> Self {
-        Self {
-            mono_nanos: AtomicU64::new(0),
-            wall_nanos: AtomicI64::new(wall.0),
-        }
+        Self { mono_nanos: AtomicU64::new(0), wall_nanos: AtomicI64::new(wall.0) }
     }
 
     /// Moves both clocks on by `by`.
     pub fn advance(&self, by: Duration) {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         self.mono_nanos.fetch_add(nanos, Ordering::SeqCst);
-        self.wall_nanos
-            .fetch_add(i64::try_from(nanos).unwrap_or(i64::MAX), Ordering::SeqCst);
+        self.wall_nanos.fetch_add(i64::try_from(nanos).unwrap_or(i64::MAX), Ordering::SeqCst);
     }
 }
 
@@ -224,10 +194,7 @@ mod tests {
 
     #[test]
     fn a_clock_going_back_is_no_negative_duration() {
-        assert_eq!(
-            Mono::at(Duration::from_secs(1)).since(Mono::at(Duration::from_secs(2))),
-            Duration::ZERO
-        );
+        assert_eq!(Mono::at(Duration::from_secs(1)).since(Mono::at(Duration::from_secs(2))), Duration::ZERO);
         assert!((Wall::from_nanos(1).seconds_since(Wall::from_nanos(1_000_000_001)) + 1.0).abs() < 1e-12);
     }
 }

@@ -131,13 +131,7 @@ impl Error {
 
     /// Whether the runtime says that it does not know the id. The kubelet takes this for a race, not for a failure.
     pub const fn is_not_found(&self) -> bool {
-        matches!(
-            self,
-            Self::Runtime {
-                code: Code::NotFound,
-                ..
-            }
-        )
+        matches!(self, Self::Runtime { code: Code::NotFound, .. })
     }
 
     /// What the person on call can do about it, where that can be said.
@@ -186,10 +180,7 @@ fn unit_of(endpoint: &str) -> &'static str {
         ("crio", "`crio.service`"),
         ("containerd", "`containerd.service`"),
     ];
-    OWNERS
-        .iter()
-        .find(|(part, _)| endpoint.contains(part))
-        .map_or("the runtime", |(_, unit)| unit)
+    OWNERS.iter().find(|(part, _)| endpoint.contains(part)).map_or("the runtime", |(_, unit)| unit)
 }
 
 /// What stands where a socket should.

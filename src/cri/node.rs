@@ -22,11 +22,7 @@ pub struct Labels(Vec<(String, String)>);
 impl Labels {
     /// The value of `key`; the last one if the wire repeats a key, as protobuf has it.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// Every pair, in the order it arrived.
@@ -42,12 +38,7 @@ impl Labels {
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Self(
-            pairs
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-        )
+        Self(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 }
 

@@ -52,20 +52,14 @@ pub struct Filter<S> {
 
 impl<S> Default for Filter<S> {
     fn default() -> Self {
-        Self {
-            state: None,
-            labels: Vec::new(),
-        }
+        Self { state: None, labels: Vec::new() }
     }
 }
 
 impl<S> Filter<S> {
     /// What belongs to one pod.
     pub fn pod(uid: &str) -> Self {
-        Self {
-            state: None,
-            labels: vec![(label::POD_UID.into(), uid.into())],
-        }
+        Self { state: None, labels: vec![(label::POD_UID.into(), uid.into())] }
     }
 }
 
@@ -93,13 +87,7 @@ impl EventStream {
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
         let dropped = Arc::new(AtomicU64::new(0));
-        (
-            EventFeed {
-                queue: sender,
-                dropped: Arc::clone(&dropped),
-            },
-            Self { queue, dropped },
-        )
+        (EventFeed { queue: sender, dropped: Arc::clone(&dropped) }, Self { queue, dropped })
     }
 
     /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
