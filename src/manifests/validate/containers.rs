@@ -73,9 +73,22 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
                 }
             }
         }
-        let resize = container.get("resizePolicy");
-        if !resize.is_empty() && !(sidecar && judge.version.at_least(32)) {
-            judge.invalid(95, &resize, "may not be set for this init container");
+        init_resize(judge, &container.get("resizePolicy"), sidecar);
+    }
+}
+
+/// The gate InPlacePodVerticalScaling lets init containers have a policy; the file source honours it since 1.36.
+fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
+    if !judge.version.at_least(36) {
+        if !resize.is_empty() {
+            judge.invalid(95, resize, "may not be set for init containers");
+        }
+        return;
+    }
+    for policy in resize.items() {
+        let restart = policy.get("restartPolicy");
+        if !sidecar && restart.str() == "RestartContainer" {
+            judge.invalid(95, &restart, "may not be `RestartContainer` for this init container");
         }
     }
 }
@@ -95,7 +108,7 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     }
     judge.one_of(89, &container.get("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
     ports::validate(judge, &container.get("ports"));
-    env::validate(judge, container);
+    env::validate(judge, container, &pod.spec);
     mounts::validate(judge, pod, container);
     mounts::devices(judge, pod, container);
     judge.one_of(89, &container.get("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);

@@ -34,14 +34,7 @@ fn generate_name(judge: &mut Judge, at: &At<'_>) {
         return;
     }
     // A trailing dash is fine: the server would put something behind it.
-    let text = at.str();
-    let masked = match text.strip_suffix('-') {
-        Some(rest) if text.len() > 1 => {
-            format!("{}a", rest.get(..rest.len().saturating_sub(1)).unwrap_or_default())
-        }
-        _ => text.to_owned(),
-    };
-    if let Some(wrong) = names::subdomain(&masked) {
+    if let Some(wrong) = names::object_prefix(at.str()) {
         judge.invalid(61, at, wrong);
     }
 }

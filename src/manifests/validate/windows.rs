@@ -57,7 +57,7 @@ fn is_domain(text: &str) -> bool {
     }
     let netbios = text.len() <= 15
         && !text.starts_with('.')
-        && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|', ' ']);
+        && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|']);
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('-')
