@@ -105,6 +105,9 @@ impl Reader<'_, '_> {
     fn value_or_opening(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, SyntaxError> {
         self.skip_space();
         let position = self.position;
+        if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
+            return Err(self.fault("nested more than 10000 levels deep".to_owned()));
+        }
         match self.peek() {
             Some('{') => {
                 self.next();
@@ -126,9 +129,6 @@ impl Reader<'_, '_> {
                 open.push(Open::List { position, items: Vec::new() });
             }
             _ => return self.scalar(position).map(Some),
-        }
-        if open.len() > MAX_DEPTH {
-            return Err(self.fault("nested more than 10000 levels deep".to_owned()));
         }
         Ok(None)
     }

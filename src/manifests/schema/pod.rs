@@ -22,9 +22,9 @@ pub static POD: Object = Object {
 static POD_SPEC: Object = Object {
     name: "PodSpec",
     fields: &[
-        field("volumes", List(&Obj(&VOLUME))),
-        field("initContainers", List(&Obj(&CONTAINER))),
         field("containers", List(&Obj(&CONTAINER))),
+        field("initContainers", List(&Obj(&CONTAINER))),
+        field("volumes", List(&Obj(&VOLUME))),
         // Forbidden in a static pod, so that the one field they have more than containers does not matter.
         field("ephemeralContainers", List(&Obj(&CONTAINER))),
         field("restartPolicy", Str),
