@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 
-use libyaml_safer::{Encoding, Error, ErrorKind, EventData, Mark, Parser, ScalarStyle};
+use libyaml_safer::{
+    Encoding, Error, ErrorKind, EventData, MappingStyle, Mark, Parser, ScalarStyle, SequenceStyle,
+};
 
 use super::encoding::{EncodingFault, Source};
 use super::scalar::{self, Scalar, TagFault};
@@ -16,6 +18,10 @@ use crate::manifests::tree::{Node, Position};
 
 /// Bytes that go-yaml reads at a time (input_raw_buffer_size in readerc.go).
 const PIECE: usize = 512;
+
+/// How much nesting in flow style is read: the sum, over all nodes, of the flow collections around them. The scanner
+/// looks at each of these for each token, so that without a bound ten megabytes could keep it busy for minutes.
+const FLOW_WORK: usize = 300_000_000;
 
 /// One node as parsed, children by number.
 pub struct RawNode {
@@ -112,6 +118,14 @@ struct Events<'a> {
 struct Open {
     number: usize,
     key: Option<usize>,
+    flow: bool,
+}
+
+/// How deep in flow style the parser is, and how much that has cost so far.
+#[derive(Default)]
+struct Flow {
+    depth: usize,
+    work: usize,
 }
 
 impl Events<'_> {
@@ -123,9 +137,24 @@ impl Events<'_> {
         let mut nodes: Vec<RawNode> = Vec::new();
         let mut open: Vec<Open> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
+        let mut flow = Flow::default();
         loop {
             let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
             let position = position(event.start_mark);
+            flow.work = flow.work.saturating_add(flow.depth);
+            if flow.work > FLOW_WORK {
+                return Err(yaml_error(
+                    "exceeded max depth",
+                    "nested too deeply for its size",
+                    position,
+                    None,
+                ));
+            }
+            let starts_flow = matches!(
+                event.data,
+                EventData::SequenceStart { style: SequenceStyle::Flow, .. }
+                    | EventData::MappingStart { style: MappingStyle::Flow, .. }
+            );
             let (kind, written, anchor) = match event.data {
                 EventData::StreamStart { .. } => continue,
                 EventData::StreamEnd => return Ok(None),
@@ -141,7 +170,8 @@ impl Events<'_> {
                     return Ok(Some(RawDocument { nodes }));
                 }
                 EventData::SequenceEnd | EventData::MappingEnd => {
-                    open.pop();
+                    let ended = open.pop();
+                    flow.depth -= usize::from(ended.is_some_and(|ended| ended.flow));
                     continue;
                 }
                 EventData::Alias { anchor } => {
@@ -175,7 +205,8 @@ impl Events<'_> {
             }
             attach(&mut nodes, open.last_mut(), number);
             if collection {
-                open.push(Open { number, key: None });
+                flow.depth += usize::from(starts_flow);
+                open.push(Open { number, key: None, flow: starts_flow });
                 if open.len() > MAX_DEPTH {
                     return Err(yaml_error(
                         "exceeded max depth of 10000",
