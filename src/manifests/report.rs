@@ -120,6 +120,7 @@ pub struct Document {
 
 /// What the reader noticed, whether or not it is an error.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent observations, each with a check of its own")]
 pub struct Notes {
     /// The file starts with a byte order mark.
     pub byte_order_mark: bool,

@@ -15,7 +15,7 @@ pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
     match reader.peek() {
         None => Ok(root),
         Some(character) => {
-            Err(reader.fault(format!("{} after the end of the JSON object", describe(character))))
+            Err(reader.fault(&format!("{} after the end of the JSON object", describe(character))))
         }
     }
 }
@@ -56,7 +56,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn fault(&self, what: String) -> SyntaxError {
+    fn fault(&self, what: &str) -> SyntaxError {
         let fix = match self.peek() {
             Some('/' | '#') => "remove the comment: JSON has none, or write the file as YAML",
             Some('}' | ']') => "remove the trailing comma",
@@ -76,16 +76,13 @@ impl Reader<'_, '_> {
             || format!("the file ends where {wanted} is expected"),
             |found| format!("{} where {wanted} is expected", describe(found)),
         );
-        self.fault(what)
+        self.fault(&what)
     }
 
     fn document(&mut self) -> Result<Node, SyntaxError> {
         let mut open: Vec<Open> = Vec::new();
         loop {
-            let mut value = match self.value_or_opening(&mut open)? {
-                Some(value) => value,
-                None => continue,
-            };
+            let Some(mut value) = self.value_or_opening(&mut open)? else { continue };
             // A finished value may finish any number of collections.
             loop {
                 let depth = open.len();
@@ -106,7 +103,7 @@ impl Reader<'_, '_> {
         self.skip_space();
         let position = self.position;
         if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
-            return Err(self.fault("nested more than 10000 levels deep".to_owned()));
+            return Err(self.fault("nested more than 10000 levels deep"));
         }
         match self.peek() {
             Some('{') => {
@@ -230,7 +227,7 @@ impl Reader<'_, '_> {
         if self.peek() == Some('0') {
             text.extend(self.next());
             if matches!(self.peek(), Some('0'..='9')) {
-                return Err(self.fault("a number with a leading zero".to_owned()));
+                return Err(self.fault("a number with a leading zero"));
             }
         } else {
             self.digits(&mut text)?;
@@ -281,8 +278,8 @@ impl Reader<'_, '_> {
                     text.push(character);
                     self.next();
                 }
-                Some(_) => return Err(self.fault("a control character inside a string".to_owned())),
-                None => return Err(self.fault("the file ends inside a string".to_owned())),
+                Some(_) => return Err(self.fault("a control character inside a string")),
+                None => return Err(self.fault("the file ends inside a string")),
             }
         }
     }

@@ -16,12 +16,12 @@ use super::{Fault, MAX_DEPTH, SyntaxError, alias, compose};
 use crate::manifests::report::{LaterDocument, Notes};
 use crate::manifests::tree::{Node, Position};
 
-/// Bytes that go-yaml reads at a time (input_raw_buffer_size in readerc.go).
+/// Bytes that go-yaml reads at a time (`input_raw_buffer_size` in readerc.go).
 const PIECE: usize = 512;
 
 /// How much nesting in flow style is read: the sum, over all nodes, of the flow collections around them. The scanner
 /// looks at each of these for each token, so that without a bound ten megabytes could keep it busy for minutes.
-const FLOW_WORK: usize = 300_000_000;
+const FLOW_WORK: usize = 120_000_000;
 
 /// One node as parsed, children by number.
 pub struct RawNode {
@@ -59,16 +59,18 @@ impl RawDocument {
 
 /// Reads the first document.
 pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    let commas = Commas::hidden_in_tags(&source.text);
-    let text = commas.as_ref().map_or(source.text.as_str(), |commas| commas.text.as_str());
-    // The scanner looks one character past a backslash without asking whether there is one.
-    let padded = text.ends_with('\\').then(|| format!("{text}\n"));
-    let feed =
-        Feed { text: padded.as_deref().unwrap_or(text).as_bytes(), given: 0, fault: source.fault.as_ref() };
-    let mut events = Events { parser: Parser::new(), source };
+    let disguise = Disguise::of(&source.text);
+    let text = disguise.as_ref().map_or(source.text.as_str(), |disguise| disguise.text.as_str());
+    // The scanner of libyaml-safer 0.3 gives up, in a way that cannot be caught, on a block scalar or a backslash that
+    // ends with the file instead of a line.
+    let padded = !text.is_empty() && !text.ends_with(['\n', '\r']);
+    let text = if padded { format!("{text}\n") } else { text.to_owned() };
+    let feed = Feed { text: text.as_bytes(), given: 0, fault: source.fault.as_ref() };
+    let last_line = padded.then(|| u64::try_from(text.lines().count()).unwrap_or(u64::MAX));
+    let mut events = Events { parser: Parser::new(), source, disguise: disguise.as_ref(), last_line };
     events.parser.set_encoding(Encoding::Utf8);
     events.parser.set_input(feed);
-    let document = events.document(commas.as_ref(), notes)?;
+    let document = events.document(notes)?;
     let Some(document) = document else {
         return Ok(Node::new(Position::START, crate::manifests::tree::Value::Null));
     };
@@ -112,6 +114,9 @@ impl BufRead for Feed<'_> {
 struct Events<'a> {
     parser: Parser<Feed<'a>>,
     source: &'a Source,
+    disguise: Option<&'a Disguise>,
+    /// The line behind the last one, if the last one was given an end that it does not have.
+    last_line: Option<u64>,
 }
 
 /// A collection that is not finished: its number, and for a mapping the key that waits for its value.
@@ -129,12 +134,8 @@ struct Flow {
 }
 
 impl Events<'_> {
-    fn document(
-        &mut self,
-        commas: Option<&Commas>,
-        notes: &mut Notes,
-    ) -> Result<Option<RawDocument>, SyntaxError> {
-        let mut nodes: Vec<RawNode> = Vec::new();
+    fn document(&mut self, notes: &mut Notes) -> Result<Option<RawDocument>, SyntaxError> {
+        let mut parsed: Vec<RawNode> = Vec::new();
         let mut open: Vec<Open> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
         let mut flow = Flow::default();
@@ -167,7 +168,7 @@ impl Events<'_> {
                 EventData::DocumentEnd { .. } => {
                     notes.later_documents =
                         later_documents(&self.source.text, event.start_mark, event.end_mark);
-                    return Ok(Some(RawDocument { nodes }));
+                    return Ok(Some(RawDocument { nodes: parsed }));
                 }
                 EventData::SequenceEnd | EventData::MappingEnd => {
                     let ended = open.pop();
@@ -181,7 +182,7 @@ impl Events<'_> {
                     (RawKind::Alias(target), None, None)
                 }
                 EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
-                    let value = commas.map_or_else(|| value.clone(), |commas| commas.restore(&value));
+                    let value = self.restore(value, style, event.end_mark);
                     let plain = style == ScalarStyle::Plain;
                     let merge = value == "<<" && (plain_implicit || tag.as_deref() == Some(MERGE_TAG));
                     let kind = if merge {
@@ -196,14 +197,14 @@ impl Events<'_> {
                 EventData::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
                 EventData::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
             };
-            let number = nodes.len();
+            let number = parsed.len();
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
-            nodes.push(RawNode { position, kind, written });
+            parsed.push(RawNode { position, kind, written });
             if let Some(anchor) = anchor {
                 notes.anchors = true;
                 anchors.insert(anchor, number);
             }
-            attach(&mut nodes, open.last_mut(), number);
+            attach(&mut parsed, open.last_mut(), number);
             if collection {
                 flow.depth += usize::from(starts_flow);
                 open.push(Open { number, key: None, flow: starts_flow });
@@ -219,11 +220,20 @@ impl Events<'_> {
         }
     }
 
+    /// The value as the file has it.
+    fn restore(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if block && self.last_line.is_some_and(|last| end.line >= last) && value.ends_with('\n') {
+            value.pop();
+        }
+        self.disguise.map_or_else(|| value.clone(), |disguise| disguise.restore(&value))
+    }
+
     fn syntax_error(&self, error: &Error) -> SyntaxError {
-        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Reader) {
-            if let Some(fault) = &self.source.fault {
-                return encoding_error(fault);
-            }
+        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Reader)
+            && let Some(fault) = &self.source.fault
+        {
+            return encoding_error(fault);
         }
         let mark = error.problem_mark().unwrap_or_default();
         let context = error.context_mark().unwrap_or_default();
@@ -377,35 +387,47 @@ fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
     documents
 }
 
-/// The text with the commas inside tags exchanged for a character that occurs nowhere else.
+/// The text with the commas in and after tags disguised.
 ///
 /// go-yaml reads `!tag,` as a tag that ends in a comma. libyaml-safer 0.3 gives up there in a way that cannot be
-/// caught, so the comma must not reach it.
-struct Commas {
+/// caught, so no comma may follow a tag directly. Where a tag surely starts, its commas become a character that occurs
+/// nowhere else; behind any other `!` a blank goes before the comma, which changes nothing but quoted and block text,
+/// and that is restored.
+struct Disguise {
     text: String,
     stand_in: char,
+    blank: &'static str,
 }
 
-impl Commas {
-    fn hidden_in_tags(text: &str) -> Option<Self> {
+impl Disguise {
+    fn of(text: &str) -> Option<Self> {
         let stand_in =
             [';', '~', '$', '@', '+', '('].into_iter().find(|candidate| !text.contains(*candidate));
         let stand_in = stand_in.unwrap_or('\u{e000}');
+        let blanks = ["\t,", " \t,", "\t\t,", " \t \t,", "\t \t \t,"];
+        let blank = blanks.into_iter().find(|blank| !text.contains(blank)).unwrap_or("\t  \t,");
         let mut hidden = String::new();
         let mut found = false;
-        let mut in_tag = false;
+        let mut run = Run::None;
         let mut may_start = true;
         for character in text.chars() {
-            if character == '!' && may_start {
-                in_tag = true;
-            } else if character.is_whitespace() {
-                in_tag = false;
-            }
-            if in_tag && character == ',' {
-                found = true;
-                hidden.push(stand_in);
-            } else {
-                hidden.push(character);
+            run = match (character, run) {
+                ('!', Run::None) if may_start => Run::Tag,
+                ('!', Run::None) => Run::Maybe,
+                (other, _) if other.is_whitespace() => Run::None,
+                (_, run) => run,
+            };
+            match (character, run) {
+                (',', Run::Tag) => {
+                    found = true;
+                    hidden.push(stand_in);
+                }
+                (',', Run::Maybe) => {
+                    found = true;
+                    hidden.push_str(blank);
+                    run = Run::None;
+                }
+                _ => hidden.push(character),
             }
             may_start = match character {
                 ' ' | '\t' => may_start,
@@ -413,10 +435,21 @@ impl Commas {
                 _ => false,
             };
         }
-        found.then_some(Self { text: hidden, stand_in })
+        found.then_some(Self { text: hidden, stand_in, blank })
     }
 
     fn restore(&self, value: &str) -> String {
-        value.replace(self.stand_in, ",")
+        value.replace(self.blank, ",").replace(self.stand_in, ",")
     }
+}
+
+/// What the characters since the last blank are.
+#[derive(Clone, Copy)]
+enum Run {
+    /// Nothing with a `!`.
+    None,
+    /// A tag.
+    Tag,
+    /// A `!` that may be a tag or part of a text.
+    Maybe,
 }

@@ -226,6 +226,6 @@ pub static WINDOWS_OPTIONS: Object = Object {
     ],
 };
 
-/// Seccomp and AppArmor profiles have the same two fields.
+/// Seccomp and `AppArmor` profiles have the same two fields.
 pub static LOCALHOST_PROFILE: Object =
     Object { name: "SecurityProfile", fields: &[field("type", Str), field("localhostProfile", Str)] };

@@ -77,7 +77,7 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
     }
 }
 
-/// The gate InPlacePodVerticalScaling lets init containers have a policy; the file source honours it since 1.36.
+/// The gate `InPlacePodVerticalScaling` lets init containers have a policy; the file source honours it since 1.36.
 fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
     if !judge.version.at_least(36) {
         if !resize.is_empty() {
@@ -117,7 +117,7 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     security::container(judge, &container.get("securityContext"), pod.host_users());
 }
 
-/// ContainerRestartRules opens in 1.35; before, only init containers may be restarted on their own.
+/// `ContainerRestartRules` opens in 1.35; before, only init containers may be restarted on their own.
 fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");

@@ -6,7 +6,7 @@ use crate::manifests::report::PodIdentity;
 
 use super::names;
 
-/// The kubelet's limit for all annotations together (TotalAnnotationSizeLimitB in apimachinery).
+/// The kubelet's limit for all annotations together (`TotalAnnotationSizeLimitB` in apimachinery).
 const ANNOTATION_BYTES: usize = 256 * 1024;
 /// The annotation that the kubelet adds: its key and a hash of 32 digits.
 const HASH_KEY: &str = "kubernetes.io/config.hash";

@@ -142,10 +142,10 @@ fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
         if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
             judge.duplicate(92, &claim);
         }
-        if !request.is_empty() {
-            if let Some(wrong) = names::label(request.str()) {
-                judge.invalid(92, &request, wrong);
-            }
+        if !request.is_empty()
+            && let Some(wrong) = names::label(request.str())
+        {
+            judge.invalid(92, &request, wrong);
         }
         if !known.contains(name.str()) {
             judge.object(

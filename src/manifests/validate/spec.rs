@@ -153,7 +153,7 @@ fn searches(judge: &mut Judge, searches: &At<'_>) {
     }
 }
 
-/// HostnameOverride opens in 1.35.
+/// `HostnameOverride` opens in 1.35.
 fn hostname_override(judge: &mut Judge, spec: &At<'_>) {
     let name = spec.get("hostnameOverride");
     if !name.is_set() {
