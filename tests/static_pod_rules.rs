@@ -318,6 +318,19 @@ fn security_rules_of_containers() {
 }
 
 #[test]
+fn annotations_and_fields_agree() {
+    let both = |annotation: &str, context: &str| {
+        pod(&format!("  annotations: {{{annotation}}}"), &format!("  securityContext: {{{context}}}"), "")
+    };
+    let seccomp = "seccomp.security.alpha.kubernetes.io/pod";
+    let armor = "container.apparmor.security.beta.kubernetes.io/c";
+    by_release(&both(&format!("{seccomp}: runtime/default"), "seccompProfile: {type: RuntimeDefault}"), &ALL);
+    by_release(&both(&format!("{seccomp}: unconfined"), "seccompProfile: {type: RuntimeDefault}"), &[]);
+    by_release(&both(&format!("{armor}: unconfined"), "appArmorProfile: {type: Unconfined}"), &ALL);
+    by_release(&both(&format!("{armor}: unconfined"), "appArmorProfile: {type: RuntimeDefault}"), &[28]);
+}
+
+#[test]
 fn security_rules_of_pods() {
     table(
         in_spec,

@@ -153,9 +153,10 @@ impl Decoder {
                 return None;
             }
         };
-        // The kubelet strips quotes and keeps everything between them, blanks included.
-        match Quantity::parse(&text) {
-            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, &text) }),
+        // Blanks around the amount are stripped; tabs and line breaks are escaped in JSON at that point and stay.
+        let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
+        match Quantity::parse(text) {
+            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, text) }),
             Err(error) => {
                 let field = path.to_string();
                 self.errors.push(DecodeError {

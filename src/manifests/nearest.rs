@@ -67,10 +67,7 @@ mod tests {
 
     #[test]
     fn a_typo_has_a_near_name() {
-        let spec = match POD.field("spec").unwrap().ty {
-            Type::Object(object) => object,
-            _ => unreachable!(),
-        };
+        let Type::Object(spec) = POD.field("spec").unwrap().ty else { unreachable!() };
         assert_eq!(field(spec, "hostnetwork"), Some("hostNetwork".to_owned()));
         assert_eq!(field(spec, "contaners"), Some("containers".to_owned()));
         assert_eq!(field(spec, "replicas"), None);

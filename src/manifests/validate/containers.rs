@@ -117,11 +117,12 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     security::container(judge, &container.get("securityContext"), pod.host_users());
 }
 
-/// `ContainerRestartRules` opens in 1.35; before, only init containers may be restarted on their own.
+/// `ContainerRestartRules` opens in 1.35 and the file source honours it since 1.36; before, only init containers may be
+/// restarted on their own.
 fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
-    if !judge.version.at_least(35) {
+    if !judge.version.at_least(36) {
         if policy.is_set() && init {
             judge.one_of(89, &policy, &["Always"]);
         } else if policy.is_set() {
@@ -145,9 +146,7 @@ fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
 }
 
 fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
-    let actions: &[&str] =
-        if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
-    judge.one_of(95, &rule.get("action"), actions);
+    judge.one_of(95, &rule.get("action"), &["Restart", "RestartAllContainers"]);
     let codes = rule.get("exitCodes");
     if !codes.is_set() {
         judge.required(95, &codes, "a restart rule needs exit codes");
