@@ -91,7 +91,7 @@ spec:
     image: index.docker.io/rancher/hardened-etcd:v3.5.13
     imagePullPolicy: IfNotPresent
     livenessProbe:
-      httpGet: {host: localhost, path: /health?serializable=true, port: 2381, scheme: HTTP}
+      httpGet: {host: localhost, path: '/health?serializable=true', port: 2381, scheme: HTTP}
     name: etcd
     ports:
     - {containerPort: 2379, name: client, protocol: TCP}

@@ -322,6 +322,18 @@ fn commas_after_a_tag_belong_to_the_tag() {
     assert_eq!(args, ["a", "x !y, z", "b !c", "d"]);
 }
 
+/// Where go-yaml and the scanner below us are of two minds, go-yaml's counts.
+#[test]
+fn the_dialect_is_that_of_go_yaml() {
+    let with = |value: &str| judge(POD.replace("img:1", value).as_bytes());
+    assert_eq!(with("img\n    args: [\"it\\'s\", \"\\'\\'\", '\\']").verdict, Verdict::Loaded);
+    assert_eq!(with("img\n    args: [\"a\\/b\"]").verdict, Verdict::Rejected);
+    assert_eq!(with("img\n    args: [\"a\\\\/b\", 'a\\/b']").verdict, Verdict::Loaded);
+    assert_eq!(with("img\n    args: [a?b]").verdict, Verdict::Rejected);
+    assert_eq!(with("img\n    args: ['a?b']\n    command:\n    - a?b").verdict, Verdict::Loaded);
+    assert_eq!(with("img\n    args: [\"\\q\"]").verdict, Verdict::Rejected);
+}
+
 /// Three inputs on which the scanner below us gives up for good.
 #[test]
 fn what_the_scanner_cannot_bear_is_kept_from_it() {

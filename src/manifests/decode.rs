@@ -216,6 +216,14 @@ impl Decoder {
                 });
                 continue;
             };
+            if let Some(gate) = field.closed_gate(self.minor) {
+                self.dropped.push(DroppedField {
+                    parent: path.to_string(),
+                    name: entry.key.to_string(),
+                    position: entry.key_position,
+                    why: Dropped::GateClosed { gate },
+                });
+            }
             if let Some(value) = self.value(field.ty, &entry.value, &Path::Field(path, &entry.key)) {
                 decoded.insert(Entry {
                     key: Arc::clone(&entry.key),

@@ -209,7 +209,8 @@ pub enum Dropped {
         /// The minor release.
         since: u8,
     },
-    /// Known, but behind a feature gate that is closed by default in this release.
+    /// Known and checked for its type, but behind a feature gate that is closed by default in this release: it has no
+    /// effect.
     GateClosed {
         /// The name of the gate.
         gate: &'static str,

@@ -5,7 +5,9 @@
 
 mod alias;
 mod compose;
+mod disguise;
 mod encoding;
+mod feed;
 mod json;
 mod map_builder;
 mod scalar;

@@ -4,20 +4,18 @@
 //! a tag may end in commas, text is fed in the pieces that decide how far ahead an encoding fault is seen.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, Read};
 
 use libyaml_safer::{
     Encoding, Error, ErrorKind, EventData, MappingStyle, Mark, Parser, ScalarStyle, SequenceStyle,
 };
 
+use super::disguise::Disguise;
 use super::encoding::{EncodingFault, Source};
+use super::feed::Feed;
 use super::scalar::{self, Scalar, TagFault};
 use super::{Fault, MAX_DEPTH, SyntaxError, alias, compose};
 use crate::manifests::report::{LaterDocument, Notes};
 use crate::manifests::tree::{Node, Position};
-
-/// Bytes that go-yaml reads at a time (`input_raw_buffer_size` in readerc.go).
-const PIECE: usize = 512;
 
 /// How much nesting in flow style is read: the sum, over all nodes, of the flow collections around them. The scanner
 /// looks at each of these for each token, so that without a bound ten megabytes could keep it busy for minutes.
@@ -64,13 +62,63 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     // The scanner of libyaml-safer 0.3 gives up, in a way that cannot be caught, on a block scalar or a backslash that
     // ends with the file instead of a line.
     let padded = !text.is_empty() && !text.ends_with(['\n', '\r']);
-    let text = if padded { format!("{text}\n") } else { text.to_owned() };
-    let feed = Feed { text: text.as_bytes(), given: 0, fault: source.fault.as_ref() };
-    let last_line = padded.then(|| u64::try_from(text.lines().count()).unwrap_or(u64::MAX));
-    let mut events = Events { parser: Parser::new(), source, disguise: disguise.as_ref(), last_line };
+    let mut text = if padded { format!("{text}\n") } else { text.to_owned() };
+    for _ in 0..ESCAPED_QUOTES {
+        let mut attempt = Notes::default();
+        match parse(&text, padded, source, disguise.as_ref(), &mut attempt) {
+            Err(Stop::Escape(mark)) => match without_escaped_quote(&text, mark) {
+                Some(changed) => text = changed,
+                None => break,
+            },
+            Err(Stop::Error(error)) => return Err(error),
+            Ok(document) => {
+                notes.anchors = attempt.anchors;
+                notes.later_documents = attempt.later_documents;
+                return finish(document, notes);
+            }
+        }
+    }
+    Err(yaml_error(UNKNOWN_ESCAPE, "this is not valid YAML: an unknown escape", Position::START, None))
+}
+
+/// How many `\'` in double quotes are read: go-yaml knows this escape, libyaml does not, and each costs one more pass.
+const ESCAPED_QUOTES: usize = 100;
+
+/// What both scanners say of an escape that they do not know.
+const UNKNOWN_ESCAPE: &str = "found unknown escape character";
+
+/// Why a pass over the text ended early.
+enum Stop {
+    /// The document is broken.
+    Error(SyntaxError),
+    /// At this mark stands an escape that only go-yaml may know.
+    Escape(Mark),
+}
+
+impl From<SyntaxError> for Stop {
+    fn from(error: SyntaxError) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn parse(
+    text: &str,
+    padded: bool,
+    source: &Source,
+    disguise: Option<&Disguise>,
+    notes: &mut Notes,
+) -> Result<Option<RawDocument>, Stop> {
+    let feed = Feed::new(text, source.fault.as_ref());
+    let end = padded.then(|| u64::try_from(text.chars().count()).unwrap_or(u64::MAX));
+    // Only go-yaml refuses `\/`, so the places of all characters are needed where one stands.
+    let slashes = if text.contains("\\/") { text.chars().collect() } else { Vec::new() };
+    let mut events = Events { parser: Parser::new(), source, disguise, end, slashes };
     events.parser.set_encoding(Encoding::Utf8);
     events.parser.set_input(feed);
-    let document = events.document(notes)?;
+    events.document(notes)
+}
+
+fn finish(document: Option<RawDocument>, notes: &mut Notes) -> Result<Node, SyntaxError> {
     let Some(document) = document else {
         return Ok(Node::new(Position::START, crate::manifests::tree::Value::Null));
     };
@@ -78,45 +126,22 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     compose::compose(&document, notes)
 }
 
-/// Hands the text out in go-yaml's pieces; a piece with a fault in it is not handed out.
-struct Feed<'a> {
-    text: &'a [u8],
-    given: usize,
-    fault: Option<&'a EncodingFault>,
-}
-
-impl Read for Feed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let piece = self.fill_buf()?;
-        let count = piece.len().min(buffer.len());
-        for (to, from) in buffer.iter_mut().zip(piece) {
-            *to = *from;
-        }
-        self.consume(count);
-        Ok(count)
-    }
-}
-
-impl BufRead for Feed<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        let end = (self.given / PIECE + 1) * PIECE;
-        if end > self.text.len() && self.fault.is_some() {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        }
-        Ok(self.text.get(self.given..end.min(self.text.len())).unwrap_or_default())
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.given = self.given.saturating_add(amount).min(self.text.len());
-    }
+/// The text with the escape at `mark` written as libyaml knows it, if it is an escaped single quote.
+fn without_escaped_quote(text: &str, mark: Mark) -> Option<String> {
+    let skipped = usize::try_from(mark.index).ok()?;
+    let (at, _) = text.char_indices().nth(skipped)?;
+    let (before, rest) = text.split_at_checked(at)?;
+    Some(format!("{before}\\x27{}", rest.strip_prefix("\\'")?))
 }
 
 struct Events<'a> {
     parser: Parser<Feed<'a>>,
     source: &'a Source,
     disguise: Option<&'a Disguise>,
-    /// The line behind the last one, if the last one was given an end that it does not have.
-    last_line: Option<u64>,
+    /// How many characters there are, if the last line was given an end that it does not have.
+    end: Option<u64>,
+    /// All characters, if there is an escaped slash among them.
+    slashes: Vec<char>,
 }
 
 /// A collection that is not finished: its number, and for a mapping the key that waits for its value.
@@ -134,13 +159,13 @@ struct Flow {
 }
 
 impl Events<'_> {
-    fn document(&mut self, notes: &mut Notes) -> Result<Option<RawDocument>, SyntaxError> {
+    fn document(&mut self, notes: &mut Notes) -> Result<Option<RawDocument>, Stop> {
         let mut parsed: Vec<RawNode> = Vec::new();
         let mut open: Vec<Open> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
         let mut flow = Flow::default();
         loop {
-            let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
+            let event = self.parser.parse().map_err(|error| self.stop(&error))?;
             let position = position(event.start_mark);
             flow.work = flow.work.saturating_add(flow.depth);
             if flow.work > FLOW_WORK {
@@ -149,7 +174,8 @@ impl Events<'_> {
                     "nested too deeply for its size",
                     position,
                     None,
-                ));
+                )
+                .into());
             }
             let starts_flow = matches!(
                 event.data,
@@ -161,7 +187,7 @@ impl Events<'_> {
                 EventData::StreamEnd => return Ok(None),
                 EventData::DocumentStart { version_directive, .. } => {
                     if version_directive.is_some_and(|version| (version.major, version.minor) != (1, 1)) {
-                        return Err(directive_error(position));
+                        return Err(directive_error(position).into());
                     }
                     continue;
                 }
@@ -184,6 +210,20 @@ impl Events<'_> {
                 EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
                     let value = self.restore(value, style, event.end_mark);
                     let plain = style == ScalarStyle::Plain;
+                    let quoted = style == ScalarStyle::DoubleQuoted;
+                    if quoted && self.escapes_slash(event.start_mark, event.end_mark) {
+                        return Err(yaml_error(
+                            UNKNOWN_ESCAPE,
+                            "YAML 1.1 has no escape `\\/`",
+                            position,
+                            None,
+                        )
+                        .into());
+                    }
+                    // In flow style go-yaml ends a plain scalar at a question mark, where no key can follow.
+                    if plain && flow.depth > 0 && value.contains('?') {
+                        return Err(question_mark(position).into());
+                    }
                     let merge = value == "<<" && (plain_implicit || tag.as_deref() == Some(MERGE_TAG));
                     let kind = if merge {
                         RawKind::Merge
@@ -214,7 +254,8 @@ impl Events<'_> {
                         "nested too deeply",
                         position,
                         None,
-                    ));
+                    )
+                    .into());
                 }
             }
         }
@@ -223,10 +264,37 @@ impl Events<'_> {
     /// The value as the file has it.
     fn restore(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if block && self.last_line.is_some_and(|last| end.line >= last) && value.ends_with('\n') {
+        if block && self.end.is_some_and(|last| end.index >= last) && value.ends_with('\n') {
             value.pop();
         }
         self.disguise.map_or_else(|| value.clone(), |disguise| disguise.restore(&value))
+    }
+
+    fn escapes_slash(&self, start: Mark, end: Mark) -> bool {
+        let place = |mark: Mark| usize::try_from(mark.index).unwrap_or(usize::MAX);
+        let text = self.slashes.get(place(start)..place(end)).unwrap_or_default();
+        let mut escaped = false;
+        text.iter().any(|letter| {
+            let found = escaped && *letter == '/';
+            escaped = !escaped && *letter == '\\';
+            found
+        })
+    }
+
+    fn stop(&self, error: &Error) -> Stop {
+        match error.problem_mark() {
+            Some(mark) if error.problem() == UNKNOWN_ESCAPE && self.is_escaped_quote(mark) => {
+                Stop::Escape(mark)
+            }
+            _ => Stop::Error(self.syntax_error(error)),
+        }
+    }
+
+    /// Whether the escape at this place of the file is one that go-yaml knows; columns may have moved, so the whole
+    /// line is asked.
+    fn is_escaped_quote(&self, mark: Mark) -> bool {
+        let line = usize::try_from(mark.line).ok().and_then(|line| self.source.text.lines().nth(line));
+        line.is_none_or(|line| line.contains("\\'"))
     }
 
     fn syntax_error(&self, error: &Error) -> SyntaxError {
@@ -300,6 +368,15 @@ fn directive_error(position: Position) -> SyntaxError {
         reason: "yaml: found incompatible YAML document".to_owned(),
         position: Some(position),
     }
+}
+
+fn question_mark(position: Position) -> SyntaxError {
+    yaml_error(
+        "did not find expected ',' or '}'",
+        "inside [] and {} a question mark ends a value that is not in quotes",
+        position,
+        Some("quote the value"),
+    )
 }
 
 fn unknown_anchor(anchor: &str, position: Position) -> SyntaxError {
@@ -385,71 +462,4 @@ fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
         }
     }
     documents
-}
-
-/// The text with the commas in and after tags disguised.
-///
-/// go-yaml reads `!tag,` as a tag that ends in a comma. libyaml-safer 0.3 gives up there in a way that cannot be
-/// caught, so no comma may follow a tag directly. Where a tag surely starts, its commas become a character that occurs
-/// nowhere else; behind any other `!` a blank goes before the comma, which changes nothing but quoted and block text,
-/// and that is restored.
-struct Disguise {
-    text: String,
-    stand_in: char,
-    blank: &'static str,
-}
-
-impl Disguise {
-    fn of(text: &str) -> Option<Self> {
-        let stand_in =
-            [';', '~', '$', '@', '+', '('].into_iter().find(|candidate| !text.contains(*candidate));
-        let stand_in = stand_in.unwrap_or('\u{e000}');
-        let blanks = ["\t,", " \t,", "\t\t,", " \t \t,", "\t \t \t,"];
-        let blank = blanks.into_iter().find(|blank| !text.contains(blank)).unwrap_or("\t  \t,");
-        let mut hidden = String::new();
-        let mut found = false;
-        let mut run = Run::None;
-        let mut may_start = true;
-        for character in text.chars() {
-            run = match (character, run) {
-                ('!', Run::None) if may_start => Run::Tag,
-                ('!', Run::None) => Run::Maybe,
-                (other, _) if other.is_whitespace() => Run::None,
-                (_, run) => run,
-            };
-            match (character, run) {
-                (',', Run::Tag) => {
-                    found = true;
-                    hidden.push(stand_in);
-                }
-                (',', Run::Maybe) => {
-                    found = true;
-                    hidden.push_str(blank);
-                    run = Run::None;
-                }
-                _ => hidden.push(character),
-            }
-            may_start = match character {
-                ' ' | '\t' => may_start,
-                '\n' | '\r' | '[' | '{' | ',' | ':' | '-' | '?' | '\'' | '"' => true,
-                _ => false,
-            };
-        }
-        found.then_some(Self { text: hidden, stand_in, blank })
-    }
-
-    fn restore(&self, value: &str) -> String {
-        value.replace(self.blank, ",").replace(self.stand_in, ",")
-    }
-}
-
-/// What the characters since the last blank are.
-#[derive(Clone, Copy)]
-enum Run {
-    /// Nothing with a `!`.
-    None,
-    /// A tag.
-    Tag,
-    /// A `!` that may be a tag or part of a text.
-    Maybe,
 }

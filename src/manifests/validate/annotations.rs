@@ -16,7 +16,7 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
     for (entry, value) in meta.get("annotations").entries() {
         let key = &*entry.key;
         if key == SECCOMP_POD {
-            seccomp(judge, &value, &[spec.clone()]);
+            seccomp(judge, &value, std::slice::from_ref(spec));
         } else if let Some(name) = key.strip_prefix(SECCOMP_CONTAINER) {
             seccomp(judge, &value, &named(spec, name));
         } else if let Some(container) = key.strip_prefix(APP_ARMOR) {
