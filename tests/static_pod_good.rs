@@ -110,10 +110,10 @@ spec:
 status: {}
 ";
 
-/// OpenShift's shape: JSON on one line, several containers, init containers, tolerations, fields of the pod in env.
+/// `OpenShift`'s shape: JSON on one line, several containers, init containers, tolerations, fields of the pod in env.
 const OPENSHIFT: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"kube-controller-manager","namespace":"openshift-kube-controller-manager","creationTimestamp":null,"labels":{"app":"kube-controller-manager","revision":"7"},"annotations":{"kubectl.kubernetes.io/default-container":"kube-controller-manager","target.workload.openshift.io/management":"{\"effect\": \"PreferredDuringScheduling\"}"}},"spec":{"volumes":[{"name":"resource-dir","hostPath":{"path":"/etc/kubernetes/static-pod-resources/kube-controller-manager-pod-7"}},{"name":"cert-dir","hostPath":{"path":"/etc/kubernetes/static-pod-resources/kube-controller-manager-certs"}}],"initContainers":[{"name":"wait-for-host-port","image":"quay.io/openshift@sha256:0000000000000000000000000000000000000000000000000000000000000000","command":["/usr/bin/timeout","30","/bin/bash","-c"],"args":["true"],"resources":{}}],"containers":[{"name":"kube-controller-manager","image":"quay.io/openshift:x","command":["/bin/bash","-euxo","pipefail","-c"],"args":["exec hyperkube kube-controller-manager\n"],"ports":[{"containerPort":10257}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"resources":{"requests":{"cpu":"60m","memory":"200Mi"}},"volumeMounts":[{"name":"resource-dir","mountPath":"/etc/kubernetes/static-pod-resources"}],"livenessProbe":{"httpGet":{"path":"healthz","port":10257,"scheme":"HTTPS"},"initialDelaySeconds":45,"timeoutSeconds":10},"startupProbe":{"httpGet":{"path":"healthz","port":10257,"scheme":"HTTPS"},"timeoutSeconds":3},"terminationMessagePolicy":"FallbackToLogsOnError","imagePullPolicy":"IfNotPresent"},{"name":"cluster-policy-controller","image":"quay.io/openshift:y","ports":[{"containerPort":10357}],"resources":{},"volumeMounts":[{"name":"cert-dir","mountPath":"/etc/kubernetes/static-pod-certs"}]}],"terminationGracePeriodSeconds":135,"hostNetwork":true,"tolerations":[{"operator":"Exists"}],"priorityClassName":"system-node-critical"},"status":{}}"#;
 
-/// MicroShift's shape: a single etcd beside the binary, with memory limits and a sidecar.
+/// `MicroShift`'s shape: a single etcd beside the binary, with memory limits and a sidecar.
 const MICROSHIFT: &str = r#"# generated
 ---
 apiVersion: v1

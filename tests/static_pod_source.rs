@@ -389,23 +389,29 @@ fn bombs_and_deep_nesting_are_bounded() {
         let _ = writeln!(bomb, "a{level}: &a{level} [{}]", vec![format!("*a{below}"); 10].join(","));
     }
     assert_eq!(ids(&judge(bomb.as_bytes())), ["SP033"]);
-    for deep in [10_001, 100_000] {
-        let flow = format!("a: {}{}\n", "[".repeat(deep), "]".repeat(deep));
-        assert_eq!(judge(flow.as_bytes()).verdict, Verdict::Rejected);
+    for deep in [9_000, 10_001, 100_000] {
         let json = format!("{{\"a\":{}{}}}", "[".repeat(deep), "]".repeat(deep));
         assert_eq!(judge(json.as_bytes()).verdict, Verdict::Rejected);
     }
-    let within = format!("{POD}unknown: {}{}\n", "[".repeat(9_000), "]".repeat(9_000));
+    let within = format!("{POD}unknown: {}{}\n", "[".repeat(3_000), "]".repeat(3_000));
     assert_eq!(judge(within.as_bytes()).verdict, Verdict::Loaded);
     let beyond = format!("{POD}unknown: {}{}\n", "[".repeat(10_000), "]".repeat(10_000));
     assert_eq!(judge(beyond.as_bytes()).verdict, Verdict::Rejected);
-    let wide = format!("{POD}unknown: {}{}\n", "[".repeat(9_000), "a,".repeat(100_000));
+    let wide = format!("{POD}unknown: {}{}\n", "[".repeat(5_000), "a,".repeat(30_000));
     assert_eq!(judge(wide.as_bytes()).verdict, Verdict::Rejected);
     let block: String = (0..3_000).fold(POD.to_owned() + "unknown:\n", |mut text, level| {
         let _ = writeln!(text, "{}a:", " ".repeat(level + 1));
         text
     });
     assert_eq!(judge(block.as_bytes()).verdict, Verdict::Loaded);
+}
+
+#[test]
+fn the_number_of_values_in_a_file_is_bounded() {
+    for (values, verdict) in [(100_000, Verdict::Loaded), (600_000, Verdict::Rejected)] {
+        let yaml = format!("{POD}unknown:\n{}", "- 1\n".repeat(values));
+        assert_eq!(judge(yaml.as_bytes()).verdict, verdict);
+    }
 }
 
 #[test]

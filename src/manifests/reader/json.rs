@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::map_builder::MapBuilder;
-use super::{Fault, KEPT_DEPTH, MAX_DEPTH, SyntaxError};
+use super::{Fault, KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError};
 use crate::manifests::report::{DuplicateKey, Notes};
 use crate::manifests::tree::{Entry, Map, Node, Position, Value};
 
 /// Reads one JSON value and nothing after it.
 pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    let mut reader = Reader { rest: text, position: Position::START, notes };
+    let mut reader = Reader { rest: text, position: Position::START, nodes: 0, notes };
     let root = reader.document()?;
     reader.skip_space();
     match reader.peek() {
@@ -23,6 +23,7 @@ pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
 struct Reader<'a, 'n> {
     rest: &'a str,
     position: Position,
+    nodes: usize,
     notes: &'n mut Notes,
 }
 
@@ -102,6 +103,10 @@ impl Reader<'_, '_> {
     fn value_or_opening(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, SyntaxError> {
         self.skip_space();
         let position = self.position;
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err(self.fault("more than 500000 values in one file"));
+        }
         if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
             return Err(self.fault("nested more than 10000 levels deep"));
         }
@@ -177,7 +182,13 @@ impl Reader<'_, '_> {
         let Some(old) = entries.insert(entry.clone()) else {
             return;
         };
-        self.notes.duplicate_keys.push(DuplicateKey { key: key.to_string(), first: old.key_position, again });
+        if self.notes.duplicate_keys.len() < MAX_NOTES {
+            self.notes.duplicate_keys.push(DuplicateKey {
+                key: key.to_string(),
+                first: old.key_position,
+                again,
+            });
+        }
         if let (Value::Map(before), Value::Map(after)) = (&old.value.value, &entry.value.value) {
             let merged = overlay(before, after);
             let value = Node::new(entry.value.position, Value::Map(Arc::new(merged)));

@@ -13,7 +13,7 @@ use super::disguise::Disguise;
 use super::encoding::{EncodingFault, Source};
 use super::feed::Feed;
 use super::scalar::{self, Scalar, TagFault};
-use super::{Fault, MAX_DEPTH, SyntaxError, alias, compose};
+use super::{Fault, MAX_DEPTH, MAX_NODES, SyntaxError, alias, compose};
 use crate::manifests::report::{LaterDocument, Notes};
 use crate::manifests::tree::{Node, Position};
 
@@ -63,7 +63,8 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     // ends with the file instead of a line.
     let padded = !text.is_empty() && !text.ends_with(['\n', '\r']);
     let mut text = if padded { format!("{text}\n") } else { text.to_owned() };
-    for _ in 0..ESCAPED_QUOTES {
+    let passes = ESCAPED_QUOTES.min(1 + ESCAPED_BYTES / text.len().max(1));
+    for _ in 0..passes {
         let mut attempt = Notes::default();
         match parse(&text, padded, source, disguise.as_ref(), &mut attempt) {
             Err(Stop::Escape(mark)) => match without_escaped_quote(&text, mark) {
@@ -83,6 +84,9 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
 
 /// How many `\'` in double quotes are read: go-yaml knows this escape, libyaml does not, and each costs one more pass.
 const ESCAPED_QUOTES: usize = 100;
+
+/// How many bytes all these passes may read.
+const ESCAPED_BYTES: usize = 20_000_000;
 
 /// What both scanners say of an escape that they do not know.
 const UNKNOWN_ESCAPE: &str = "found unknown escape character";
@@ -169,13 +173,7 @@ impl Events<'_> {
             let position = position(event.start_mark);
             flow.work = flow.work.saturating_add(flow.depth);
             if flow.work > FLOW_WORK {
-                return Err(yaml_error(
-                    "exceeded max depth",
-                    "nested too deeply for its size",
-                    position,
-                    None,
-                )
-                .into());
+                return Err(limit("exceeded max depth", "nested too deeply for its size", position));
             }
             let starts_flow = matches!(
                 event.data,
@@ -208,36 +206,22 @@ impl Events<'_> {
                     (RawKind::Alias(target), None, None)
                 }
                 EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
+                    let span = (event.start_mark, event.end_mark);
                     let value = self.restore(value, style, event.end_mark);
+                    self.check_scalar(&value, style, flow.depth > 0, span)?;
                     let plain = style == ScalarStyle::Plain;
-                    let quoted = style == ScalarStyle::DoubleQuoted;
-                    if quoted && self.escapes_slash(event.start_mark, event.end_mark) {
-                        return Err(yaml_error(
-                            UNKNOWN_ESCAPE,
-                            "YAML 1.1 has no escape `\\/`",
-                            position,
-                            None,
-                        )
-                        .into());
-                    }
-                    // In flow style go-yaml ends a plain scalar at a question mark, where no key can follow.
-                    if plain && flow.depth > 0 && value.contains('?') {
-                        return Err(question_mark(position).into());
-                    }
-                    let merge = value == "<<" && (plain_implicit || tag.as_deref() == Some(MERGE_TAG));
-                    let kind = if merge {
-                        RawKind::Merge
-                    } else {
-                        let scalar = scalar::resolve(tag.as_deref(), plain, &value)
-                            .map_err(|fault| tag_error(&fault, &value, position))?;
-                        RawKind::Scalar(scalar)
-                    };
-                    (kind, plain.then_some(value), anchor)
+                    let kind = scalar_kind(tag.as_deref(), plain, plain_implicit, &value)
+                        .map_err(|fault| tag_error(&fault, &value, position))?;
+                    let text = matches!(kind, RawKind::Scalar(Scalar::Str(_)));
+                    (kind, (plain && !text).then_some(value), anchor)
                 }
                 EventData::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
                 EventData::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
             };
             let number = parsed.len();
+            if number >= MAX_NODES {
+                return Err(limit("too many nodes", "more than 500000 values in one file", position));
+            }
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
             parsed.push(RawNode { position, kind, written });
             if let Some(anchor) = anchor {
@@ -249,13 +233,7 @@ impl Events<'_> {
                 flow.depth += usize::from(starts_flow);
                 open.push(Open { number, key: None, flow: starts_flow });
                 if open.len() > MAX_DEPTH {
-                    return Err(yaml_error(
-                        "exceeded max depth of 10000",
-                        "nested too deeply",
-                        position,
-                        None,
-                    )
-                    .into());
+                    return Err(limit("exceeded max depth of 10000", "nested too deeply", position));
                 }
             }
         }
@@ -268,6 +246,24 @@ impl Events<'_> {
             value.pop();
         }
         self.disguise.map_or_else(|| value.clone(), |disguise| disguise.restore(&value))
+    }
+
+    /// What go-yaml refuses in a scalar and libyaml does not.
+    fn check_scalar(
+        &self,
+        value: &str,
+        style: ScalarStyle,
+        in_flow: bool,
+        (start, end): (Mark, Mark),
+    ) -> Result<(), SyntaxError> {
+        if style == ScalarStyle::DoubleQuoted && self.escapes_slash(start, end) {
+            return Err(yaml_error(UNKNOWN_ESCAPE, "YAML 1.1 has no escape `\\/`", position(start), None));
+        }
+        // In flow style go-yaml ends a plain scalar at a question mark, where no key can follow.
+        if style == ScalarStyle::Plain && in_flow && value.contains('?') {
+            return Err(question_mark(position(start)));
+        }
+        Ok(())
     }
 
     fn escapes_slash(&self, start: Mark, end: Mark) -> bool {
@@ -327,6 +323,17 @@ impl Events<'_> {
 }
 
 const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
+
+fn limit(reason: &str, message: &str, position: Position) -> Stop {
+    yaml_error(reason, message, position, None).into()
+}
+
+fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> Result<RawKind, TagFault> {
+    if value == "<<" && (implicit || tag == Some(MERGE_TAG)) {
+        return Ok(RawKind::Merge);
+    }
+    scalar::resolve(tag, plain, value).map(RawKind::Scalar)
+}
 
 /// Hangs a new node below the innermost open collection.
 fn attach(nodes: &mut [RawNode], parent: Option<&mut Open>, number: usize) {
