@@ -177,7 +177,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
             seconds(record.duration)
         )
     }));
-    found.evidence.push(format!("both lists answer, and so do {answered} other status calls"));
+    let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list hangs" };
+    found.evidence.push(format!("{lists}, and {} answer", plural(answered, "other status call")));
     found.evidence.push(format!(
         "a relist that asks for {} spends {} x {} here; the age peaks at {}, the threshold is {}",
         plural(estimate.hung_pods, "pod"),
