@@ -59,8 +59,8 @@ pub const MAJOR_FAULTS_PER_SECOND: f64 = 500.0;
 pub const CPU_SOME: f64 = 60.0;
 /// How many times slower than the best probe Version has to be.
 pub const VERSION_FACTOR: u32 = 10;
-/// Below this, a slow Version is noise.
-pub const VERSION_FLOOR: Duration = Duration::from_millis(50);
+/// Below this, a slow Version is noise: any busy machine has it, and it holds nothing up.
+pub const VERSION_FLOOR: Duration = Duration::from_millis(500);
 /// Share of stolen CPU time, in percent, that counts.
 pub const STEAL_PERCENT: f64 = 20.0;
 /// Share of a limit, in percent, that is exhaustion.

@@ -387,7 +387,7 @@ async fn cpu_pressure_alone_does_not_blame_the_cpu() {
     node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
     let alone = node.diagnose(Scripted::with_pods(5)).await;
     assert_eq!(find(&alone, RuleId::D13).unwrap().confidence, Confidence::Possible);
-    let slow = Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(400)));
+    let slow = Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(800)));
     let both = node.diagnose(slow).await;
     assert_eq!(find(&both, RuleId::D13).unwrap().confidence, Confidence::Likely);
 }
