@@ -18,7 +18,6 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::context::{Context, block_on};
-use super::render::health as text;
 use super::save::save;
 use super::{Error, Exit, positive_duration};
 use crate::cri::{Endpoint, EndpointError};
@@ -253,7 +252,7 @@ fn print(arguments: &HealthArgs, context: &Context, report: &HealthReport) -> io
             serde_json::to_writer(&mut out, report)?;
             writeln!(out)?;
         }
-        Output::Prometheus => text::prometheus(report, &mut out)?,
+        Output::Prometheus => render::prometheus(report, &mut out)?,
     }
     out.flush()
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::host::{HostRoot, KubeletProcess, ScalarsError, WELL_KNOWN_SOCKETS, top_level_scalars};
+use crate::host::{HostRoot, KubeletProcess, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
 
 /// Where crictl keeps its settings.
 const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
@@ -152,7 +152,7 @@ fn from_variable(sources: &Sources<'_>) -> Said {
 /// A missing file is fine unless it was asked for by name.
 fn from_crictl(sources: &Sources<'_>) -> Result<Said, EndpointError> {
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
-    match top_level_scalars(&file) {
+    match file_scalars(&file) {
         Ok(scalars) => {
             let value = scalars.get("runtime-endpoint").map(String::as_str);
             Ok(said(value, &format!("runtime-endpoint in {}", file.display())))

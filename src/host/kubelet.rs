@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, ScalarsError, top_level_scalars};
+use super::{HostRoot, ScalarsError, file_scalars};
 
 /// A running kubelet: its process and its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl KubeletProcess {
         let Some(file) = self.config_file(host) else {
             return Ok(None);
         };
-        let mut scalars = top_level_scalars(&file)?;
+        let mut scalars = file_scalars(&file)?;
         let found = scalars.remove(key).filter(|value| !value.is_empty());
         Ok(found.map(|value| Setting { value, source: format!("{key} in {}", file.display()) }))
     }

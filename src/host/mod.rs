@@ -7,7 +7,7 @@ mod kubelet;
 mod scalars;
 
 pub use kubelet::KubeletProcess;
-pub use scalars::{ScalarsError, top_level_scalars};
+pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;
 use std::path::{Path, PathBuf};

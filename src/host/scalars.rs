@@ -1,5 +1,5 @@
-//! Top-level `key: scalar` pairs of a YAML or JSON file: all that we need of crictl.yaml and the kubelet's
-//! configuration.
+//! The scalars of a settings file in YAML or JSON by their path of keys: all that we need of crictl.yaml and the
+//! kubelet's configuration.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,8 +45,8 @@ impl ScalarsError {
     }
 }
 
-/// Reads the scalars at the top level of the first document of `path`. An empty file has none.
-pub fn top_level_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsError> {
+/// Reads the scalars of the first document of the file `path`. An empty file has none.
+pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsError> {
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text))
@@ -57,44 +57,64 @@ pub fn top_level_scalars(path: &Path) -> Result<BTreeMap<String, String>, Scalar
     })
 }
 
-#[derive(Debug, PartialEq)]
-enum Trouble {
+/// Why a text says nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is not YAML; what the parser said.
     Syntax(String),
+    /// It is YAML of another shape.
     Shape,
 }
 
-fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
+/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. What is below a sequence is
+/// left out.
+pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
     let mut input = text;
     let mut parser = Parser::new();
     parser.set_input_string(&mut input);
     let mut found = BTreeMap::new();
-    let mut depth = 0_u32;
-    let mut key: Option<String> = None;
+    // The keys of the mappings that are open; the last one waits for its value.
+    let mut path: Vec<Option<String>> = Vec::new();
+    let mut sequences = 0_u32;
     loop {
         let event = parser.parse().map_err(|why| Trouble::Syntax(why.to_string()))?;
         match event.data {
-            EventData::MappingStart { .. } | EventData::SequenceStart { .. } => {
-                if depth == 0 && matches!(event.data, EventData::SequenceStart { .. }) {
-                    return Err(Trouble::Shape);
+            EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),
+            EventData::SequenceStart { .. } if path.is_empty() => return Err(Trouble::Shape),
+            EventData::SequenceStart { .. } => sequences += 1,
+            EventData::SequenceEnd => {
+                sequences = sequences.saturating_sub(1);
+                if sequences == 0 {
+                    forget_key(&mut path);
                 }
-                depth += 1;
-                key = None;
             }
-            EventData::MappingEnd | EventData::SequenceEnd => {
-                depth = depth.saturating_sub(1);
-                key = None;
+            _ if sequences > 0 => {}
+            EventData::MappingStart { .. } => path.push(None),
+            EventData::MappingEnd => {
+                path.pop();
+                forget_key(&mut path);
             }
-            // An empty document parses as one empty scalar.
-            EventData::Scalar { value, .. } if depth == 0 && !value.is_empty() => return Err(Trouble::Shape),
-            EventData::Scalar { value, .. } if depth == 1 => match key.take() {
-                None => key = Some(value),
-                Some(name) => {
-                    found.insert(name, value);
+            EventData::Alias { .. } => forget_key(&mut path),
+            EventData::Scalar { value, .. } => match path.last_mut() {
+                // An empty document parses as one empty scalar.
+                None if value.is_empty() => {}
+                None => return Err(Trouble::Shape),
+                Some(waiting @ None) => *waiting = Some(value),
+                Some(Some(_)) => {
+                    let keys: Vec<&str> = path.iter().flatten().map(String::as_str).collect();
+                    found.insert(keys.join("."), value);
+                    forget_key(&mut path);
                 }
             },
-            EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),
             _ => {}
         }
+    }
+}
+
+/// The value of the innermost waiting key has come.
+fn forget_key(path: &mut [Option<String>]) {
+    if let Some(waiting) = path.last_mut() {
+        *waiting = None;
     }
 }
 
@@ -103,11 +123,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_top_level_is_read() {
-        let found = scalars(b"a: 1\nb:\n  a: 2\n  c: 3\nd: [x, y]\ne: \"z\"\n").unwrap();
-        assert_eq!(found.get("a").map(String::as_str), Some("1"));
-        assert_eq!(found.get("e").map(String::as_str), Some("z"));
-        assert!(!found.contains_key("c"));
+    fn scalars_are_known_by_their_path_and_sequences_are_passed_over() {
+        let found = scalars(b"a: 1\nb:\n  a: 2\n  c: {d: 3}\nd: [x, {y: z}]\ne: \"z\"\n").unwrap();
+        let pairs: Vec<(&str, &str)> =
+            found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("a", "1"), ("b.a", "2"), ("b.c.d", "3"), ("e", "z")]);
     }
 
     #[test]

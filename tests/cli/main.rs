@@ -6,6 +6,7 @@ pub mod support;
 
 mod diff;
 mod fake_runtime;
+mod health;
 mod relist;
 mod runner;
 mod sim;

@@ -1,7 +1,6 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
 pub mod diff;
-pub mod health;
 pub mod relist;
 pub mod sim;
 pub mod table;

@@ -187,7 +187,6 @@ pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// Begins a gauge.
-pub fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
 }

@@ -1,12 +1,10 @@
 //! What the kubelet was told: the few settings that matter here, from its configuration file and its command line.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-use libyaml_safer::{EventData, Parser};
 
 use crate::diagnosis::evidence::Sourced;
 use crate::diagnosis::proc::Process;
+use crate::host::scalars;
 
 /// The settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +24,8 @@ pub struct Config {
 impl Config {
     /// Adds what a configuration file says.
     pub fn read_file(&mut self, text: &str) {
-        let values = scalars(text);
+        // A file that is not what it should be says nothing.
+        let values = scalars(text.as_bytes()).unwrap_or_default();
         let source = "the kubelet's configuration file";
         let get = |key: &str| values.get(key).map(String::as_str).filter(|value| !value.is_empty());
         if let Some(timeout) = get("runtimeRequestTimeout").and_then(go_duration) {
@@ -88,53 +87,6 @@ pub fn go_duration(text: &str) -> Option<Duration> {
         rest = after;
     }
     Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
-}
-
-/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. What is below a sequence is
-/// left out. JSON is YAML.
-fn scalars(text: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut bytes = text.as_bytes();
-    let mut parser = Parser::new();
-    parser.set_input_string(&mut bytes);
-    let mut path: Vec<String> = Vec::new();
-    let mut key: Option<String> = None;
-    let mut sequences = 0usize;
-    let mut depth = 0usize;
-    while let Ok(event) = parser.parse() {
-        match event.data {
-            EventData::StreamEnd | EventData::DocumentEnd { .. } => break,
-            EventData::SequenceStart { .. } => sequences += 1,
-            EventData::SequenceEnd => {
-                sequences = sequences.saturating_sub(1);
-                if sequences == 0 {
-                    key = None;
-                }
-            }
-            _ if sequences > 0 => {}
-            EventData::MappingStart { .. } => {
-                if depth > 0 {
-                    path.push(key.take().unwrap_or_default());
-                }
-                depth += 1;
-            }
-            EventData::MappingEnd => {
-                depth = depth.saturating_sub(1);
-                path.pop();
-            }
-            EventData::Scalar { value, .. } => match key.take() {
-                None => key = Some(value),
-                Some(name) => {
-                    let mut full = path.clone();
-                    full.push(name);
-                    found.insert(full.join("."), value);
-                }
-            },
-            EventData::Alias { .. } => key = None,
-            _ => {}
-        }
-    }
-    found
 }
 
 #[cfg(test)]
