@@ -5,8 +5,4 @@
 pub mod clock;
 pub mod cmd;
 pub mod cri;
-pub mod diagnosis;
-pub mod escape;
-pub mod host;
-pub mod pleg;
-pub mod sim;
+pub mod manifests;

@@ -1,0 +1,310 @@
+//! A tree to a Pod, by the schema and with the leniency of the kubelet's decoder.
+//!
+//! Unknown fields are dropped, `null` is the zero value, names are case-sensitive, and a wrong JSON type rejects the
+//! file. All faults are collected; the kubelet stops at the first one.
+
+use std::sync::Arc;
+
+use super::path::Path;
+use super::quantity::Quantity;
+use super::report::{Dropped, DroppedField};
+use super::schema::{self, Object, Type};
+use super::tree::{Entry, Map, Node, Position, Value};
+use super::version::KubeletVersion;
+use crate::manifests::nearest;
+use crate::manifests::timestamp;
+
+/// Something that the decoder refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// The field.
+    pub field: String,
+    /// Where its value stands.
+    pub position: Position,
+    /// In plain words.
+    pub message: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+    /// The kubelet's words.
+    pub reason: String,
+    /// A quantity, and not a type, is wrong.
+    pub quantity: bool,
+}
+
+/// What the decoder made of a tree.
+pub struct Decoded {
+    /// Known fields only.
+    pub pod: Node,
+    /// What was refused.
+    pub errors: Vec<DecodeError>,
+    /// What was dropped.
+    pub dropped: Vec<DroppedField>,
+}
+
+/// Decodes a Pod.
+pub fn decode(root: &Node, version: KubeletVersion) -> Decoded {
+    let mut decoder = Decoder {
+        minor: version.minor(),
+        errors: Vec::new(),
+        dropped: Vec::new(),
+    };
+    let pod = decoder
+        .object(&schema::POD, root, &Path::Root)
+        .unwrap_or_else(|| empty_object(root.position));
+    Decoded {
+        pod,
+        errors: decoder.errors,
+        dropped: decoder.dropped,
+    }
+}
+
+struct Decoder {
+    minor: u8,
+    errors: Vec<DecodeError>,
+    dropped: Vec<DroppedField>,
+}
+
+fn empty_object(position: Position) -> Node {
+    Node::new(position, Value::Map(Arc::default()))
+}
+
+impl Decoder {
+    /// The decoded value; nothing for `null` and for what is refused.
+    fn value(&mut self, ty: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+        if node.is_null() {
+            return None;
+        }
+        match ty {
+            Type::Any => Some(Node::new(node.position, Value::Null)),
+            Type::Str => self.expect(node, path, node.as_str().is_some(), "a string"),
+            Type::Bool => self.expect(node, path, node.as_bool().is_some(), "a boolean"),
+            Type::Int32 => self.integer(node, path, i128::from(i32::MIN)..=i128::from(i32::MAX), "int32"),
+            Type::Int64 => self.integer(node, path, i128::from(i64::MIN)..=i128::from(i64::MAX), "int64"),
+            Type::IntOrString if node.as_str().is_some() => Some(node.clone()),
+            Type::IntOrString => {
+                self.integer(node, path, i128::from(i32::MIN)..=i128::from(i32::MAX), "int32")
+            }
+            Type::Quantity => self.quantity(node, path),
+            Type::Time => self.time(node, path),
+            Type::Object(object) => self.object(object, node, path),
+            Type::List(item) => self.list(*item, node, path),
+            Type::Map(value) => self.map(*value, node, path),
+        }
+    }
+
+    fn expect(&mut self, node: &Node, path: &Path<'_>, fits: bool, wanted: &str) -> Option<Node> {
+        if fits {
+            return Some(node.clone());
+        }
+        self.mismatch(node, path, wanted);
+        None
+    }
+
+    fn mismatch(&mut self, node: &Node, path: &Path<'_>, wanted: &str) {
+        let field = path.to_string();
+        let found = node.type_name();
+        let fix = (wanted == "a string").then(|| {
+            node.written
+                .as_deref()
+                .map(|text| format!("quote it: \"{text}\""))
+        });
+        self.errors.push(DecodeError {
+            message: format!("{field} must be {wanted}, found {found}"),
+            fix: fix.flatten(),
+            reason: format!(
+                "json: cannot unmarshal {} into Go struct field {field} of type {}",
+                json_name(node),
+                go_name(wanted)
+            ),
+            position: node.position,
+            quantity: false,
+            field,
+        });
+    }
+
+    fn integer(
+        &mut self,
+        node: &Node,
+        path: &Path<'_>,
+        range: std::ops::RangeInclusive<i128>,
+        kind: &str,
+    ) -> Option<Node> {
+        match node.value {
+            Value::Int(number) if range.contains(&number) => Some(node.clone()),
+            Value::Int(number) => {
+                let field = path.to_string();
+                self.errors.push(DecodeError {
+                    message: format!("{field} is {number}, which does not fit its type {kind}"),
+                    fix: None,
+                    reason: format!(
+                        "json: cannot unmarshal number {number} into Go struct field {field} of type {kind}"
+                    ),
+                    position: node.position,
+                    quantity: false,
+                    field,
+                });
+                None
+            }
+            _ => {
+                self.mismatch(node, path, "an integer");
+                None
+            }
+        }
+    }
+
+    fn quantity(&mut self, node: &Node, path: &Path<'_>) -> Option<Node> {
+        let text = match &node.value {
+            Value::Str(text) => text.to_string(),
+            Value::Int(number) => number.to_string(),
+            Value::Float(number) => match node.written.as_deref() {
+                // YAML's number syntax is wider than that of quantities.
+                Some(written) if Quantity::parse(written).is_ok() => written.to_owned(),
+                _ => number.to_string(),
+            },
+            _ => {
+                self.mismatch(node, path, "a quantity");
+                return None;
+            }
+        };
+        // The kubelet strips quotes and keeps everything between them, blanks included.
+        match Quantity::parse(&text) {
+            Ok(_) => Some(Node {
+                written: node.written.clone(),
+                ..Node::string(node.position, &text)
+            }),
+            Err(error) => {
+                let field = path.to_string();
+                self.errors.push(DecodeError {
+                    message: format!("{field}: `{text}` is not a quantity"),
+                    fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
+                    reason: error.to_string(),
+                    position: node.position,
+                    quantity: true,
+                    field,
+                });
+                None
+            }
+        }
+    }
+
+    fn time(&mut self, node: &Node, path: &Path<'_>) -> Option<Node> {
+        let Some(text) = node.as_str() else {
+            self.mismatch(node, path, "a string");
+            return None;
+        };
+        if timestamp::is_rfc3339(text) {
+            return Some(node.clone());
+        }
+        let field = path.to_string();
+        self.errors.push(DecodeError {
+            message: format!("{field}: `{text}` is not an RFC 3339 time"),
+            fix: Some("remove the field, or write it like 2024-01-02T15:04:05Z".to_owned()),
+            reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
+            position: node.position,
+            quantity: false,
+            field,
+        });
+        None
+    }
+
+    fn object(&mut self, object: &'static Object, node: &Node, path: &Path<'_>) -> Option<Node> {
+        let Some(map) = node.as_map() else {
+            self.mismatch(node, path, "a mapping");
+            return None;
+        };
+        let mut decoded = Map::default();
+        for entry in map.entries() {
+            let known = object.field(&entry.key);
+            let Some(field) = known.filter(|field| field.known_in(self.minor)) else {
+                let why = known.map_or_else(
+                    || Dropped::Unknown {
+                        near: nearest::field(object, &entry.key),
+                        home: nearest::home(object, &entry.key),
+                    },
+                    |field| Dropped::TooNew { since: field.since },
+                );
+                self.dropped.push(DroppedField {
+                    parent: path.to_string(),
+                    name: entry.key.to_string(),
+                    position: entry.key_position,
+                    why,
+                });
+                continue;
+            };
+            if let Some(value) = self.value(field.ty, &entry.value, &Path::Field(path, &entry.key)) {
+                decoded.insert(Entry {
+                    key: Arc::clone(&entry.key),
+                    key_position: entry.key_position,
+                    value,
+                });
+            }
+        }
+        Some(Node::new(node.position, Value::Map(Arc::new(decoded))))
+    }
+
+    fn list(&mut self, item: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+        let Some(items) = node.as_list() else {
+            self.mismatch(node, path, "a list");
+            return None;
+        };
+        let decoded = items.iter().enumerate().map(|(index, node)| {
+            let value = self.value(item, node, &Path::Item(path, index));
+            value.unwrap_or_else(|| zero(item, node.position))
+        });
+        Some(Node::new(node.position, Value::List(Arc::new(decoded.collect()))))
+    }
+
+    fn map(&mut self, value: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+        let Some(map) = node.as_map() else {
+            self.mismatch(node, path, "a mapping");
+            return None;
+        };
+        let decoded = map.entries().iter().map(|entry| {
+            let decoded = self.value(value, &entry.value, &Path::Key(path, &entry.key));
+            let value = decoded.unwrap_or_else(|| zero(value, entry.value.position));
+            Entry {
+                key: Arc::clone(&entry.key),
+                key_position: entry.key_position,
+                value,
+            }
+        });
+        Some(Node::new(
+            node.position,
+            Value::Map(Arc::new(Map::new(decoded.collect()))),
+        ))
+    }
+}
+
+/// What `null` means inside a list or a mapping.
+fn zero(ty: Type, position: Position) -> Node {
+    let value = match ty {
+        Type::Bool => Value::Bool(false),
+        Type::Int32 | Type::Int64 | Type::IntOrString => Value::Int(0),
+        Type::Quantity => Value::Str(Arc::from("0")),
+        Type::Object(_) | Type::Map(_) => Value::Map(Arc::default()),
+        Type::List(_) => Value::List(Arc::default()),
+        Type::Str | Type::Time | Type::Any => Value::Str(Arc::from("")),
+    };
+    Node::new(position, value)
+}
+
+fn json_name(node: &Node) -> &'static str {
+    match node.value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Str(_) => "string",
+        Value::List(_) => "array",
+        Value::Map(_) => "object",
+    }
+}
+
+fn go_name(wanted: &str) -> &str {
+    match wanted {
+        "a string" | "a quantity" => "string",
+        "a boolean" => "bool",
+        "an integer" => "int32",
+        "a list" => "slice",
+        _ => "struct",
+    }
+}

@@ -1,0 +1,112 @@
+//! Go's file name patterns, as far as a directory path runs into them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// True if Go's `filepath.Glob` would take the path for a pattern.
+pub fn has_meta(path: &[u8]) -> bool {
+    path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
+}
+
+/// The directories that the path, taken as a pattern, stands for; the path itself if it is none.
+pub fn directories(path: &Path) -> Vec<PathBuf> {
+    if !has_meta(path.as_os_str().as_bytes()) {
+        return vec![path.to_path_buf()];
+    }
+    let Some(name) = path.file_name() else {
+        return vec![path.to_path_buf()];
+    };
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut found = Vec::new();
+    for directory in directories(parent) {
+        if has_meta(name.as_bytes()) {
+            let Ok(entries) = fs::read_dir(&directory) else {
+                continue;
+            };
+            let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
+            let matching = names.filter(|entry| matches(name.as_bytes(), entry.as_bytes()));
+            found.extend(matching.map(|entry: std::ffi::OsString| directory.join(entry)));
+        } else {
+            found.push(directory.join(OsStr::from_bytes(name.as_bytes())));
+        }
+    }
+    found.retain(|path| path.is_dir());
+    found
+}
+
+/// Whether a name fits a pattern. A malformed pattern fits nothing.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => name.is_empty(),
+        Some((b'*', rest)) => {
+            (0..=name.len()).any(|skip| matches(rest, name.get(skip..).unwrap_or_default()))
+        }
+        Some((b'?', rest)) => name.split_first().is_some_and(|(_, tail)| matches(rest, tail)),
+        Some((b'[', rest)) => name.split_first().is_some_and(|(byte, tail)| {
+            class(rest, *byte).is_some_and(|(fits, rest)| fits && matches(rest, tail))
+        }),
+        Some((b'\\', rest)) => rest
+            .split_first()
+            .is_some_and(|(wanted, rest)| literal(*wanted, rest, name)),
+        Some((wanted, rest)) => literal(*wanted, rest, name),
+    }
+}
+
+fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
+    name.split_first()
+        .is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
+}
+
+/// Reads a character class after its `[`: whether the byte is in it, and what follows its `]`.
+fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let (negated, mut rest) = match pattern.split_first()? {
+        (b'^', rest) => (true, rest),
+        _ => (false, pattern),
+    };
+    let mut found = false;
+    let mut first = true;
+    loop {
+        if let (Some((b']', after)), false) = (rest.split_first(), first) {
+            return Some((found != negated, after));
+        }
+        first = false;
+        let (low, after) = class_byte(rest)?;
+        let (high, after) = match after.split_first() {
+            Some((b'-', range)) => class_byte(range)?,
+            _ => (low, after),
+        };
+        found |= (low..=high).contains(&byte);
+        rest = after;
+    }
+}
+
+fn class_byte(pattern: &[u8]) -> Option<(u8, &[u8])> {
+    match pattern.split_first()? {
+        (b'-' | b']', _) => None,
+        (b'\\', rest) => rest.split_first().map(|(byte, rest)| (*byte, rest)),
+        (byte, rest) => Some((*byte, rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_go() {
+        assert!(matches(b"s[2]", b"s2"));
+        assert!(!matches(b"s[2]", b"s[2]"));
+        assert!(matches(b"k*s", b"kubernetes"));
+        assert!(matches(b"a?c", b"abc"));
+        assert!(matches(b"[a-c]x", b"bx"));
+        assert!(matches(b"[^a-c]x", b"dx"));
+        assert!(matches(b"a\\*", b"a*"));
+        assert!(!matches(b"[", b"["));
+        assert!(!matches(b"[]a]", b"a"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Collects what the kubelet's validation objects to, in its order and with its kinds of error.
+
+use super::at::At;
+use super::finding::Finding;
+use super::version::KubeletVersion;
+
+/// The kubelet's kinds of validation error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objection {
+    /// Something must be there.
+    Required,
+    /// A value breaks a rule.
+    Invalid,
+    /// A value is none of those allowed.
+    Unsupported,
+    /// A value stands twice.
+    Duplicate,
+    /// Something must not be there.
+    Forbidden,
+    /// A value is too long.
+    TooLong,
+    /// A list is too long.
+    TooMany,
+    /// A name refers to nothing.
+    NotFound,
+}
+
+impl Objection {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid => "Invalid value",
+            Self::Unsupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
+        }
+    }
+
+    const fn shows_value(self) -> bool {
+        matches!(
+            self,
+            Self::Invalid | Self::Unsupported | Self::Duplicate | Self::NotFound
+        )
+    }
+}
+
+/// The objections so far.
+pub struct Judge {
+    /// Whose rules.
+    pub version: KubeletVersion,
+    findings: Vec<Finding>,
+    reasons: Vec<String>,
+}
+
+impl Judge {
+    /// Nothing objected to yet.
+    pub fn new(version: KubeletVersion) -> Self {
+        Self {
+            version,
+            findings: Vec::new(),
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Objects to the value at `at` under check `id`. `why` completes "spec.x: ".
+    pub fn object(&mut self, id: u16, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
+        let path = at.path();
+        let shown = if objection.shows_value() {
+            format!(": {}", at.shown())
+        } else {
+            String::new()
+        };
+        self.reasons
+            .push(format!("{path}: {}{shown}: {why}", objection.words()));
+        self.findings.push(
+            Finding::error(id, format!("{path}: {why}"))
+                .on_field(path)
+                .at(at.position()),
+        );
+        self
+    }
+
+    /// What to do about the last objection.
+    pub fn fix(&mut self, fix: impl Into<String>) {
+        if let Some(last) = self.findings.last_mut() {
+            last.fix = Some(fix.into());
+        }
+    }
+
+    /// Something must be there.
+    pub fn required(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(id, at, Objection::Required, why)
+    }
+
+    /// A value breaks a rule.
+    pub fn invalid(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(id, at, Objection::Invalid, why)
+    }
+
+    /// Something must not be there.
+    pub fn forbidden(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(id, at, Objection::Forbidden, why)
+    }
+
+    /// A value stands twice.
+    pub fn duplicate(&mut self, id: u16, at: &At<'_>) -> &mut Self {
+        let why = format!("{} is given more than once", at.shown());
+        self.object(id, at, Objection::Duplicate, &why)
+    }
+
+    /// The value must be one of `allowed`; says so and gives false if it is not.
+    pub fn one_of(&mut self, id: u16, at: &At<'_>, allowed: &[&str]) -> bool {
+        let value = at.str();
+        if allowed.contains(&value) {
+            return true;
+        }
+        let shown: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
+        let why = format!("must be one of {}, found \"{value}\"", shown.join(", "));
+        let meant = allowed.iter().find(|word| word.eq_ignore_ascii_case(value));
+        self.object(id, at, Objection::Unsupported, &why);
+        if let Some(meant) = meant {
+            self.fix(format!("write `{meant}`"));
+        }
+        false
+    }
+
+    /// How many objections there are.
+    pub fn count(&self) -> usize {
+        self.findings.len()
+    }
+
+    /// What the kubelet logs, and the findings; nothing if there is no objection.
+    pub fn verdict(self) -> Option<(String, Vec<Finding>)> {
+        if self.findings.is_empty() {
+            return None;
+        }
+        Some((
+            format!("invalid pod: [{}]", self.reasons.join(" ")),
+            self.findings,
+        ))
+    }
+}

@@ -1,0 +1,98 @@
+//! The field that was probably meant.
+
+use super::schema::{Object, POD, Type};
+
+/// A field of `object` whose name looks like `name`.
+pub fn field(object: &Object, name: &str) -> Option<String> {
+    let candidates = object
+        .fields
+        .iter()
+        .map(|field| (distance(name, field.name), field.name));
+    let (distance, nearest) = candidates.min_by_key(|(distance, _)| *distance)?;
+    let allowed = if name.chars().count() < 5 { 1 } else { 2 };
+    (distance <= allowed).then(|| nearest.to_owned())
+}
+
+/// The shortest path of another object of a Pod that has a field called `name`.
+pub fn home(except: &Object, name: &str) -> Option<String> {
+    let mut level: Vec<(&'static Object, String)> = vec![(&POD, String::new())];
+    for _ in 0..6 {
+        let mut below = Vec::new();
+        for (object, path) in level {
+            if object.name != except.name && object.field(name).is_some() {
+                return Some(path);
+            }
+            for field in object.fields.iter().filter(|field| field.name != "status") {
+                let (inner, suffix) = inner_object(field.ty, "");
+                if let Some(inner) = inner {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    below.push((inner, format!("{path}{dot}{}{suffix}", field.name)));
+                }
+            }
+        }
+        level = below;
+    }
+    None
+}
+
+fn inner_object(ty: Type, suffix: &'static str) -> (Option<&'static Object>, &'static str) {
+    match ty {
+        Type::Object(object) => (Some(object), suffix),
+        Type::List(item) => inner_object(*item, "[]"),
+        _ => (None, suffix),
+    }
+}
+
+/// Edits between two names, upper and lower case being the same letter.
+fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().take(64).flat_map(char::to_lowercase).collect();
+    let right: Vec<char> = right.chars().flat_map(char::to_lowercase).collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, from) in left.iter().enumerate() {
+        let mut diagonal = line;
+        let mut before = line + 1;
+        for (cell, to) in row.iter_mut().skip(1).zip(&right) {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = *cell;
+            before = replaced.min(*cell + 1).min(before + 1);
+            *cell = before;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = line + 1;
+        }
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_has_a_near_name() {
+        let spec = match POD.field("spec").unwrap().ty {
+            Type::Object(object) => object,
+            _ => unreachable!(),
+        };
+        assert_eq!(field(spec, "hostnetwork"), Some("hostNetwork".to_owned()));
+        assert_eq!(field(spec, "contaners"), Some("containers".to_owned()));
+        assert_eq!(field(spec, "replicas"), None);
+    }
+
+    #[test]
+    fn a_misplaced_field_has_a_home() {
+        assert_eq!(home(&POD, "containers"), Some("spec".to_owned()));
+        assert_eq!(
+            home(&POD, "image"),
+            Some("spec.containers[]".to_owned()).or(home(&POD, "image"))
+        );
+        assert_eq!(home(&POD, "nonsense"), None);
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("ABC", "abc"), 0);
+    }
+}

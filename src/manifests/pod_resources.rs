@@ -1,0 +1,132 @@
+//! Defaults of resources at pod level (gate `PodLevelResources`, open since 1.34).
+
+use std::sync::Arc;
+
+use super::defaults::{edit, fill, with_map};
+use super::quantity::Quantity;
+use super::tree::{Entry, Map, Node, Value};
+
+/// Fills pod-level limits of huge pages and pod-level requests from the containers and from the pod's limits.
+pub fn apply(spec: &mut Node) {
+    let Some(resources) = spec.get("resources").cloned() else {
+        return;
+    };
+    if is_empty(&resources, "limits") && is_empty(&resources, "requests") {
+        return;
+    }
+    let limits = sums(spec, "limits");
+    let requests = sums(spec, "requests");
+    edit(spec, "resources", |resources| {
+        let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-"));
+        complete(resources, "limits", huge);
+        complete(
+            resources,
+            "requests",
+            requests.iter().filter(|(name, _)| is_pod_level(name)),
+        );
+        let own_limits = resources.get("limits").cloned();
+        let own: Vec<(Arc<str>, Node)> = own_limits
+            .iter()
+            .filter_map(Node::as_map)
+            .flat_map(Map::entries)
+            .filter(|entry| is_pod_level(&entry.key))
+            .map(|entry| (Arc::clone(&entry.key), entry.value.clone()))
+            .collect();
+        complete(resources, "requests", own.iter());
+    });
+}
+
+/// The resources that may stand at pod level.
+pub fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn is_empty(resources: &Node, key: &str) -> bool {
+    resources
+        .get(key)
+        .and_then(Node::as_map)
+        .is_none_or(|map| map.entries().is_empty())
+}
+
+fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &'a (Arc<str>, Node)>) {
+    let amounts: Vec<_> = amounts.collect();
+    if amounts.is_empty() {
+        return;
+    }
+    fill(resources, key, || Value::Map(Arc::default()));
+    edit(resources, key, |list| {
+        let position = list.position;
+        with_map(list, |map| {
+            for (name, value) in amounts {
+                if map.get(name).is_none() {
+                    let value = Node {
+                        position,
+                        ..value.clone()
+                    };
+                    map.insert(Entry {
+                        key: Arc::clone(name),
+                        key_position: position,
+                        value,
+                    });
+                }
+            }
+        });
+    });
+}
+
+/// What the containers ask for together: regular and restartable init containers add up, each other init container
+/// counts alone with those restartable ones that start before it.
+fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
+    let mut totals: Vec<(Arc<str>, Quantity)> = Vec::new();
+    for container in items(spec, "containers") {
+        add(&mut totals, container, key);
+    }
+    let mut sidecars: Vec<(Arc<str>, Quantity)> = Vec::new();
+    let mut peaks: Vec<(Arc<str>, Quantity)> = Vec::new();
+    for container in items(spec, "initContainers") {
+        if container.get("restartPolicy").and_then(Node::as_str) == Some("Always") {
+            add(&mut totals, container, key);
+            add(&mut sidecars, container, key);
+            raise(&mut peaks, &sidecars);
+        } else {
+            let mut alone = sidecars.clone();
+            add(&mut alone, container, key);
+            raise(&mut peaks, &alone);
+        }
+    }
+    raise(&mut totals, &peaks);
+    let position = spec.position;
+    totals
+        .into_iter()
+        .map(|(name, amount)| (name, Node::string(position, &amount.to_string())))
+        .collect()
+}
+
+fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
+    spec.get(key).and_then(Node::as_list).unwrap_or_default()
+}
+
+fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &Node, key: &str) {
+    let list = container
+        .get("resources")
+        .and_then(|resources| resources.get(key))
+        .and_then(Node::as_map);
+    for entry in list.map(Map::entries).unwrap_or_default() {
+        let amount = Quantity::parse(entry.value.as_str().unwrap_or_default())
+            .unwrap_or_default()
+            .rounded_to_milli();
+        match totals.iter_mut().find(|(name, _)| *name == entry.key) {
+            Some((_, total)) => *total = total.plus(amount),
+            None => totals.push((Arc::clone(&entry.key), amount)),
+        }
+    }
+}
+
+fn raise(totals: &mut Vec<(Arc<str>, Quantity)>, peaks: &[(Arc<str>, Quantity)]) {
+    for (name, peak) in peaks {
+        match totals.iter_mut().find(|(known, _)| known == name) {
+            Some((_, total)) => *total = (*total).max(*peak),
+            None => totals.push((Arc::clone(name), *peak)),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Bounds what aliases may unfold to, by go-yaml's own measure.
+
+use super::SyntaxError;
+use super::yaml::{RawDocument, RawKind, yaml_error};
+use crate::manifests::tree::Position;
+
+/// Below so many decoded nodes, nearly all of them may come from aliases (alias_ratio_range_low in go-yaml).
+const LENIENT: u32 = 400_000;
+/// From so many on, only a tenth may (alias_ratio_range_high).
+const STRICT: u32 = 4_000_000;
+
+/// Walks the document as go-yaml decodes it, counts, and refuses what go-yaml refuses.
+pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
+    let mut counts = Counts::default();
+    let mut active = vec![false; document.nodes.len()];
+    let mut work = vec![Step::Enter(0)];
+    while let Some(step) = work.pop() {
+        let number = match step {
+            Step::Enter(number) => number,
+            Step::Leave(number) => {
+                counts.depth = counts.depth.saturating_sub(1);
+                set(&mut active, number, false);
+                continue;
+            }
+        };
+        let Some(node) = document.nodes.get(number) else {
+            continue;
+        };
+        counts.add();
+        if counts.excessive() {
+            return Err(yaml_error(
+                "document contains excessive aliasing",
+                "the aliases of this document unfold to far more than it contains",
+                node.position,
+                Some("write the values out instead of nesting aliases"),
+            ));
+        }
+        match &node.kind {
+            RawKind::Alias(target) => {
+                if active.get(number) == Some(&true) {
+                    return Err(contains_itself(node.position));
+                }
+                set(&mut active, number, true);
+                counts.depth = counts.depth.saturating_add(1);
+                work.push(Step::Leave(number));
+                work.push(Step::Enter(*target));
+            }
+            RawKind::List(items) => work.extend(items.iter().rev().map(|item| Step::Enter(*item))),
+            RawKind::Map(pairs) => {
+                work.extend(
+                    pairs
+                        .iter()
+                        .rev()
+                        .flat_map(|(key, value)| [Step::Enter(*value), Step::Enter(*key)]),
+                );
+            }
+            RawKind::Scalar(_) | RawKind::Merge => {}
+        }
+    }
+    Ok(())
+}
+
+enum Step {
+    Enter(usize),
+    Leave(usize),
+}
+
+#[derive(Default)]
+struct Counts {
+    decoded: u32,
+    aliased: u32,
+    depth: u32,
+}
+
+impl Counts {
+    fn add(&mut self) {
+        self.decoded = self.decoded.saturating_add(1);
+        if self.depth > 0 {
+            self.aliased = self.aliased.saturating_add(1);
+        }
+    }
+
+    fn excessive(&self) -> bool {
+        if self.aliased <= 100 || self.decoded <= 1000 {
+            return false;
+        }
+        f64::from(self.aliased) / f64::from(self.decoded) > allowed_ratio(self.decoded)
+    }
+}
+
+fn allowed_ratio(decoded: u32) -> f64 {
+    if decoded <= LENIENT {
+        0.99
+    } else if decoded >= STRICT {
+        0.10
+    } else {
+        0.99 - 0.89 * f64::from(decoded - LENIENT) / f64::from(STRICT - LENIENT)
+    }
+}
+
+fn set(active: &mut [bool], number: usize, value: bool) {
+    if let Some(flag) = active.get_mut(number) {
+        *flag = value;
+    }
+}
+
+fn contains_itself(position: Position) -> SyntaxError {
+    yaml_error(
+        "anchor value contains itself",
+        "this alias stands inside the value of its own anchor",
+        position,
+        Some("write the value out"),
+    )
+}

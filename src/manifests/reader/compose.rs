@@ -1,0 +1,257 @@
+//! Parsed nodes to the tree: keys become strings, merges are applied where they stand, the last of equal keys wins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::map_builder::MapBuilder;
+use super::scalar::Scalar;
+use super::yaml::{RawDocument, RawKind, RawNode, yaml_error};
+use super::{KEPT_DEPTH, SyntaxError};
+use crate::manifests::report::{DuplicateKey, Merge, Notes};
+use crate::manifests::tree::{Entry, Node, Position, Value};
+
+/// Makes the tree of a document whose aliases have been checked.
+pub fn compose(document: &RawDocument, notes: &mut Notes) -> Result<Node, SyntaxError> {
+    check_nodes(document)?;
+    let mut composer = Composer {
+        document,
+        notes,
+        unfolded: HashMap::new(),
+        quiet: 0,
+    };
+    composer.node(0, 0)
+}
+
+/// What is wrong with a node by itself, however deep it stands.
+fn check_nodes(document: &RawDocument) -> Result<(), SyntaxError> {
+    for node in &document.nodes {
+        match &node.kind {
+            RawKind::Scalar(Scalar::NotFinite) => return Err(not_finite(node.position)),
+            RawKind::Map(pairs) => {
+                for (key, value) in pairs {
+                    check_pair(document, *key, *value)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), SyntaxError> {
+    let Some(node) = document.target(key) else {
+        return Ok(());
+    };
+    let Some(place) = document.nodes.get(key).map(|node| node.position) else {
+        return Ok(());
+    };
+    match &node.kind {
+        RawKind::Merge => check_merge(document, value, place),
+        RawKind::List(_) | RawKind::Map(_) => Err(yaml_error(
+            "invalid map key",
+            "a mapping or a list stands where a key is expected",
+            place,
+            Some("quote the value; if these are template braces, render the template first"),
+        )),
+        RawKind::Scalar(Scalar::Null) => Err(key_error("a key is null", place)),
+        RawKind::Scalar(Scalar::Int(number)) if *number > i128::from(i64::MAX) => {
+            Err(key_error("a key is a number that is too large", place))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_merge(document: &RawDocument, value: usize, place: Position) -> Result<(), SyntaxError> {
+    let is_map = |number: usize| {
+        document
+            .target(number)
+            .is_some_and(|node| matches!(node.kind, RawKind::Map(_)))
+    };
+    let fits = match document.nodes.get(value).map(|node| &node.kind) {
+        Some(RawKind::List(items)) => items.iter().all(|item| is_map(*item)),
+        _ => is_map(value),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(yaml_error(
+        "map merge requires map or sequence of maps as the value",
+        "`<<` takes a mapping or a list of mappings",
+        place,
+        None,
+    ))
+}
+
+fn key_error(what: &str, place: Position) -> SyntaxError {
+    yaml_error(
+        "unsupported map key",
+        &format!("{what}, which the kubelet cannot turn into JSON"),
+        place,
+        Some("quote the key"),
+    )
+}
+
+fn not_finite(place: Position) -> SyntaxError {
+    let mut error = yaml_error(
+        "",
+        "`.nan` and `.inf` have no JSON form",
+        place,
+        Some("quote the value"),
+    );
+    "json: unsupported value".clone_into(&mut error.reason);
+    error
+}
+
+struct Composer<'a> {
+    document: &'a RawDocument,
+    notes: &'a mut Notes,
+    /// Alias targets by node and depth: sharing them keeps a bomb of aliases small.
+    unfolded: HashMap<(usize, usize), Node>,
+    /// Inside an alias or a merge, whose notes have been taken where the anchor stands.
+    quiet: u32,
+}
+
+impl Composer<'_> {
+    fn node(&mut self, number: usize, depth: usize) -> Result<Node, SyntaxError> {
+        let document = self.document;
+        let Some(raw) = document.nodes.get(number) else {
+            return Ok(Node::new(Position::START, Value::Null));
+        };
+        let value = match &raw.kind {
+            RawKind::Alias(target) => {
+                let mut node = self.unfold(*target, depth)?;
+                node.position = raw.position;
+                return Ok(node);
+            }
+            RawKind::Merge => Value::Str(Arc::from("<<")),
+            RawKind::Scalar(scalar) => scalar_value(scalar),
+            RawKind::List(_) | RawKind::Map(_) if depth > KEPT_DEPTH => empty(raw),
+            RawKind::List(items) => {
+                let items = items.iter().map(|item| self.node(*item, depth + 1));
+                Value::List(Arc::new(items.collect::<Result<_, _>>()?))
+            }
+            RawKind::Map(pairs) => {
+                let mut entries = MapBuilder::default();
+                self.fill(&mut entries, pairs, depth)?;
+                Value::Map(Arc::new(entries.finish()))
+            }
+        };
+        let written = match value {
+            Value::Str(_) => None,
+            _ => raw.written.as_deref().map(Arc::from),
+        };
+        Ok(Node {
+            position: raw.position,
+            value,
+            written,
+        })
+    }
+
+    fn unfold(&mut self, target: usize, depth: usize) -> Result<Node, SyntaxError> {
+        if let Some(node) = self.unfolded.get(&(target, depth)) {
+            return Ok(node.clone());
+        }
+        self.quiet += 1;
+        let node = self.node(target, depth);
+        self.quiet -= 1;
+        let node = node?;
+        self.unfolded.insert((target, depth), node.clone());
+        Ok(node)
+    }
+
+    fn fill(
+        &mut self,
+        entries: &mut MapBuilder,
+        pairs: &[(usize, usize)],
+        depth: usize,
+    ) -> Result<(), SyntaxError> {
+        for (key, value) in pairs {
+            let document = self.document;
+            let (Some(place), Some(raw)) = (document.nodes.get(*key), document.target(*key)) else {
+                continue;
+            };
+            match &raw.kind {
+                RawKind::Merge => self.merge(entries, place.position, *value, depth)?,
+                RawKind::Scalar(scalar) => {
+                    let value = self.node(*value, depth + 1)?;
+                    let entry = Entry {
+                        key: key_text(scalar),
+                        key_position: place.position,
+                        value,
+                    };
+                    self.insert(entries, entry);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, entries: &mut MapBuilder, entry: Entry) {
+        let (key, again) = (Arc::clone(&entry.key), entry.key_position);
+        if let (Some(old), 0) = (entries.insert(entry), self.quiet) {
+            let key = key.to_string();
+            self.notes.duplicate_keys.push(DuplicateKey {
+                key,
+                first: old.key_position,
+                again,
+            });
+        }
+    }
+
+    /// A merge overwrites what stands before it, and of several merged mappings the first one wins.
+    fn merge(
+        &mut self,
+        entries: &mut MapBuilder,
+        position: Position,
+        value: usize,
+        depth: usize,
+    ) -> Result<(), SyntaxError> {
+        let document = self.document;
+        let mut sources: Vec<usize> = match document.nodes.get(value).map(|node| &node.kind) {
+            Some(RawKind::List(items)) => items.clone(),
+            _ => vec![value],
+        };
+        sources.reverse();
+        let mut overrides = Vec::new();
+        for source in sources {
+            let node = self.unfold(source, depth)?;
+            for entry in node.as_map().map_or(&[][..], |map| map.entries()) {
+                if let Some(old) = entries.insert(entry.clone()) {
+                    overrides.push(old.key.to_string());
+                }
+            }
+        }
+        if self.quiet == 0 {
+            self.notes.merges.push(Merge { position, overrides });
+        }
+        Ok(())
+    }
+}
+
+fn empty(raw: &RawNode) -> Value {
+    match raw.kind {
+        RawKind::List(_) => Value::List(Arc::default()),
+        _ => Value::Map(Arc::default()),
+    }
+}
+
+fn scalar_value(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Null | Scalar::NotFinite => Value::Null,
+        Scalar::Bool(truth) => Value::Bool(*truth),
+        Scalar::Int(number) => Value::Int(*number),
+        Scalar::Float(number) => Value::Float(*number),
+        Scalar::Str(text) => Value::Str(Arc::clone(text)),
+    }
+}
+
+fn key_text(scalar: &Scalar) -> Arc<str> {
+    match scalar {
+        Scalar::Str(text) => Arc::clone(text),
+        Scalar::Bool(truth) => Arc::from(truth.to_string()),
+        Scalar::Int(number) => Arc::from(number.to_string()),
+        Scalar::Float(number) => Arc::from(number.to_string()),
+        Scalar::Null | Scalar::NotFinite => Arc::from("null"),
+    }
+}

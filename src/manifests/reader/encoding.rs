@@ -1,0 +1,164 @@
+//! Bytes to text: byte order marks, UTF-16, and the characters that the YAML reader refuses.
+
+use crate::manifests::tree::Position;
+
+/// The text up to the first fault.
+pub struct Source {
+    /// Valid text without its byte order mark, up to the fault.
+    pub text: String,
+    /// A byte order mark was there.
+    pub byte_order_mark: bool,
+    /// The bytes are UTF-16.
+    pub utf16: bool,
+    /// What comes after `text`, if it is not the end.
+    pub fault: Option<EncodingFault>,
+}
+
+/// The first thing that is no acceptable text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodingFault {
+    /// The kubelet's words.
+    pub reason: &'static str,
+    /// Where.
+    pub position: Position,
+}
+
+impl Source {
+    /// The whole file as text, for showing.
+    pub fn whole(&self, bytes: &[u8]) -> String {
+        match self.fault {
+            Some(_) if !self.utf16 => String::from_utf8_lossy(bytes).into_owned(),
+            _ => self.text.clone(),
+        }
+    }
+}
+
+/// Decodes as far as possible.
+pub fn decode(bytes: &[u8]) -> Source {
+    match bytes {
+        [0xef, 0xbb, 0xbf, rest @ ..] => Source {
+            byte_order_mark: true,
+            ..decode_utf8(rest)
+        },
+        [0xff, 0xfe, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
+        _ => decode_utf8(bytes),
+    }
+}
+
+/// The first character of UTF-8 bytes and its length.
+pub fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
+    let head = bytes.get(..bytes.len().min(4))?;
+    let valid = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(head.get(..error.valid_up_to())?).ok()?,
+    };
+    let first = valid.chars().next()?;
+    Some((first, first.len_utf8()))
+}
+
+fn decode_utf8(bytes: &[u8]) -> Source {
+    let mut text = String::new();
+    let mut fault = None;
+    for chunk in bytes.utf8_chunks() {
+        if push_accepted(&mut text, chunk.valid().chars()).is_err() {
+            fault = Some(CONTROL);
+            break;
+        }
+        if !chunk.invalid().is_empty() {
+            fault = Some(octet_fault(chunk.invalid()));
+            break;
+        }
+    }
+    finish(text, fault, false)
+}
+
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
+    let pairs = bytes.chunks_exact(2);
+    let odd = !pairs.remainder().is_empty();
+    let units = pairs.filter_map(|pair| <[u8; 2]>::try_from(pair).ok().map(unit));
+    let mut text = String::new();
+    let mut fault = None;
+    for decoded in char::decode_utf16(units) {
+        fault = match decoded {
+            Ok(character) => push_accepted(&mut text, std::iter::once(character))
+                .err()
+                .map(|()| CONTROL),
+            Err(_) => Some("unexpected low surrogate area"),
+        };
+        if fault.is_some() {
+            break;
+        }
+    }
+    if fault.is_none() && odd {
+        fault = Some("incomplete UTF-16 character");
+    }
+    Source {
+        byte_order_mark: true,
+        ..finish(text, fault, true)
+    }
+}
+
+const CONTROL: &str = "control characters are not allowed";
+
+fn finish(text: String, fault: Option<&'static str>, utf16: bool) -> Source {
+    let fault = fault.map(|reason| EncodingFault {
+        reason,
+        position: end_position(&text),
+    });
+    Source {
+        text,
+        byte_order_mark: false,
+        utf16,
+        fault,
+    }
+}
+
+/// Where the character after `text` stands.
+fn end_position(text: &str) -> Position {
+    let mut position = Position::START;
+    let mut after_return = false;
+    for character in text.chars() {
+        match character {
+            '\n' if after_return => {}
+            '\n' | '\r' => {
+                position.line = position.line.saturating_add(1);
+                position.column = 1;
+            }
+            _ => position.column = position.column.saturating_add(1),
+        }
+        after_return = character == '\r';
+    }
+    position
+}
+
+fn push_accepted(text: &mut String, characters: impl Iterator<Item = char>) -> Result<(), ()> {
+    for character in characters {
+        if !is_accepted(character) {
+            return Err(());
+        }
+        text.push(character);
+    }
+    Ok(())
+}
+
+/// YAML's printable characters.
+fn is_accepted(character: char) -> bool {
+    matches!(character,
+        '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}'
+        | '\u{10000}'..='\u{10ffff}')
+}
+
+fn octet_fault(invalid: &[u8]) -> &'static str {
+    let width = match invalid.first() {
+        Some(0xc0..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf7) => 4,
+        _ => return "invalid leading UTF-8 octet",
+    };
+    if invalid.len() < width {
+        "invalid trailing UTF-8 octet"
+    } else {
+        "incomplete UTF-8 octet sequence"
+    }
+}

@@ -1,0 +1,217 @@
+//! API objects that a static pod may not refer to.
+//!
+//! Since 1.34 (gate `PreventStaticPodAPIReferences`) the kubelet refuses the first reference it meets, in a fixed
+//! order, after validation. Before, it refuses two kinds only, but the API server refuses the mirror pod of the rest.
+
+use super::at::At;
+use super::finding::Finding;
+use super::version::KubeletVersion;
+
+/// A reference to an API object.
+pub struct Reference<'a> {
+    /// What the kubelet calls the objects.
+    pub what: &'static str,
+    /// Where it is.
+    pub at: At<'a>,
+}
+
+/// The first release with the full ban.
+const BAN: u8 = 34;
+/// The first release whose patches refuse resource claims.
+const CLAIMS: u8 = 32;
+
+/// What the kubelet refuses first, if anything, and a finding for each reference.
+pub fn check(pod: &At<'_>, version: KubeletVersion) -> (Option<String>, Vec<Finding>) {
+    let spec = pod.get("spec");
+    let references = collect(&spec);
+    let refused = |reference: &&Reference<'_>| {
+        version.at_least(BAN)
+            || reference.what == "clustertrustbundles"
+            || (reference.what == "resourceclaims" && version.at_least(CLAIMS))
+    };
+    let first = references.iter().find(refused);
+    let reason = first.map(|reference| format!("static pods may not reference {}", reference.what));
+    let findings = references
+        .iter()
+        .map(|reference| finding(reference, refused(&reference)))
+        .collect();
+    (reason, findings)
+}
+
+fn finding(reference: &Reference<'_>, refused: bool) -> Finding {
+    let (what, path) = (reference.what, reference.at.path());
+    let finding = if refused {
+        Finding::error(
+            66,
+            format!("static pods may not reference {what} ({path}): the kubelet refuses the pod"),
+        )
+    } else {
+        Finding::warning(
+            66,
+            format!(
+                "{path} references {what}: this kubelet runs the pod, but the API server refuses its mirror pod"
+            ),
+        )
+    };
+    finding
+        .with_fix(advice(what))
+        .on_field(path)
+        .at(reference.at.position())
+}
+
+fn advice(what: &str) -> &'static str {
+    if what.starts_with("serviceaccounts") {
+        "remove the service account; a static pod that needs the API takes a kubeconfig from a hostPath"
+    } else if what.starts_with("secrets") {
+        "put the content into a file on the node and mount it with hostPath; for images, give the node pull credentials"
+    } else if what.starts_with("configmaps") {
+        "put the content into a file on the node and mount it with hostPath, or write the value here"
+    } else {
+        "remove it, or run this pod from the API server instead"
+    }
+}
+
+fn collect<'a>(spec: &At<'a>) -> Vec<Reference<'a>> {
+    let mut found = Vec::new();
+    let mut add = |what, at: At<'a>| found.push(Reference { what, at });
+    if !spec.get("serviceAccountName").is_empty() {
+        add("serviceaccounts", spec.get("serviceAccountName"));
+    }
+    secrets(spec).into_iter().for_each(|at| add("secrets", at));
+    config_maps(spec).into_iter().for_each(|at| add("configmaps", at));
+    if !spec.get("resourceClaims").is_empty() {
+        add("resourceclaims", spec.get("resourceClaims"));
+    }
+    for volume in spec.get("volumes").items() {
+        for (source, what) in [
+            ("configMap", "configmaps (via configmap volumes)"),
+            ("secret", "secrets (via secret volumes)"),
+            ("csi", "csidrivers (via CSI volumes)"),
+            ("glusterfs", "endpoints (via glusterFS volumes)"),
+            ("persistentVolumeClaim", "persistentvolumeclaims"),
+            ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
+            ("azureFile", "secrets (via azureFile volumes)"),
+        ] {
+            if volume.get(source).is_set() {
+                add(what, volume.get(source));
+            }
+        }
+        for source in volume.get("projected").get("sources").items() {
+            let (what, at) = projected(&source);
+            if let Some(what) = what {
+                add(what, at);
+            }
+        }
+    }
+    found
+}
+
+fn projected<'a>(source: &At<'a>) -> (Option<&'static str>, At<'a>) {
+    for (name, what) in [
+        ("configMap", Some("configmaps (via projected volumes)")),
+        ("secret", Some("secrets (via projected volumes)")),
+        (
+            "serviceAccountToken",
+            Some("serviceaccounts (via projected volumes)"),
+        ),
+        ("clusterTrustBundle", Some("clustertrustbundles")),
+        ("podCertificate", Some("podcertificates")),
+        ("downwardAPI", None),
+    ] {
+        if source.get(name).is_set() {
+            return (what, source.get(name));
+        }
+    }
+    (Some("unknown source for projected volume"), source.clone())
+}
+
+fn containers<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+    let mut all = spec.get("initContainers").items();
+    all.extend(spec.get("containers").items());
+    all
+}
+
+/// Fields that name a secret. An empty name counts as none.
+fn secrets<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+    let mut names: Vec<At<'a>> = spec
+        .get("imagePullSecrets")
+        .items()
+        .iter()
+        .map(|item| item.get("name"))
+        .collect();
+    for container in containers(spec) {
+        names.extend(
+            container
+                .get("env")
+                .items()
+                .iter()
+                .map(|env| env.get("valueFrom").get("secretKeyRef").get("name")),
+        );
+        names.extend(
+            container
+                .get("envFrom")
+                .items()
+                .iter()
+                .map(|source| source.get("secretRef").get("name")),
+        );
+    }
+    for volume in spec.get("volumes").items() {
+        names.push(volume.get("secret").get("secretName"));
+        names.push(volume.get("azureFile").get("secretName"));
+        for source in [
+            "cephfs",
+            "cinder",
+            "flexVolume",
+            "rbd",
+            "scaleIO",
+            "iscsi",
+            "storageos",
+        ] {
+            names.push(volume.get(source).get("secretRef").get("name"));
+        }
+        names.push(volume.get("csi").get("nodePublishSecretRef").get("name"));
+        names.extend(
+            volume
+                .get("projected")
+                .get("sources")
+                .items()
+                .iter()
+                .map(|item| item.get("secret").get("name")),
+        );
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn config_maps<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+    let mut names = Vec::new();
+    for container in containers(spec) {
+        names.extend(
+            container
+                .get("env")
+                .items()
+                .iter()
+                .map(|env| env.get("valueFrom").get("configMapKeyRef").get("name")),
+        );
+        names.extend(
+            container
+                .get("envFrom")
+                .items()
+                .iter()
+                .map(|source| source.get("configMapRef").get("name")),
+        );
+    }
+    for volume in spec.get("volumes").items() {
+        names.push(volume.get("configMap").get("name"));
+        names.extend(
+            volume
+                .get("projected")
+                .get("sources")
+                .items()
+                .iter()
+                .map(|item| item.get("configMap").get("name")),
+        );
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}

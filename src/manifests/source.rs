@@ -1,0 +1,254 @@
+//! The kubelet's way through its manifest path: what it lists, in which order, what it opens, and who wins.
+
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::Kubelet;
+use super::finding::Finding;
+use super::glob;
+use super::report::{EntryKind, EntryMeta, FileReport, PathKind, PodIdentity, SourceReport, Verdict};
+use super::verdict::{SIZE_LIMIT, judge, too_large};
+
+/// What the kubelet makes of `path`, without changing or opening anything but regular files.
+pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
+    let path = strip_slashes(path);
+    let mut report = SourceReport {
+        path,
+        kind: PathKind::Missing,
+        files: Vec::new(),
+        findings: Vec::new(),
+    };
+    match fs::metadata(&report.path) {
+        Ok(meta) if meta.is_dir() => {
+            report.kind = PathKind::Directory;
+            directory(&mut report, kubelet);
+        }
+        Ok(meta) if meta.is_file() => {
+            report.kind = PathKind::File;
+            report.files = vec![single_file(&report.path, kubelet)];
+        }
+        Ok(_) => {
+            report.kind = PathKind::Special;
+            report.findings.push(
+                Finding::error(
+                    2,
+                    "the manifest path is a FIFO, a socket or a device, which the kubelet never reads",
+                )
+                .with_fix("point staticPodPath at a directory"),
+            );
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => report.findings.push(
+            Finding::error(
+                1,
+                "the manifest path does not exist: the kubelet removes every static pod that came from it",
+            )
+            .with_fix("create the directory, or correct staticPodPath"),
+        ),
+        Err(error) => {
+            report.kind = PathKind::Unreadable;
+            report.findings.push(Finding::error(
+                19,
+                format!("the manifest path cannot be looked at: {error}"),
+            ));
+        }
+    }
+    report
+}
+
+/// Judges bytes that did not come from a path, such as standard input.
+pub fn inspect_bytes(name: &Path, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
+    judge(name, None, bytes, kubelet)
+}
+
+/// The kubelet strips trailing slashes first, so that `/` becomes nothing at all.
+fn strip_slashes(path: &Path) -> PathBuf {
+    let mut bytes = path.as_os_str().as_bytes();
+    while let Some(shorter) = bytes.strip_suffix(b"/") {
+        bytes = shorter;
+    }
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
+    if glob::has_meta(report.path.as_os_str().as_bytes()) {
+        report.findings.push(
+            Finding::error(
+                3,
+                "the kubelet treats this directory path as a pattern (`*`, `?`, `[` or `\\`) and sees other files or none",
+            )
+            .with_fix("rename the directory"),
+        );
+    }
+    for directory in glob::directories(&report.path) {
+        match fs::read_dir(&directory) {
+            Ok(entries) => {
+                let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+                report.files.extend(paths.map(|path| entry(&path, kubelet)));
+            }
+            // The kubelet's listing swallows this error and looks empty.
+            Err(error) => report.findings.push(Finding::error(
+                19,
+                format!("the directory cannot be listed ({error}): to the kubelet it looks empty"),
+            )),
+        }
+    }
+    report.files.sort_by(|left, right| {
+        left.path
+            .as_os_str()
+            .as_bytes()
+            .cmp(right.path.as_os_str().as_bytes())
+    });
+    settle_duplicates(&mut report.files);
+}
+
+/// The store is keyed by namespace and name, and filled in order: the last file wins.
+fn settle_duplicates(files: &mut [FileReport]) {
+    let mut winners: HashMap<PodIdentity, PathBuf> = HashMap::new();
+    for file in files.iter_mut().rev() {
+        let (Verdict::Loaded, Some(pod)) = (file.verdict, &file.pod) else {
+            continue;
+        };
+        if let Some(winner) = winners.get(pod) {
+            file.verdict = Verdict::Shadowed;
+            file.kubelet_reason = Some(format!(
+                "{} defines the same pod and comes later",
+                winner.display()
+            ));
+        } else {
+            winners.insert(pod.clone(), file.path.clone());
+        }
+    }
+}
+
+fn single_file(path: &Path, kubelet: &Kubelet) -> FileReport {
+    let mut report = skipped(path, None);
+    report.meta = meta(path);
+    read_and_judge(report, kubelet)
+}
+
+fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
+    let mut report = skipped(path, meta(path));
+    let Some(meta) = &report.meta else { return report };
+    if meta.hidden {
+        return report;
+    }
+    let (reason, finding) = match meta.kind {
+        EntryKind::File => return read_and_judge(report, kubelet),
+        EntryKind::Directory => ("not recursing into manifest path", None),
+        EntryKind::DanglingLink => (
+            "Could not get metadata",
+            Some(
+                Finding::error(14, "the symbolic link points to nothing, so the kubelet skips it")
+                    .with_fix("correct the link, or remove it"),
+            ),
+        ),
+        EntryKind::Fifo => (
+            "Manifest path is not a directory or file",
+            Some(
+                Finding::error(
+                    16,
+                    "a FIFO here hangs the kubelet's file source: it opens it on the next event and never sees another change",
+                )
+                .with_fix("remove the FIFO and restart the kubelet"),
+            ),
+        ),
+        EntryKind::Special => (
+            "Manifest path is not a directory or file",
+            Some(Finding::error(17, "a socket or a device is skipped").with_fix("remove it")),
+        ),
+        EntryKind::Unreadable => (
+            "Could not get metadata",
+            Some(Finding::error(19, "the entry cannot be looked at, so the kubelet probably cannot either")),
+        ),
+    };
+    report.kubelet_reason = Some(reason.to_owned());
+    report.findings.extend(finding);
+    report
+}
+
+fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
+    FileReport {
+        path: path.to_path_buf(),
+        meta,
+        verdict: Verdict::Ignored,
+        pod: None,
+        kubelet_reason: None,
+        findings: Vec::new(),
+        document: None,
+    }
+}
+
+fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
+    if report.meta.as_ref().is_some_and(|meta| meta.size >= SIZE_LIMIT) {
+        report.verdict = Verdict::Rejected;
+        return too_large(report);
+    }
+    match read_up_to_limit(&report.path) {
+        Ok(bytes) => judge(&report.path, report.meta, &bytes, kubelet),
+        Err(error) => {
+            report.verdict = Verdict::Rejected;
+            report.kubelet_reason = Some(error.to_string());
+            report.findings.push(
+                Finding::error(
+                    19,
+                    format!(
+                        "the file cannot be read ({error}); if the kubelet cannot either, the pod is removed"
+                    ),
+                )
+                .with_fix("correct the mode or the security label of the file"),
+            );
+            report
+        }
+    }
+}
+
+fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn meta(path: &Path) -> Option<EntryMeta> {
+    let hidden = path
+        .file_name()
+        .is_some_and(|name| name.as_bytes().starts_with(b"."));
+    let own = fs::symlink_metadata(path).ok()?;
+    let symlink = own.is_symlink();
+    let (kind, meta) = match fs::metadata(path) {
+        Ok(meta) => (entry_kind(&meta), meta),
+        Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => (EntryKind::DanglingLink, own),
+        Err(_) => (EntryKind::Unreadable, own),
+    };
+    let modified_nanos = meta
+        .mtime()
+        .checked_mul(1_000_000_000)
+        .and_then(|nanos| nanos.checked_add(meta.mtime_nsec()));
+    Some(EntryMeta {
+        kind,
+        hidden,
+        symlink,
+        size: meta.len(),
+        mode: meta.mode() & 0o7777,
+        uid: meta.uid(),
+        inode: (meta.dev(), meta.ino()),
+        links: meta.nlink(),
+        modified_nanos,
+    })
+}
+
+fn entry_kind(meta: &Metadata) -> EntryKind {
+    let kind = meta.file_type();
+    if kind.is_file() {
+        EntryKind::File
+    } else if kind.is_dir() {
+        EntryKind::Directory
+    } else if kind.is_fifo() {
+        EntryKind::Fifo
+    } else {
+        EntryKind::Special
+    }
+}

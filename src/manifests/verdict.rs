@@ -1,0 +1,350 @@
+//! One file through the kubelet's pipeline: read, decode, complete, name, validate, look for API references.
+
+use std::path::Path;
+
+use super::at::At;
+use super::decode::{DecodeError, decode};
+use super::finding::Finding;
+use super::reader::{Fault, Reading, SyntaxError, read};
+use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdentity, Verdict};
+use super::tree::{Map, Node, Value};
+use super::{Kubelet, defaults, references, validate};
+
+/// The size at which the kubelet refuses a file unread (maxConfigLength in pkg/kubelet/config/file.go).
+pub const SIZE_LIMIT: u64 = 10 << 20;
+
+/// What stopped the pipeline.
+struct Stop {
+    reason: String,
+    findings: Vec<Finding>,
+}
+
+/// Judges the bytes of one file as if it stood alone.
+pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
+    let mut report = FileReport {
+        path: path.to_path_buf(),
+        meta,
+        verdict: Verdict::Rejected,
+        pod: None,
+        kubelet_reason: None,
+        findings: Vec::new(),
+        document: None,
+    };
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= SIZE_LIMIT {
+        return too_large(report);
+    }
+    let Reading { text, root, notes } = read(bytes);
+    let mut document = Document {
+        text,
+        root: None,
+        notes,
+        pod: None,
+    };
+    let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
+        let root = &*document.root.insert(root);
+        let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
+        accept(&pod.pod, kubelet, &mut report.findings)
+    });
+    report.document = Some(document);
+    match outcome {
+        Ok(identity) => {
+            report.verdict = Verdict::Loaded;
+            report.pod = Some(identity);
+        }
+        Err(stop) => {
+            let reason = stop.reason;
+            report.kubelet_reason = Some(
+                match report
+                    .document
+                    .as_ref()
+                    .and_then(|document| document.pod.as_ref())
+                {
+                    Some(_) => reason,
+                    None => format!(
+                        "{}: couldn't parse as pod({reason}), please check config file",
+                        path.display()
+                    ),
+                },
+            );
+            report.findings.extend(stop.findings);
+        }
+    }
+    report
+}
+
+/// What is said of a file at the size limit.
+pub fn too_large(mut report: FileReport) -> FileReport {
+    let name = report.path.display();
+    report.kubelet_reason = Some(format!(
+        "can't read config file \"{name}\": the read limit is reached"
+    ));
+    report.findings.push(
+        Finding::error(
+            18,
+            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"),
+        )
+        .with_fix("trim the file below 10 MiB"),
+    );
+    report
+}
+
+fn syntax_stop(error: &SyntaxError) -> Stop {
+    let id = match error.fault {
+        Fault::Yaml => 33,
+        Fault::Encoding => 34,
+        Fault::Json => 38,
+        Fault::Directive => 41,
+    };
+    let mut finding = Finding::error(id, error.message.clone());
+    finding.fix.clone_from(&error.fix);
+    if let Some(position) = error.position {
+        finding = finding.at(position);
+    }
+    Stop {
+        reason: error.reason.clone(),
+        findings: vec![finding],
+    }
+}
+
+/// Kind and version, then the fields.
+fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, Stop> {
+    if let Some(stop) = no_object(root, notes) {
+        return Err(stop);
+    }
+    kind_and_version(root, notes)?;
+    let version = kubelet.version;
+    let decoded = decode(root, version);
+    if let Some(first) = decoded.errors.first() {
+        let reason = first.reason.clone();
+        return Err(Stop {
+            reason,
+            findings: decoded.errors.into_iter().map(decode_finding).collect(),
+        });
+    }
+    let mut pod = decoded.pod;
+    defaults::apply(&mut pod, version);
+    Ok(DecodedPod {
+        pod,
+        dropped: decoded.dropped,
+    })
+}
+
+/// A document that holds no mapping.
+fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
+    if root.as_map().is_some() {
+        return None;
+    }
+    if root.is_null() {
+        let reason = "Object 'Kind' is missing in 'null'".to_owned();
+        let finding = match later_pod(notes) {
+            Some(finding) => finding,
+            None => Finding::error(30, "the file has no object: a static pod of this file is stopped")
+                .with_fix("write the manifest, or remove the file")
+                .at(root.position),
+        };
+        return Some(Stop {
+            reason,
+            findings: vec![finding],
+        });
+    }
+    let found = root.type_name();
+    Some(Stop {
+        reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
+        findings: vec![
+            Finding::error(
+                51,
+                format!("the document is {found}, not a mapping with `apiVersion: v1` and `kind: Pod`"),
+            )
+            .at(root.position),
+        ],
+    })
+}
+
+/// A Pod further down, which the kubelet does not reach.
+fn later_pod(notes: &Notes) -> Option<Finding> {
+    let later = notes
+        .later_documents
+        .iter()
+        .find(|document| document.kind.as_deref() == Some("Pod"))?;
+    Some(
+        Finding::error(
+            32,
+            "the kubelet reads only the first document of a file, so the Pod that starts here is ignored",
+        )
+        .with_fix("remove what stands before this `---`, or put the Pod into a file of its own")
+        .at(later.position),
+    )
+}
+
+/// The two type fields, whose names are matched without regard to case in this one step.
+fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
+    let kind = type_field(root, "kind", notes)?;
+    let version = type_field(root, "apiVersion", notes)?;
+    let stop = |id: u16, reason: String, message: String, at: &Node, fix: &str| {
+        let mut findings = vec![Finding::error(id, message).with_fix(fix).at(at.position)];
+        findings.extend(later_pod(notes));
+        Err(Stop { reason, findings })
+    };
+    let kind_text = kind.and_then(Node::as_str).unwrap_or_default();
+    let version_text = version.and_then(Node::as_str).unwrap_or_default();
+    if kind_text.is_empty() {
+        let message = "`kind` is missing, so that the kubelet does not know what this is".to_owned();
+        return stop(
+            51,
+            "Object 'Kind' is missing".to_owned(),
+            message,
+            kind.unwrap_or(root),
+            "add `kind: Pod`",
+        );
+    }
+    if version_text.is_empty() {
+        let message = "`apiVersion` is missing, so that the kubelet does not know what this is".to_owned();
+        let at = version.unwrap_or(root);
+        return stop(
+            51,
+            "Object 'apiVersion' is missing".to_owned(),
+            message,
+            at,
+            "add `apiVersion: v1`",
+        );
+    }
+    let core = matches!(version_text, "v1" | "/v1");
+    match (core, kind_text) {
+        (true, "Pod") => Ok(()),
+        (_, "Pod") => {
+            let reason = format!("no kind \"Pod\" is registered for version \"{version_text}\"");
+            let message = format!("`apiVersion: {version_text}` has no Pod");
+            stop(
+                51,
+                reason,
+                message,
+                version.unwrap_or(root),
+                "write `apiVersion: v1`",
+            )
+        }
+        (true, other) if other.eq_ignore_ascii_case("pod") => {
+            let reason = format!("no kind \"{other}\" is registered for version \"{version_text}\"");
+            let message = format!("kinds are case-sensitive: `{other}` is not `Pod`");
+            stop(51, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
+        }
+        (_, other) => {
+            let reason = if core {
+                "invalid pod: (the object itself)".to_owned()
+            } else {
+                format!("no kind \"{other}\" is registered for version \"{version_text}\"")
+            };
+            let message = format!("the kubelet loads only Pods from files: this {other} is ignored");
+            stop(
+                50,
+                reason,
+                message,
+                kind.unwrap_or(root),
+                "extract the Pod into a file of its own",
+            )
+        }
+    }
+}
+
+/// The last field whose name matches, in the order in which the kubelet meets them: sorted if it made the JSON itself.
+fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'a Node>, Stop> {
+    let entries = root.as_map().map(Map::entries).unwrap_or_default();
+    let mut matching: Vec<_> = entries
+        .iter()
+        .filter(|entry| same_letters(&entry.key, name))
+        .collect();
+    if !notes.json {
+        matching.sort_by(|left, right| left.key.cmp(&right.key));
+    }
+    let mut last = None;
+    for entry in matching {
+        match entry.value.value {
+            Value::Null => {}
+            Value::Str(_) => last = Some(&entry.value),
+            _ => {
+                let found = entry.value.type_name();
+                return Err(Stop {
+                    reason: format!(
+                        "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field .{name} of type string"
+                    ),
+                    findings: vec![
+                        Finding::error(51, format!("`{name}` must be a string, found {found}"))
+                            .on_field(name)
+                            .at(entry.value.position),
+                    ],
+                });
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// Go matches field names by folding case; two letters outside ASCII fold to `s` and `k`.
+fn same_letters(written: &str, name: &str) -> bool {
+    let folded = written.chars().map(|letter| match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        _ => letter.to_ascii_lowercase(),
+    });
+    folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
+}
+
+fn decode_finding(error: DecodeError) -> Finding {
+    let id = if error.quantity { 55 } else { 52 };
+    let mut finding = Finding::error(id, error.message)
+        .on_field(error.field)
+        .at(error.position);
+    finding.fix = error.fix;
+    finding
+}
+
+/// Names the pod, validates it and looks for API references.
+fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<PodIdentity, Stop> {
+    let root = At::root(pod);
+    let metadata = root.get("metadata");
+    if metadata.get("name").is_empty() {
+        let message = if metadata.get("generateName").is_empty() {
+            "metadata.name is required"
+        } else {
+            "metadata.name is required: the kubelet does not use generateName"
+        };
+        return Err(Stop {
+            reason: "invalid pod: name is needed for the pod".to_owned(),
+            findings: vec![
+                Finding::error(60, message)
+                    .on_field("metadata.name")
+                    .at(metadata.position())
+                    .with_fix("set metadata.name"),
+            ],
+        });
+    }
+    let namespace = metadata.get("namespace").str();
+    let identity = PodIdentity {
+        namespace: if namespace.is_empty() {
+            "default".to_owned()
+        } else {
+            namespace.to_owned()
+        },
+        name: format!(
+            "{}-{}",
+            metadata.get("name").str(),
+            kubelet.node_name.to_lowercase()
+        ),
+    };
+    if let Some((reason, objections)) = validate::validate(&root, &identity, kubelet) {
+        return Err(Stop {
+            reason,
+            findings: objections,
+        });
+    }
+    let (refused, references) = references::check(&root, kubelet.version);
+    match refused {
+        Some(reason) => Err(Stop {
+            reason,
+            findings: references,
+        }),
+        None => {
+            findings.extend(references);
+            Ok(identity)
+        }
+    }
+}

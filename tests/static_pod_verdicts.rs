@@ -1,0 +1,63 @@
+//! The verdict of each recorded file equals that of four real kubelets.
+
+use std::path::Path;
+
+use plegctl::manifests::{self, Kubelet, KubeletVersion, Verdict};
+use serde_json::Value;
+
+const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/static-pods.jsonl");
+
+/// The bytes of a recorded file; huge ones are stored as a size and a tail.
+fn content(record: &Value) -> Vec<u8> {
+    if let Some(hex) = record["hex"].as_str() {
+        return (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    }
+    let size = usize::try_from(record["pad"].as_u64().unwrap()).unwrap();
+    let tail = record["tail"].as_str().unwrap();
+    let mut bytes = vec![b'#'];
+    bytes.resize(size - tail.len() - 1, b'x');
+    bytes.push(b'\n');
+    bytes.extend(tail.bytes());
+    bytes
+}
+
+fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
+    let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+    let name = record["file"].as_str().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(name), content(record)).unwrap();
+    let report = manifests::inspect(directory.path(), &kubelet);
+    assert_eq!(report.files.len(), 1, "{name}");
+    let file = &report.files[0];
+    let found = match (file.verdict, &file.pod) {
+        (Verdict::Loaded, Some(pod)) => format!("loaded {}/{}", pod.namespace, pod.name),
+        (verdict, _) => format!("{verdict:?}").to_lowercase(),
+    };
+    let wanted = match expected["ok"].as_bool() {
+        Some(true) => {
+            format!("loaded {}/{}", expected["namespace"].as_str().unwrap(), expected["name"].as_str().unwrap())
+        }
+        Some(false) => "rejected".to_owned(),
+        None => "ignored".to_owned(),
+    };
+    (found != wanted).then(|| {
+        format!("{name} 1.{minor}: {found}, the kubelet: {wanted}\n  ours: {:?}\n  its:  {}", file.kubelet_reason, expected["error"])
+    })
+}
+
+#[test]
+fn every_verdict_equals_the_recorded_kubelets() {
+    let text = std::fs::read_to_string(Path::new(RECORDINGS)).unwrap();
+    let mut compared = 0;
+    let mut different = Vec::new();
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        for (version, expected) in record["kubelet"].as_object().unwrap() {
+            let minor = version.trim_start_matches("1.").parse().unwrap();
+            compared += 1;
+            different.extend(verdict_differs(&record, minor, expected));
+        }
+    }
+    assert_eq!(compared, 336);
+    assert!(different.is_empty(), "{} of {compared} differ:\n{}", different.len(), different.join("\n"));
+}
