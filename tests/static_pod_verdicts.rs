@@ -1,6 +1,6 @@
 //! The verdict of each recorded file equals that of four real kubelets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plegctl::manifests::{self, Kubelet, KubeletVersion, Verdict};
 use serde_json::Value;
@@ -10,7 +10,10 @@ const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/
 /// The bytes of a recorded file; huge ones are stored as a size and a tail.
 fn content(record: &Value) -> Vec<u8> {
     if let Some(hex) = record["hex"].as_str() {
-        return (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+        return (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+            .collect();
     }
     let size = usize::try_from(record["pad"].as_u64().unwrap()).unwrap();
     let tail = record["tail"].as_str().unwrap();
@@ -24,9 +27,11 @@ fn content(record: &Value) -> Vec<u8> {
 fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
     let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
     let name = record["file"].as_str().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join(name), content(record)).unwrap();
-    let report = manifests::inspect(directory.path(), &kubelet);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("verdict-{minor}-{name}"));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join(name), content(record)).unwrap();
+    let report = manifests::inspect(&directory, &kubelet);
     assert_eq!(report.files.len(), 1, "{name}");
     let file = &report.files[0];
     let found = match (file.verdict, &file.pod) {
@@ -35,13 +40,20 @@ fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String
     };
     let wanted = match expected["ok"].as_bool() {
         Some(true) => {
-            format!("loaded {}/{}", expected["namespace"].as_str().unwrap(), expected["name"].as_str().unwrap())
+            format!(
+                "loaded {}/{}",
+                expected["namespace"].as_str().unwrap(),
+                expected["name"].as_str().unwrap()
+            )
         }
         Some(false) => "rejected".to_owned(),
         None => "ignored".to_owned(),
     };
     (found != wanted).then(|| {
-        format!("{name} 1.{minor}: {found}, the kubelet: {wanted}\n  ours: {:?}\n  its:  {}", file.kubelet_reason, expected["error"])
+        format!(
+            "{name} 1.{minor}: {found}, the kubelet: {wanted}\n  ours: {:?}\n  its:  {}",
+            file.kubelet_reason, expected["error"]
+        )
     })
 }
 

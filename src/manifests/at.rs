@@ -14,22 +14,14 @@ pub struct At<'a> {
 impl<'a> At<'a> {
     /// The whole Pod.
     pub fn root(pod: &'a Node) -> Self {
-        Self {
-            node: Some(pod),
-            position: pod.position,
-            path: String::new(),
-        }
+        Self { node: Some(pod), position: pod.position, path: String::new() }
     }
 
     /// The field `name` below this one.
     #[must_use]
     pub fn get(&self, name: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(name));
-        let path = if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
-        };
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         self.below(entry.map(|entry| &entry.value), path)
     }
 
@@ -41,11 +33,7 @@ impl<'a> At<'a> {
     }
 
     fn below(&self, node: Option<&'a Node>, path: String) -> Self {
-        Self {
-            node,
-            position: node.map_or(self.position, |node| node.position),
-            path,
-        }
+        Self { node, position: node.map_or(self.position, |node| node.position), path }
     }
 
     /// The items of a list; none if it is absent.

@@ -43,19 +43,9 @@ pub struct Decoded {
 
 /// Decodes a Pod.
 pub fn decode(root: &Node, version: KubeletVersion) -> Decoded {
-    let mut decoder = Decoder {
-        minor: version.minor(),
-        errors: Vec::new(),
-        dropped: Vec::new(),
-    };
-    let pod = decoder
-        .object(&schema::POD, root, &Path::Root)
-        .unwrap_or_else(|| empty_object(root.position));
-    Decoded {
-        pod,
-        errors: decoder.errors,
-        dropped: decoder.dropped,
-    }
+    let mut decoder = Decoder { minor: version.minor(), errors: Vec::new(), dropped: Vec::new() };
+    let pod = decoder.object(&schema::POD, root, &Path::Root).unwrap_or_else(|| empty_object(root.position));
+    Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
 struct Decoder {
@@ -103,11 +93,8 @@ impl Decoder {
     fn mismatch(&mut self, node: &Node, path: &Path<'_>, wanted: &str) {
         let field = path.to_string();
         let found = node.type_name();
-        let fix = (wanted == "a string").then(|| {
-            node.written
-                .as_deref()
-                .map(|text| format!("quote it: \"{text}\""))
-        });
+        let fix = (wanted == "a string")
+            .then(|| node.written.as_deref().map(|text| format!("quote it: \"{text}\"")));
         self.errors.push(DecodeError {
             message: format!("{field} must be {wanted}, found {found}"),
             fix: fix.flatten(),
@@ -168,10 +155,7 @@ impl Decoder {
         };
         // The kubelet strips quotes and keeps everything between them, blanks included.
         match Quantity::parse(&text) {
-            Ok(_) => Some(Node {
-                written: node.written.clone(),
-                ..Node::string(node.position, &text)
-            }),
+            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, &text) }),
             Err(error) => {
                 let field = path.to_string();
                 self.errors.push(DecodeError {
@@ -262,16 +246,9 @@ impl Decoder {
         let decoded = map.entries().iter().map(|entry| {
             let decoded = self.value(value, &entry.value, &Path::Key(path, &entry.key));
             let value = decoded.unwrap_or_else(|| zero(value, entry.value.position));
-            Entry {
-                key: Arc::clone(&entry.key),
-                key_position: entry.key_position,
-                value,
-            }
+            Entry { key: Arc::clone(&entry.key), key_position: entry.key_position, value }
         });
-        Some(Node::new(
-            node.position,
-            Value::Map(Arc::new(Map::new(decoded.collect()))),
-        ))
+        Some(Node::new(node.position, Value::Map(Arc::new(Map::new(decoded.collect())))))
     }
 }
 

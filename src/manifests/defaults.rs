@@ -37,20 +37,14 @@ fn pod_spec(spec: &mut Node, version: KubeletVersion) {
 
 /// The old name of the field is an alias of the new one.
 fn copy_service_account(spec: &mut Node) {
-    let given = |spec: &Node, name: &str| {
-        spec.get(name)
-            .and_then(Node::as_str)
-            .is_some_and(|text| !text.is_empty())
-    };
+    let given =
+        |spec: &Node, name: &str| spec.get(name).and_then(Node::as_str).is_some_and(|text| !text.is_empty());
     if !given(spec, "serviceAccount") || given(spec, "serviceAccountName") {
         return;
     }
     if let Some(old) = spec.as_map().and_then(|map| map.entry("serviceAccount")).cloned() {
         with_map(spec, |map| {
-            map.insert(Entry {
-                key: Arc::from("serviceAccountName"),
-                ..old
-            });
+            map.insert(Entry { key: Arc::from("serviceAccountName"), ..old });
         });
     }
 }
@@ -64,10 +58,7 @@ fn container(container: &mut Node, host_network: bool) {
     each(container, "ports", |port| {
         text(port, "protocol", "TCP");
         if host_network {
-            let number = port
-                .get("containerPort")
-                .and_then(Node::as_int)
-                .unwrap_or_default();
+            let number = port.get("containerPort").and_then(Node::as_int).unwrap_or_default();
             if number != 0 {
                 number_if_zero(port, "hostPort", number);
             }
@@ -82,9 +73,7 @@ fn container(container: &mut Node, host_network: bool) {
             edit(lifecycle, name, |handler| edit(handler, "httpGet", http_get));
         }
     });
-    each(container, "env", |env| {
-        edit(env, "valueFrom", |source| edit(source, "fieldRef", field_ref))
-    });
+    each(container, "env", |env| edit(env, "valueFrom", |source| edit(source, "fieldRef", field_ref)));
 }
 
 /// `latest`, written or implied, is pulled each time.
@@ -98,12 +87,9 @@ pub fn pull_policy(image: &str) -> &'static str {
 }
 
 fn probe(probe: &mut Node) {
-    for (name, number) in [
-        ("timeoutSeconds", 1),
-        ("periodSeconds", 10),
-        ("successThreshold", 1),
-        ("failureThreshold", 3),
-    ] {
+    for (name, number) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
         number_if_zero(probe, name, number);
     }
     edit(probe, "httpGet", http_get);
@@ -136,23 +122,18 @@ pub fn requests_from_limits(resources: &mut Node) {
 }
 
 fn volume(volume: &mut Node, version: KubeletVersion) {
-    let sourceless = volume
-        .as_map()
-        .is_none_or(|map| map.entries().iter().all(|entry| &*entry.key == "name"));
+    let sourceless =
+        volume.as_map().is_none_or(|map| map.entries().iter().all(|entry| &*entry.key == "name"));
     if sourceless {
         fill(volume, "emptyDir", || Value::Map(Arc::default()));
     }
-    edit(volume, "iscsi", |source| {
-        text(source, "iscsiInterface", "default")
-    });
+    edit(volume, "iscsi", |source| text(source, "iscsiInterface", "default"));
     edit(volume, "rbd", |source| text(source, "pool", "rbd"));
     edit(volume, "azureDisk", |source| {
         text_if_absent(source, "cachingMode", "ReadWrite");
         text_if_absent(source, "kind", "Shared");
     });
-    edit(volume, "scaleIO", |source| {
-        text(source, "storageMode", "ThinProvisioned")
-    });
+    edit(volume, "scaleIO", |source| text(source, "storageMode", "ThinProvisioned"));
     edit(volume, "downwardAPI", downward_items);
     edit(volume, "projected", |projected| {
         each(projected, "sources", |source| {
@@ -164,9 +145,7 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
     });
     edit(volume, "ephemeral", |source| {
         edit(source, "volumeClaimTemplate", |template| {
-            edit(template, "spec", |spec| {
-                text_if_absent(spec, "volumeMode", "Filesystem")
-            });
+            edit(template, "spec", |spec| text_if_absent(spec, "volumeMode", "Filesystem"));
         });
     });
     // The gate ImageVolume opens in 1.35; before, the default is missing although the field is known.

@@ -73,15 +73,7 @@ pub struct Finding {
 impl Finding {
     /// A finding without place, field or fix.
     pub fn new(id: CheckId, severity: Severity, message: impl Into<String>) -> Self {
-        Self {
-            id,
-            severity,
-            message: message.into(),
-            fix: None,
-            field: None,
-            line: None,
-            column: None,
-        }
+        Self { id, severity, message: message.into(), fix: None, field: None, line: None, column: None }
     }
 
     /// An error of check `id`.

@@ -18,10 +18,7 @@ pub fn directories(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else {
         return vec![path.to_path_buf()];
     };
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut found = Vec::new();
     for directory in directories(parent) {
         if has_meta(name.as_bytes()) {
@@ -50,16 +47,13 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
         Some((b'[', rest)) => name.split_first().is_some_and(|(byte, tail)| {
             class(rest, *byte).is_some_and(|(fits, rest)| fits && matches(rest, tail))
         }),
-        Some((b'\\', rest)) => rest
-            .split_first()
-            .is_some_and(|(wanted, rest)| literal(*wanted, rest, name)),
+        Some((b'\\', rest)) => rest.split_first().is_some_and(|(wanted, rest)| literal(*wanted, rest, name)),
         Some((wanted, rest)) => literal(*wanted, rest, name),
     }
 }
 
 fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
-    name.split_first()
-        .is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
+    name.split_first().is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
 }
 
 /// Reads a character class after its `[`: whether the byte is in it, and what follows its `]`.

@@ -40,10 +40,7 @@ impl Objection {
     }
 
     const fn shows_value(self) -> bool {
-        matches!(
-            self,
-            Self::Invalid | Self::Unsupported | Self::Duplicate | Self::NotFound
-        )
+        matches!(self, Self::Invalid | Self::Unsupported | Self::Duplicate | Self::NotFound)
     }
 }
 
@@ -58,28 +55,15 @@ pub struct Judge {
 impl Judge {
     /// Nothing objected to yet.
     pub fn new(version: KubeletVersion) -> Self {
-        Self {
-            version,
-            findings: Vec::new(),
-            reasons: Vec::new(),
-        }
+        Self { version, findings: Vec::new(), reasons: Vec::new() }
     }
 
     /// Objects to the value at `at` under check `id`. `why` completes "spec.x: ".
     pub fn object(&mut self, id: u16, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
         let path = at.path();
-        let shown = if objection.shows_value() {
-            format!(": {}", at.shown())
-        } else {
-            String::new()
-        };
-        self.reasons
-            .push(format!("{path}: {}{shown}: {why}", objection.words()));
-        self.findings.push(
-            Finding::error(id, format!("{path}: {why}"))
-                .on_field(path)
-                .at(at.position()),
-        );
+        let shown = if objection.shows_value() { format!(": {}", at.shown()) } else { String::new() };
+        self.reasons.push(format!("{path}: {}{shown}: {why}", objection.words()));
+        self.findings.push(Finding::error(id, format!("{path}: {why}")).on_field(path).at(at.position()));
         self
     }
 
@@ -137,9 +121,6 @@ impl Judge {
         if self.findings.is_empty() {
             return None;
         }
-        Some((
-            format!("invalid pod: [{}]", self.reasons.join(" ")),
-            self.findings,
-        ))
+        Some((format!("invalid pod: [{}]", self.reasons.join(" ")), self.findings))
     }
 }

@@ -4,10 +4,7 @@ use super::schema::{Object, POD, Type};
 
 /// A field of `object` whose name looks like `name`.
 pub fn field(object: &Object, name: &str) -> Option<String> {
-    let candidates = object
-        .fields
-        .iter()
-        .map(|field| (distance(name, field.name), field.name));
+    let candidates = object.fields.iter().map(|field| (distance(name, field.name), field.name));
     let (distance, nearest) = candidates.min_by_key(|(distance, _)| *distance)?;
     let allowed = if name.chars().count() < 5 { 1 } else { 2 };
     (distance <= allowed).then(|| nearest.to_owned())
@@ -82,10 +79,7 @@ mod tests {
     #[test]
     fn a_misplaced_field_has_a_home() {
         assert_eq!(home(&POD, "containers"), Some("spec".to_owned()));
-        assert_eq!(
-            home(&POD, "image"),
-            Some("spec.containers[]".to_owned()).or(home(&POD, "image"))
-        );
+        assert_eq!(home(&POD, "image"), Some("spec.containers[]".to_owned()).or(home(&POD, "image")));
         assert_eq!(home(&POD, "nonsense"), None);
     }
 

@@ -19,11 +19,7 @@ pub fn apply(spec: &mut Node) {
     edit(spec, "resources", |resources| {
         let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-"));
         complete(resources, "limits", huge);
-        complete(
-            resources,
-            "requests",
-            requests.iter().filter(|(name, _)| is_pod_level(name)),
-        );
+        complete(resources, "requests", requests.iter().filter(|(name, _)| is_pod_level(name)));
         let own_limits = resources.get("limits").cloned();
         let own: Vec<(Arc<str>, Node)> = own_limits
             .iter()
@@ -42,10 +38,7 @@ pub fn is_pod_level(name: &str) -> bool {
 }
 
 fn is_empty(resources: &Node, key: &str) -> bool {
-    resources
-        .get(key)
-        .and_then(Node::as_map)
-        .is_none_or(|map| map.entries().is_empty())
+    resources.get(key).and_then(Node::as_map).is_none_or(|map| map.entries().is_empty())
 }
 
 fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &'a (Arc<str>, Node)>) {
@@ -59,15 +52,8 @@ fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &
         with_map(list, |map| {
             for (name, value) in amounts {
                 if map.get(name).is_none() {
-                    let value = Node {
-                        position,
-                        ..value.clone()
-                    };
-                    map.insert(Entry {
-                        key: Arc::clone(name),
-                        key_position: position,
-                        value,
-                    });
+                    let value = Node { position, ..value.clone() };
+                    map.insert(Entry { key: Arc::clone(name), key_position: position, value });
                 }
             }
         });
@@ -96,10 +82,7 @@ fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
     }
     raise(&mut totals, &peaks);
     let position = spec.position;
-    totals
-        .into_iter()
-        .map(|(name, amount)| (name, Node::string(position, &amount.to_string())))
-        .collect()
+    totals.into_iter().map(|(name, amount)| (name, Node::string(position, &amount.to_string()))).collect()
 }
 
 fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
@@ -107,14 +90,10 @@ fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
 }
 
 fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &Node, key: &str) {
-    let list = container
-        .get("resources")
-        .and_then(|resources| resources.get(key))
-        .and_then(Node::as_map);
+    let list = container.get("resources").and_then(|resources| resources.get(key)).and_then(Node::as_map);
     for entry in list.map(Map::entries).unwrap_or_default() {
-        let amount = Quantity::parse(entry.value.as_str().unwrap_or_default())
-            .unwrap_or_default()
-            .rounded_to_milli();
+        let amount =
+            Quantity::parse(entry.value.as_str().unwrap_or_default()).unwrap_or_default().rounded_to_milli();
         match totals.iter_mut().find(|(name, _)| *name == entry.key) {
             Some((_, total)) => *total = total.plus(amount),
             None => totals.push((Arc::clone(&entry.key), amount)),

@@ -43,9 +43,7 @@ impl Quantity {
         };
         let scale = scale(suffix)?;
         let magnitude = scale.apply(whole, fraction).min(LARGEST);
-        Ok(Self {
-            nanos: if negative { -magnitude } else { magnitude },
-        })
+        Ok(Self { nanos: if negative { -magnitude } else { magnitude } })
     }
 
     /// The amount in thousandths, rounded away from zero: how the kubelet keeps requests and limits.
@@ -56,13 +54,7 @@ impl Quantity {
             return self;
         }
         let floor = self.nanos - rest;
-        Self {
-            nanos: if self.nanos < 0 {
-                floor
-            } else {
-                floor + NANOS_PER_MILLI
-            },
-        }
+        Self { nanos: if self.nanos < 0 { floor } else { floor + NANOS_PER_MILLI } }
     }
 
     /// Below zero.
@@ -93,9 +85,7 @@ impl Quantity {
     /// The sum, as large as the arithmetic allows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            nanos: self.nanos.saturating_add(other.nanos),
-        }
+        Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
 }
 
@@ -133,15 +123,8 @@ impl Scale {
 
 /// `whole.fraction` times ten to the `power`, rounded up; as large as the arithmetic allows.
 fn decimal(whole: &str, fraction: &str, power: i64) -> i128 {
-    let digits = || {
-        whole
-            .bytes()
-            .chain(fraction.bytes())
-            .map(|digit| i128::from(digit.wrapping_sub(b'0')))
-    };
-    let point = i64::try_from(whole.len())
-        .unwrap_or(i64::MAX)
-        .saturating_add(power);
+    let digits = || whole.bytes().chain(fraction.bytes()).map(|digit| i128::from(digit.wrapping_sub(b'0')));
+    let point = i64::try_from(whole.len()).unwrap_or(i64::MAX).saturating_add(power);
     let mut value: i128 = 0;
     let mut count: i64 = 0;
     let mut rest = false;
@@ -161,9 +144,7 @@ fn decimal(whole: &str, fraction: &str, power: i64) -> i128 {
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -229,9 +210,9 @@ mod tests {
 
     #[test]
     fn other_text_is_no_quantity() {
-        for text in [
-            "", "abc", "1 Mi", "100mi", "1gb", "1GB", "1Kib", "12,5", "1e", "1KI", "--1", "1.2.3", "0x10",
-        ] {
+        for text in
+            ["", "abc", "1 Mi", "100mi", "1gb", "1GB", "1Kib", "12,5", "1e", "1KI", "--1", "1.2.3", "0x10"]
+        {
             assert!(Quantity::parse(text).is_err(), "{text}");
         }
     }
@@ -246,15 +227,7 @@ mod tests {
 
     #[test]
     fn rounding_to_milli_goes_away_from_zero() {
-        assert_eq!(
-            Quantity::parse("0.0001").unwrap().rounded_to_milli(),
-            Quantity::parse("1m").unwrap()
-        );
-        assert!(
-            Quantity::parse("-0.0001")
-                .unwrap()
-                .rounded_to_milli()
-                .is_negative()
-        );
+        assert_eq!(Quantity::parse("0.0001").unwrap().rounded_to_milli(), Quantity::parse("1m").unwrap());
+        assert!(Quantity::parse("-0.0001").unwrap().rounded_to_milli().is_negative());
     }
 }

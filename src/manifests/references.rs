@@ -31,10 +31,7 @@ pub fn check(pod: &At<'_>, version: KubeletVersion) -> (Option<String>, Vec<Find
     };
     let first = references.iter().find(refused);
     let reason = first.map(|reference| format!("static pods may not reference {}", reference.what));
-    let findings = references
-        .iter()
-        .map(|reference| finding(reference, refused(&reference)))
-        .collect();
+    let findings = references.iter().map(|reference| finding(reference, refused(&reference))).collect();
     (reason, findings)
 }
 
@@ -53,10 +50,7 @@ fn finding(reference: &Reference<'_>, refused: bool) -> Finding {
             ),
         )
     };
-    finding
-        .with_fix(advice(what))
-        .on_field(path)
-        .at(reference.at.position())
+    finding.with_fix(advice(what)).on_field(path).at(reference.at.position())
 }
 
 fn advice(what: &str) -> &'static str {
@@ -110,10 +104,7 @@ fn projected<'a>(source: &At<'a>) -> (Option<&'static str>, At<'a>) {
     for (name, what) in [
         ("configMap", Some("configmaps (via projected volumes)")),
         ("secret", Some("secrets (via projected volumes)")),
-        (
-            "serviceAccountToken",
-            Some("serviceaccounts (via projected volumes)"),
-        ),
+        ("serviceAccountToken", Some("serviceaccounts (via projected volumes)")),
         ("clusterTrustBundle", Some("clustertrustbundles")),
         ("podCertificate", Some("podcertificates")),
         ("downwardAPI", None),
@@ -133,12 +124,8 @@ fn containers<'a>(spec: &At<'a>) -> Vec<At<'a>> {
 
 /// Fields that name a secret. An empty name counts as none.
 fn secrets<'a>(spec: &At<'a>) -> Vec<At<'a>> {
-    let mut names: Vec<At<'a>> = spec
-        .get("imagePullSecrets")
-        .items()
-        .iter()
-        .map(|item| item.get("name"))
-        .collect();
+    let mut names: Vec<At<'a>> =
+        spec.get("imagePullSecrets").items().iter().map(|item| item.get("name")).collect();
     for container in containers(spec) {
         names.extend(
             container
@@ -148,35 +135,18 @@ fn secrets<'a>(spec: &At<'a>) -> Vec<At<'a>> {
                 .map(|env| env.get("valueFrom").get("secretKeyRef").get("name")),
         );
         names.extend(
-            container
-                .get("envFrom")
-                .items()
-                .iter()
-                .map(|source| source.get("secretRef").get("name")),
+            container.get("envFrom").items().iter().map(|source| source.get("secretRef").get("name")),
         );
     }
     for volume in spec.get("volumes").items() {
         names.push(volume.get("secret").get("secretName"));
         names.push(volume.get("azureFile").get("secretName"));
-        for source in [
-            "cephfs",
-            "cinder",
-            "flexVolume",
-            "rbd",
-            "scaleIO",
-            "iscsi",
-            "storageos",
-        ] {
+        for source in ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"] {
             names.push(volume.get(source).get("secretRef").get("name"));
         }
         names.push(volume.get("csi").get("nodePublishSecretRef").get("name"));
         names.extend(
-            volume
-                .get("projected")
-                .get("sources")
-                .items()
-                .iter()
-                .map(|item| item.get("secret").get("name")),
+            volume.get("projected").get("sources").items().iter().map(|item| item.get("secret").get("name")),
         );
     }
     names.retain(|name| !name.is_empty());
@@ -194,11 +164,7 @@ fn config_maps<'a>(spec: &At<'a>) -> Vec<At<'a>> {
                 .map(|env| env.get("valueFrom").get("configMapKeyRef").get("name")),
         );
         names.extend(
-            container
-                .get("envFrom")
-                .items()
-                .iter()
-                .map(|source| source.get("configMapRef").get("name")),
+            container.get("envFrom").items().iter().map(|source| source.get("configMapRef").get("name")),
         );
     }
     for volume in spec.get("volumes").items() {

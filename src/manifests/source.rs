@@ -16,12 +16,7 @@ use super::verdict::{SIZE_LIMIT, judge, too_large};
 /// What the kubelet makes of `path`, without changing or opening anything but regular files.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     let path = strip_slashes(path);
-    let mut report = SourceReport {
-        path,
-        kind: PathKind::Missing,
-        files: Vec::new(),
-        findings: Vec::new(),
-    };
+    let mut report = SourceReport { path, kind: PathKind::Missing, files: Vec::new(), findings: Vec::new() };
     match fs::metadata(&report.path) {
         Ok(meta) if meta.is_dir() => {
             report.kind = PathKind::Directory;
@@ -50,10 +45,9 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
         ),
         Err(error) => {
             report.kind = PathKind::Unreadable;
-            report.findings.push(Finding::error(
-                19,
-                format!("the manifest path cannot be looked at: {error}"),
-            ));
+            report
+                .findings
+                .push(Finding::error(19, format!("the manifest path cannot be looked at: {error}")));
         }
     }
     report
@@ -96,12 +90,9 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
             )),
         }
     }
-    report.files.sort_by(|left, right| {
-        left.path
-            .as_os_str()
-            .as_bytes()
-            .cmp(right.path.as_os_str().as_bytes())
-    });
+    report
+        .files
+        .sort_by(|left, right| left.path.as_os_str().as_bytes().cmp(right.path.as_os_str().as_bytes()));
     settle_duplicates(&mut report.files);
 }
 
@@ -114,10 +105,7 @@ fn settle_duplicates(files: &mut [FileReport]) {
         };
         if let Some(winner) = winners.get(pod) {
             file.verdict = Verdict::Shadowed;
-            file.kubelet_reason = Some(format!(
-                "{} defines the same pod and comes later",
-                winner.display()
-            ));
+            file.kubelet_reason = Some(format!("{} defines the same pod and comes later", winner.display()));
         } else {
             winners.insert(pod.clone(), file.path.clone());
         }
@@ -213,9 +201,7 @@ fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn meta(path: &Path) -> Option<EntryMeta> {
-    let hidden = path
-        .file_name()
-        .is_some_and(|name| name.as_bytes().starts_with(b"."));
+    let hidden = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
     let own = fs::symlink_metadata(path).ok()?;
     let symlink = own.is_symlink();
     let (kind, meta) = match fs::metadata(path) {
@@ -223,10 +209,8 @@ fn meta(path: &Path) -> Option<EntryMeta> {
         Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => (EntryKind::DanglingLink, own),
         Err(_) => (EntryKind::Unreadable, own),
     };
-    let modified_nanos = meta
-        .mtime()
-        .checked_mul(1_000_000_000)
-        .and_then(|nanos| nanos.checked_add(meta.mtime_nsec()));
+    let modified_nanos =
+        meta.mtime().checked_mul(1_000_000_000).and_then(|nanos| nanos.checked_add(meta.mtime_nsec()));
     Some(EntryMeta {
         kind,
         hidden,

@@ -41,11 +41,8 @@ fn parse(text: &[u8]) -> Option<()> {
 fn number(rest: &mut &[u8], digits: usize) -> Option<u32> {
     let (head, tail) = rest.split_at_checked(digits)?;
     *rest = tail;
-    head.iter().try_fold(0, |value, digit| {
-        digit
-            .is_ascii_digit()
-            .then(|| value * 10 + u32::from(digit - b'0'))
-    })
+    head.iter()
+        .try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u32::from(digit - b'0')))
 }
 
 fn expect(rest: &mut &[u8], wanted: u8) -> Option<()> {
@@ -73,11 +70,7 @@ mod tests {
 
     #[test]
     fn times_that_go_takes_are_taken() {
-        for text in [
-            "2024-02-29T23:59:59Z",
-            "2024-01-02T03:04:05.678+02:00",
-            "0000-01-01T00:00:00-11:30",
-        ] {
+        for text in ["2024-02-29T23:59:59Z", "2024-01-02T03:04:05.678+02:00", "0000-01-01T00:00:00-11:30"] {
             assert!(is_rfc3339(text), "{text}");
         }
     }

@@ -83,10 +83,7 @@ impl Map {
 
     /// The value of `key`, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
-        self.entries
-            .iter_mut()
-            .find(|entry| &*entry.key == key)
-            .map(|entry| &mut entry.value)
+        self.entries.iter_mut().find(|entry| &*entry.key == key).map(|entry| &mut entry.value)
     }
 
     /// All entries, in the order of first appearance.
@@ -107,11 +104,7 @@ impl Map {
 impl Node {
     /// A node with this value at this place.
     pub fn new(position: Position, value: Value) -> Self {
-        Self {
-            position,
-            value,
-            written: None,
-        }
+        Self { position, value, written: None }
     }
 
     /// A string at this place.

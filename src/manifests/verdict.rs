@@ -34,12 +34,7 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         return too_large(report);
     }
     let Reading { text, root, notes } = read(bytes);
-    let mut document = Document {
-        text,
-        root: None,
-        notes,
-        pod: None,
-    };
+    let mut document = Document { text, root: None, notes, pod: None };
     let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
         let root = &*document.root.insert(root);
         let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
@@ -53,19 +48,14 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         }
         Err(stop) => {
             let reason = stop.reason;
-            report.kubelet_reason = Some(
-                match report
-                    .document
-                    .as_ref()
-                    .and_then(|document| document.pod.as_ref())
-                {
+            report.kubelet_reason =
+                Some(match report.document.as_ref().and_then(|document| document.pod.as_ref()) {
                     Some(_) => reason,
                     None => format!(
                         "{}: couldn't parse as pod({reason}), please check config file",
                         path.display()
                     ),
-                },
-            );
+                });
             report.findings.extend(stop.findings);
         }
     }
@@ -75,15 +65,10 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
 /// What is said of a file at the size limit.
 pub fn too_large(mut report: FileReport) -> FileReport {
     let name = report.path.display();
-    report.kubelet_reason = Some(format!(
-        "can't read config file \"{name}\": the read limit is reached"
-    ));
+    report.kubelet_reason = Some(format!("can't read config file \"{name}\": the read limit is reached"));
     report.findings.push(
-        Finding::error(
-            18,
-            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"),
-        )
-        .with_fix("trim the file below 10 MiB"),
+        Finding::error(18, format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"))
+            .with_fix("trim the file below 10 MiB"),
     );
     report
 }
@@ -100,10 +85,7 @@ fn syntax_stop(error: &SyntaxError) -> Stop {
     if let Some(position) = error.position {
         finding = finding.at(position);
     }
-    Stop {
-        reason: error.reason.clone(),
-        findings: vec![finding],
-    }
+    Stop { reason: error.reason.clone(), findings: vec![finding] }
 }
 
 /// Kind and version, then the fields.
@@ -116,17 +98,11 @@ fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, S
     let decoded = decode(root, version);
     if let Some(first) = decoded.errors.first() {
         let reason = first.reason.clone();
-        return Err(Stop {
-            reason,
-            findings: decoded.errors.into_iter().map(decode_finding).collect(),
-        });
+        return Err(Stop { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
     }
     let mut pod = decoded.pod;
     defaults::apply(&mut pod, version);
-    Ok(DecodedPod {
-        pod,
-        dropped: decoded.dropped,
-    })
+    Ok(DecodedPod { pod, dropped: decoded.dropped })
 }
 
 /// A document that holds no mapping.
@@ -142,10 +118,7 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
                 .with_fix("write the manifest, or remove the file")
                 .at(root.position),
         };
-        return Some(Stop {
-            reason,
-            findings: vec![finding],
-        });
+        return Some(Stop { reason, findings: vec![finding] });
     }
     let found = root.type_name();
     Some(Stop {
@@ -162,10 +135,7 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
 
 /// A Pod further down, which the kubelet does not reach.
 fn later_pod(notes: &Notes) -> Option<Finding> {
-    let later = notes
-        .later_documents
-        .iter()
-        .find(|document| document.kind.as_deref() == Some("Pod"))?;
+    let later = notes.later_documents.iter().find(|document| document.kind.as_deref() == Some("Pod"))?;
     Some(
         Finding::error(
             32,
@@ -200,13 +170,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
     if version_text.is_empty() {
         let message = "`apiVersion` is missing, so that the kubelet does not know what this is".to_owned();
         let at = version.unwrap_or(root);
-        return stop(
-            51,
-            "Object 'apiVersion' is missing".to_owned(),
-            message,
-            at,
-            "add `apiVersion: v1`",
-        );
+        return stop(51, "Object 'apiVersion' is missing".to_owned(), message, at, "add `apiVersion: v1`");
     }
     let core = matches!(version_text, "v1" | "/v1");
     match (core, kind_text) {
@@ -214,13 +178,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
         (_, "Pod") => {
             let reason = format!("no kind \"Pod\" is registered for version \"{version_text}\"");
             let message = format!("`apiVersion: {version_text}` has no Pod");
-            stop(
-                51,
-                reason,
-                message,
-                version.unwrap_or(root),
-                "write `apiVersion: v1`",
-            )
+            stop(51, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
         }
         (true, other) if other.eq_ignore_ascii_case("pod") => {
             let reason = format!("no kind \"{other}\" is registered for version \"{version_text}\"");
@@ -234,13 +192,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
             };
             let message = format!("the kubelet loads only Pods from files: this {other} is ignored");
-            stop(
-                50,
-                reason,
-                message,
-                kind.unwrap_or(root),
-                "extract the Pod into a file of its own",
-            )
+            stop(50, reason, message, kind.unwrap_or(root), "extract the Pod into a file of its own")
         }
     }
 }
@@ -248,10 +200,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
 /// The last field whose name matches, in the order in which the kubelet meets them: sorted if it made the JSON itself.
 fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'a Node>, Stop> {
     let entries = root.as_map().map(Map::entries).unwrap_or_default();
-    let mut matching: Vec<_> = entries
-        .iter()
-        .filter(|entry| same_letters(&entry.key, name))
-        .collect();
+    let mut matching: Vec<_> = entries.iter().filter(|entry| same_letters(&entry.key, name)).collect();
     if !notes.json {
         matching.sort_by(|left, right| left.key.cmp(&right.key));
     }
@@ -290,9 +239,7 @@ fn same_letters(written: &str, name: &str) -> bool {
 
 fn decode_finding(error: DecodeError) -> Finding {
     let id = if error.quantity { 55 } else { 52 };
-    let mut finding = Finding::error(id, error.message)
-        .on_field(error.field)
-        .at(error.position);
+    let mut finding = Finding::error(id, error.message).on_field(error.field).at(error.position);
     finding.fix = error.fix;
     finding
 }
@@ -319,29 +266,15 @@ fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<
     }
     let namespace = metadata.get("namespace").str();
     let identity = PodIdentity {
-        namespace: if namespace.is_empty() {
-            "default".to_owned()
-        } else {
-            namespace.to_owned()
-        },
-        name: format!(
-            "{}-{}",
-            metadata.get("name").str(),
-            kubelet.node_name.to_lowercase()
-        ),
+        namespace: if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() },
+        name: format!("{}-{}", metadata.get("name").str(), kubelet.node_name.to_lowercase()),
     };
     if let Some((reason, objections)) = validate::validate(&root, &identity, kubelet) {
-        return Err(Stop {
-            reason,
-            findings: objections,
-        });
+        return Err(Stop { reason, findings: objections });
     }
     let (refused, references) = references::check(&root, kubelet.version);
     match refused {
-        Some(reason) => Err(Stop {
-            reason,
-            findings: references,
-        }),
+        Some(reason) => Err(Stop { reason, findings: references }),
         None => {
             findings.extend(references);
             Ok(identity)

@@ -48,10 +48,7 @@ pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
             RawKind::List(items) => work.extend(items.iter().rev().map(|item| Step::Enter(*item))),
             RawKind::Map(pairs) => {
                 work.extend(
-                    pairs
-                        .iter()
-                        .rev()
-                        .flat_map(|(key, value)| [Step::Enter(*value), Step::Enter(*key)]),
+                    pairs.iter().rev().flat_map(|(key, value)| [Step::Enter(*value), Step::Enter(*key)]),
                 );
             }
             RawKind::Scalar(_) | RawKind::Merge => {}

@@ -13,12 +13,7 @@ use crate::manifests::tree::{Entry, Node, Position, Value};
 /// Makes the tree of a document whose aliases have been checked.
 pub fn compose(document: &RawDocument, notes: &mut Notes) -> Result<Node, SyntaxError> {
     check_nodes(document)?;
-    let mut composer = Composer {
-        document,
-        notes,
-        unfolded: HashMap::new(),
-        quiet: 0,
-    };
+    let mut composer = Composer { document, notes, unfolded: HashMap::new(), quiet: 0 };
     composer.node(0, 0)
 }
 
@@ -62,11 +57,8 @@ fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), Sy
 }
 
 fn check_merge(document: &RawDocument, value: usize, place: Position) -> Result<(), SyntaxError> {
-    let is_map = |number: usize| {
-        document
-            .target(number)
-            .is_some_and(|node| matches!(node.kind, RawKind::Map(_)))
-    };
+    let is_map =
+        |number: usize| document.target(number).is_some_and(|node| matches!(node.kind, RawKind::Map(_)));
     let fits = match document.nodes.get(value).map(|node| &node.kind) {
         Some(RawKind::List(items)) => items.iter().all(|item| is_map(*item)),
         _ => is_map(value),
@@ -92,12 +84,7 @@ fn key_error(what: &str, place: Position) -> SyntaxError {
 }
 
 fn not_finite(place: Position) -> SyntaxError {
-    let mut error = yaml_error(
-        "",
-        "`.nan` and `.inf` have no JSON form",
-        place,
-        Some("quote the value"),
-    );
+    let mut error = yaml_error("", "`.nan` and `.inf` have no JSON form", place, Some("quote the value"));
     "json: unsupported value".clone_into(&mut error.reason);
     error
 }
@@ -140,11 +127,7 @@ impl Composer<'_> {
             Value::Str(_) => None,
             _ => raw.written.as_deref().map(Arc::from),
         };
-        Ok(Node {
-            position: raw.position,
-            value,
-            written,
-        })
+        Ok(Node { position: raw.position, value, written })
     }
 
     fn unfold(&mut self, target: usize, depth: usize) -> Result<Node, SyntaxError> {
@@ -174,11 +157,7 @@ impl Composer<'_> {
                 RawKind::Merge => self.merge(entries, place.position, *value, depth)?,
                 RawKind::Scalar(scalar) => {
                     let value = self.node(*value, depth + 1)?;
-                    let entry = Entry {
-                        key: key_text(scalar),
-                        key_position: place.position,
-                        value,
-                    };
+                    let entry = Entry { key: key_text(scalar), key_position: place.position, value };
                     self.insert(entries, entry);
                 }
                 _ => {}
@@ -191,11 +170,7 @@ impl Composer<'_> {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
         if let (Some(old), 0) = (entries.insert(entry), self.quiet) {
             let key = key.to_string();
-            self.notes.duplicate_keys.push(DuplicateKey {
-                key,
-                first: old.key_position,
-                again,
-            });
+            self.notes.duplicate_keys.push(DuplicateKey { key, first: old.key_position, again });
         }
     }
 

@@ -36,10 +36,7 @@ impl Source {
 /// Decodes as far as possible.
 pub fn decode(bytes: &[u8]) -> Source {
     match bytes {
-        [0xef, 0xbb, 0xbf, rest @ ..] => Source {
-            byte_order_mark: true,
-            ..decode_utf8(rest)
-        },
+        [0xef, 0xbb, 0xbf, rest @ ..] => Source { byte_order_mark: true, ..decode_utf8(rest) },
         [0xff, 0xfe, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
         [0xfe, 0xff, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
         _ => decode_utf8(bytes),
@@ -81,9 +78,7 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
     let mut fault = None;
     for decoded in char::decode_utf16(units) {
         fault = match decoded {
-            Ok(character) => push_accepted(&mut text, std::iter::once(character))
-                .err()
-                .map(|()| CONTROL),
+            Ok(character) => push_accepted(&mut text, std::iter::once(character)).err().map(|()| CONTROL),
             Err(_) => Some("unexpected low surrogate area"),
         };
         if fault.is_some() {
@@ -93,25 +88,14 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
     if fault.is_none() && odd {
         fault = Some("incomplete UTF-16 character");
     }
-    Source {
-        byte_order_mark: true,
-        ..finish(text, fault, true)
-    }
+    Source { byte_order_mark: true, ..finish(text, fault, true) }
 }
 
 const CONTROL: &str = "control characters are not allowed";
 
 fn finish(text: String, fault: Option<&'static str>, utf16: bool) -> Source {
-    let fault = fault.map(|reason| EncodingFault {
-        reason,
-        position: end_position(&text),
-    });
-    Source {
-        text,
-        byte_order_mark: false,
-        utf16,
-        fault,
-    }
+    let fault = fault.map(|reason| EncodingFault { reason, position: end_position(&text) });
+    Source { text, byte_order_mark: false, utf16, fault }
 }
 
 /// Where the character after `text` stands.
@@ -156,9 +140,5 @@ fn octet_fault(invalid: &[u8]) -> &'static str {
         Some(0xf0..=0xf7) => 4,
         _ => return "invalid leading UTF-8 octet",
     };
-    if invalid.len() < width {
-        "invalid trailing UTF-8 octet"
-    } else {
-        "incomplete UTF-8 octet sequence"
-    }
+    if invalid.len() < width { "invalid trailing UTF-8 octet" } else { "incomplete UTF-8 octet sequence" }
 }

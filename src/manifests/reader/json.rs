@@ -9,19 +9,14 @@ use crate::manifests::tree::{Entry, Map, Node, Position, Value};
 
 /// Reads one JSON value and nothing after it.
 pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    let mut reader = Reader {
-        rest: text,
-        position: Position::START,
-        notes,
-    };
+    let mut reader = Reader { rest: text, position: Position::START, notes };
     let root = reader.document()?;
     reader.skip_space();
     match reader.peek() {
         None => Ok(root),
-        Some(character) => Err(reader.fault(format!(
-            "{} after the end of the JSON object",
-            describe(character)
-        ))),
+        Some(character) => {
+            Err(reader.fault(format!("{} after the end of the JSON object", describe(character))))
+        }
     }
 }
 
@@ -33,15 +28,8 @@ struct Reader<'a, 'n> {
 
 /// A collection whose end has not been seen.
 enum Open {
-    List {
-        position: Position,
-        items: Vec<Node>,
-    },
-    Map {
-        position: Position,
-        entries: MapBuilder,
-        key: (Arc<str>, Position),
-    },
+    List { position: Position, items: Vec<Node> },
+    Map { position: Position, entries: MapBuilder, key: (Arc<str>, Position) },
 }
 
 impl Reader<'_, '_> {
@@ -126,11 +114,7 @@ impl Reader<'_, '_> {
                     return Ok(Some(Node::new(position, Value::Map(Arc::default()))));
                 }
                 let key = self.key()?;
-                open.push(Open::Map {
-                    position,
-                    entries: MapBuilder::default(),
-                    key,
-                });
+                open.push(Open::Map { position, entries: MapBuilder::default(), key });
             }
             Some('[') => {
                 self.next();
@@ -139,10 +123,7 @@ impl Reader<'_, '_> {
                     self.next();
                     return Ok(Some(Node::new(position, Value::List(Arc::default()))));
                 }
-                open.push(Open::List {
-                    position,
-                    items: Vec::new(),
-                });
+                open.push(Open::List { position, items: Vec::new() });
             }
             _ => return self.scalar(position).map(Some),
         }
@@ -172,38 +153,20 @@ impl Reader<'_, '_> {
                     _ => Err(self.unexpected("`,` or `]`")),
                 }
             }
-            Open::Map {
-                position,
-                mut entries,
-                key: (key, key_position),
-            } => {
+            Open::Map { position, mut entries, key: (key, key_position) } => {
                 if kept {
-                    self.insert(
-                        &mut entries,
-                        Entry {
-                            key,
-                            key_position,
-                            value,
-                        },
-                    );
+                    self.insert(&mut entries, Entry { key, key_position, value });
                 }
                 match self.peek() {
                     Some(',') => {
                         self.next();
                         self.skip_space();
                         let key = self.key()?;
-                        Ok(Added::Open(Open::Map {
-                            position,
-                            entries,
-                            key,
-                        }))
+                        Ok(Added::Open(Open::Map { position, entries, key }))
                     }
                     Some('}') => {
                         self.next();
-                        Ok(Added::Closed(Node::new(
-                            position,
-                            Value::Map(Arc::new(entries.finish())),
-                        )))
+                        Ok(Added::Closed(Node::new(position, Value::Map(Arc::new(entries.finish())))))
                     }
                     _ => Err(self.unexpected("`,` or `}`")),
                 }
@@ -217,11 +180,7 @@ impl Reader<'_, '_> {
         let Some(old) = entries.insert(entry.clone()) else {
             return;
         };
-        self.notes.duplicate_keys.push(DuplicateKey {
-            key: key.to_string(),
-            first: old.key_position,
-            again,
-        });
+        self.notes.duplicate_keys.push(DuplicateKey { key: key.to_string(), first: old.key_position, again });
         if let (Value::Map(before), Value::Map(after)) = (&old.value.value, &entry.value.value) {
             let merged = overlay(before, after);
             let value = Node::new(entry.value.position, Value::Map(Arc::new(merged)));
@@ -248,11 +207,9 @@ impl Reader<'_, '_> {
             Some('"') => Ok(Node::string(position, &self.string()?)),
             Some('-' | '0'..='9') => self.number(position),
             _ => {
-                for (word, value) in [
-                    ("true", Value::Bool(true)),
-                    ("false", Value::Bool(false)),
-                    ("null", Value::Null),
-                ] {
+                for (word, value) in
+                    [("true", Value::Bool(true)), ("false", Value::Bool(false)), ("null", Value::Null)]
+                {
                     if self.rest.starts_with(word) {
                         word.chars().for_each(|_| {
                             self.next();
@@ -294,11 +251,7 @@ impl Reader<'_, '_> {
         }
         let whole = if integer { text.parse::<i128>().ok() } else { None };
         let value = whole.map_or_else(|| Value::Float(text.parse().unwrap_or(f64::MAX)), Value::Int);
-        Ok(Node {
-            position,
-            value,
-            written: Some(Arc::from(text)),
-        })
+        Ok(Node { position, value, written: Some(Arc::from(text)) })
     }
 
     fn digits(&mut self, text: &mut String) -> Result<(), SyntaxError> {
@@ -419,10 +372,7 @@ mod tests {
         let root = parse("{\n  \"a\": [1, true]\n}").unwrap();
         let list = root.get("a").unwrap();
         assert_eq!(list.position, Position { line: 2, column: 8 });
-        assert_eq!(
-            list.as_list().unwrap()[1].position,
-            Position { line: 2, column: 12 }
-        );
+        assert_eq!(list.as_list().unwrap()[1].position, Position { line: 2, column: 12 });
     }
 
     #[test]
@@ -451,14 +401,8 @@ mod tests {
 
     #[test]
     fn floats_stay_floats_however_round() {
-        assert_eq!(
-            parse("{\"a\":80.0}").unwrap().get("a").unwrap().value,
-            Value::Float(80.0)
-        );
-        assert_eq!(
-            parse("{\"a\":-0}").unwrap().get("a").unwrap().value,
-            Value::Int(0)
-        );
+        assert_eq!(parse("{\"a\":80.0}").unwrap().get("a").unwrap().value, Value::Float(80.0));
+        assert_eq!(parse("{\"a\":-0}").unwrap().get("a").unwrap().value, Value::Int(0));
     }
 
     #[test]

@@ -15,11 +15,7 @@ pub struct MapBuilder {
 impl MapBuilder {
     /// Adds an entry, or replaces the one with its key and gives that back.
     pub fn insert(&mut self, entry: Entry) -> Option<Entry> {
-        if let Some(old) = self
-            .index
-            .get(&entry.key)
-            .and_then(|&at| self.entries.get_mut(at))
-        {
+        if let Some(old) = self.index.get(&entry.key).and_then(|&at| self.entries.get_mut(at)) {
             return Some(std::mem::replace(old, entry));
         }
         self.index.insert(Arc::clone(&entry.key), self.entries.len());

@@ -64,10 +64,7 @@ pub struct Reading {
 
 /// Reads a whole file.
 pub fn read(bytes: &[u8]) -> Reading {
-    let mut notes = Notes {
-        carriage_returns: bytes.contains(&b'\r'),
-        ..Notes::default()
-    };
+    let mut notes = Notes { carriage_returns: bytes.contains(&b'\r'), ..Notes::default() };
     if starts_like_json(bytes) {
         notes.json = true;
         let text: Arc<str> = Arc::from(String::from_utf8_lossy(bytes));
@@ -78,11 +75,7 @@ pub fn read(bytes: &[u8]) -> Reading {
     notes.byte_order_mark = source.byte_order_mark;
     notes.utf16 = source.utf16;
     let root = yaml::read(&source, &mut notes);
-    Reading {
-        text: Arc::from(source.whole(bytes)),
-        root,
-        notes,
-    }
+    Reading { text: Arc::from(source.whole(bytes)), root, notes }
 }
 
 /// Only the first character after white space decides. A byte order mark is no white space.

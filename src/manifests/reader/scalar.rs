@@ -139,11 +139,7 @@ fn integer(plain: &str) -> Option<i128> {
         return None;
     }
     let value = i128::from_str_radix(body, base).ok()? * sign;
-    let highest = if signed {
-        i128::from(i64::MAX)
-    } else {
-        i128::from(u64::MAX)
-    };
+    let highest = if signed { i128::from(i64::MAX) } else { i128::from(u64::MAX) };
     (i128::from(i64::MIN)..=highest).contains(&value).then_some(value)
 }
 
@@ -186,9 +182,7 @@ fn looks_like_float(text: &str) -> bool {
 /// `2024-01-02` and longer: go-yaml knows the type and keeps the text, so only the shape matters.
 fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let year = bytes
-        .get(..4)
-        .is_some_and(|year| year.iter().all(u8::is_ascii_digit));
+    let year = bytes.get(..4).is_some_and(|year| year.iter().all(u8::is_ascii_digit));
     year && bytes.get(4) == Some(&b'-') && bytes.get(5).is_some_and(u8::is_ascii_digit)
 }
 
@@ -199,10 +193,7 @@ fn binary(text: &str) -> Result<Scalar, TagFault> {
 
 /// Standard base64 with padding; line breaks are skipped, as Go's decoder does.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(|byte| !matches!(byte, b'\r' | b'\n'))
-        .collect();
+    let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     if digits.len() % 4 != 0 {
         return None;
     }
@@ -219,11 +210,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
         }
         word <<= 6 * (4 - quad.len());
         let [_, first, second, third] = word.to_be_bytes();
-        out.extend(
-            [first, second, third]
-                .into_iter()
-                .take(quad.len().saturating_sub(1)),
-        );
+        out.extend([first, second, third].into_iter().take(quad.len().saturating_sub(1)));
     }
     Some(out)
 }
@@ -269,14 +256,7 @@ mod tests {
 
     #[test]
     fn integral_floats_print_as_integers() {
-        for (text, value) in [
-            ("08", 8),
-            ("80.0", 80),
-            ("010.0", 10),
-            ("1e1", 10),
-            (".8e2", 80),
-            ("1.", 1),
-        ] {
+        for (text, value) in [("08", 8), ("80.0", 80), ("010.0", 10), ("1e1", 10), (".8e2", 80), ("1.", 1)] {
             assert_eq!(plain(text), Scalar::Int(value), "{text}");
         }
         assert_eq!(plain("80.5"), Scalar::Float(80.5));
@@ -286,14 +266,10 @@ mod tests {
 
     #[test]
     fn words_of_yaml_1_1_are_booleans_and_nulls() {
-        for text in [
-            "y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE",
-        ] {
+        for text in ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"] {
             assert_eq!(plain(text), Scalar::Bool(true), "{text}");
         }
-        for text in [
-            "n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE",
-        ] {
+        for text in ["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"] {
             assert_eq!(plain(text), Scalar::Bool(false), "{text}");
         }
         for text in ["", "~", "null", "Null", "NULL"] {
@@ -303,20 +279,9 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_number_is_text() {
-        for text in [
-            "12:30:45",
-            "2024-01-02",
-            "1.2.3",
-            "-",
-            "+",
-            "0x",
-            "_1",
-            "yES",
-            "1e999",
-            "0xfg",
-            "1e",
-            "e1",
-        ] {
+        for text in
+            ["12:30:45", "2024-01-02", "1.2.3", "-", "+", "0x", "_1", "yES", "1e999", "0xfg", "1e", "e1"]
+        {
             assert_eq!(plain(text), string(text), "{text}");
         }
     }
@@ -324,14 +289,8 @@ mod tests {
     #[test]
     fn quoted_scalars_are_text_unless_a_tag_says_otherwise() {
         assert_eq!(resolve(None, false, "80").unwrap(), string("80"));
-        assert_eq!(
-            resolve(Some("tag:yaml.org,2002:int"), false, "80").unwrap(),
-            Scalar::Int(80)
-        );
-        assert_eq!(
-            resolve(Some("tag:yaml.org,2002:str"), true, "123").unwrap(),
-            string("123")
-        );
+        assert_eq!(resolve(Some("tag:yaml.org,2002:int"), false, "80").unwrap(), Scalar::Int(80));
+        assert_eq!(resolve(Some("tag:yaml.org,2002:str"), true, "123").unwrap(), string("123"));
         assert_eq!(resolve(Some("!foo"), true, "123").unwrap(), string("123"));
         assert!(resolve(Some("tag:yaml.org,2002:int"), true, "abc").is_err());
         assert!(resolve(Some("tag:yaml.org,2002:bool"), true, "1").is_err());
@@ -339,13 +298,7 @@ mod tests {
 
     #[test]
     fn binary_is_decoded() {
-        assert_eq!(
-            resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8=").unwrap(),
-            string("hello")
-        );
-        assert_eq!(
-            resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8"),
-            Err(TagFault::Base64)
-        );
+        assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8=").unwrap(), string("hello"));
+        assert_eq!(resolve(Some("tag:yaml.org,2002:binary"), true, "aGVsbG8"), Err(TagFault::Base64));
     }
 }

@@ -54,20 +54,12 @@ impl RawDocument {
 /// Reads the first document.
 pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     let commas = Commas::hidden_in_tags(&source.text);
-    let text = commas
-        .as_ref()
-        .map_or(source.text.as_str(), |commas| commas.text.as_str());
+    let text = commas.as_ref().map_or(source.text.as_str(), |commas| commas.text.as_str());
     // The scanner looks one character past a backslash without asking whether there is one.
     let padded = text.ends_with('\\').then(|| format!("{text}\n"));
-    let feed = Feed {
-        text: padded.as_deref().unwrap_or(text).as_bytes(),
-        given: 0,
-        fault: source.fault.as_ref(),
-    };
-    let mut events = Events {
-        parser: Parser::new(),
-        source,
-    };
+    let feed =
+        Feed { text: padded.as_deref().unwrap_or(text).as_bytes(), given: 0, fault: source.fault.as_ref() };
+    let mut events = Events { parser: Parser::new(), source };
     events.parser.set_encoding(Encoding::Utf8);
     events.parser.set_input(feed);
     let document = events.document(commas.as_ref(), notes)?;
@@ -103,10 +95,7 @@ impl BufRead for Feed<'_> {
         if end > self.text.len() && self.fault.is_some() {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         }
-        Ok(self
-            .text
-            .get(self.given..end.min(self.text.len()))
-            .unwrap_or_default())
+        Ok(self.text.get(self.given..end.min(self.text.len())).unwrap_or_default())
     }
 
     fn consume(&mut self, amount: usize) {
@@ -140,9 +129,7 @@ impl Events<'_> {
             let (kind, written, anchor) = match event.data {
                 EventData::StreamStart { .. } => continue,
                 EventData::StreamEnd => return Ok(None),
-                EventData::DocumentStart {
-                    version_directive, ..
-                } => {
+                EventData::DocumentStart { version_directive, .. } => {
                     if version_directive.is_some_and(|version| (version.major, version.minor) != (1, 1)) {
                         return Err(directive_error(position));
                     }
@@ -159,20 +146,11 @@ impl Events<'_> {
                 }
                 EventData::Alias { anchor } => {
                     notes.anchors = true;
-                    let target = anchors
-                        .get(&anchor)
-                        .copied()
-                        .ok_or_else(|| unknown_anchor(&anchor, position))?;
+                    let target =
+                        anchors.get(&anchor).copied().ok_or_else(|| unknown_anchor(&anchor, position))?;
                     (RawKind::Alias(target), None, None)
                 }
-                EventData::Scalar {
-                    anchor,
-                    tag,
-                    value,
-                    plain_implicit,
-                    style,
-                    ..
-                } => {
+                EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
                     let value = commas.map_or_else(|| value.clone(), |commas| commas.restore(&value));
                     let plain = style == ScalarStyle::Plain;
                     let merge = value == "<<" && (plain_implicit || tag.as_deref() == Some(MERGE_TAG));
@@ -190,11 +168,7 @@ impl Events<'_> {
             };
             let number = nodes.len();
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
-            nodes.push(RawNode {
-                position,
-                kind,
-                written,
-            });
+            nodes.push(RawNode { position, kind, written });
             if let Some(anchor) = anchor {
                 notes.anchors = true;
                 anchors.insert(anchor, number);
@@ -228,19 +202,11 @@ impl Events<'_> {
             (line, ErrorKind::Scanner) => line.saturating_add(1),
             (line, _) => line,
         };
-        let place = if line == 0 {
-            String::new()
-        } else {
-            format!("line {line}: ")
-        };
+        let place = if line == 0 { String::new() } else { format!("line {line}: ") };
         let problem = error.problem();
         let position = position(mark);
-        let line_text = self
-            .source
-            .text
-            .lines()
-            .nth(usize::try_from(mark.line).unwrap_or(usize::MAX))
-            .unwrap_or("");
+        let line_text =
+            self.source.text.lines().nth(usize::try_from(mark.line).unwrap_or(usize::MAX)).unwrap_or("");
         SyntaxError {
             fault: Fault::Yaml,
             message: format!("this is not valid YAML: {problem}"),
@@ -271,10 +237,7 @@ fn attach(nodes: &mut [RawNode], parent: Option<&mut Open>, number: usize) {
 
 fn position(mark: Mark) -> Position {
     let from_one = |count: u64| u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
-    Position {
-        line: from_one(mark.line),
-        column: from_one(mark.column),
-    }
+    Position { line: from_one(mark.line), column: from_one(mark.column) }
 }
 
 /// A broken document, in our words and the kubelet's.
@@ -327,10 +290,7 @@ fn tag_error(fault: &TagFault, value: &str, position: Position) -> SyntaxError {
 fn encoding_error(fault: &EncodingFault) -> SyntaxError {
     SyntaxError {
         fault: Fault::Encoding,
-        message: format!(
-            "the kubelet's parser does not accept this as text: {}",
-            fault.reason
-        ),
+        message: format!("the kubelet's parser does not accept this as text: {}", fault.reason),
         fix: Some("save the file as UTF-8 without control characters".to_owned()),
         reason: format!("yaml: {}", fault.reason),
         position: Some(fault.position),
@@ -367,11 +327,7 @@ fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
             Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\r']) => {
                 let line = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
                 let position = Position { line, column: 1 };
-                documents.push(LaterDocument {
-                    position,
-                    has_content: false,
-                    kind: None,
-                });
+                documents.push(LaterDocument { position, has_content: false, kind: None });
                 rest.trim()
             }
             _ => line.trim(),
@@ -401,9 +357,8 @@ struct Commas {
 
 impl Commas {
     fn hidden_in_tags(text: &str) -> Option<Self> {
-        let stand_in = [';', '~', '$', '@', '+', '(']
-            .into_iter()
-            .find(|candidate| !text.contains(*candidate));
+        let stand_in =
+            [';', '~', '$', '@', '+', '('].into_iter().find(|candidate| !text.contains(*candidate));
         let stand_in = stand_in.unwrap_or('\u{e000}');
         let mut hidden = String::new();
         let mut found = false;
@@ -427,10 +382,7 @@ impl Commas {
                 _ => false,
             };
         }
-        found.then_some(Self {
-            text: hidden,
-            stand_in,
-        })
+        found.then_some(Self { text: hidden, stand_in })
     }
 
     fn restore(&self, value: &str) -> String {

@@ -54,18 +54,12 @@ static ENV_FROM: Object = Object {
     ],
 };
 
-static OPTIONAL_REFERENCE: Object = Object {
-    name: "OptionalReference",
-    fields: &[field("name", Str), field("optional", Bool)],
-};
+static OPTIONAL_REFERENCE: Object =
+    Object { name: "OptionalReference", fields: &[field("name", Str), field("optional", Bool)] };
 
 static ENV_VAR: Object = Object {
     name: "EnvVar",
-    fields: &[
-        field("name", Str),
-        field("value", Str),
-        field("valueFrom", Obj(&ENV_VAR_SOURCE)),
-    ],
+    fields: &[field("name", Str), field("value", Str), field("valueFrom", Obj(&ENV_VAR_SOURCE))],
 };
 
 static ENV_VAR_SOURCE: Object = Object {
@@ -79,33 +73,20 @@ static ENV_VAR_SOURCE: Object = Object {
     ],
 };
 
-pub static FIELD_REF: Object = Object {
-    name: "ObjectFieldSelector",
-    fields: &[field("apiVersion", Str), field("fieldPath", Str)],
-};
+pub static FIELD_REF: Object =
+    Object { name: "ObjectFieldSelector", fields: &[field("apiVersion", Str), field("fieldPath", Str)] };
 
 pub static RESOURCE_FIELD_REF: Object = Object {
     name: "ResourceFieldSelector",
-    fields: &[
-        field("containerName", Str),
-        field("resource", Str),
-        field("divisor", super::Type::Quantity),
-    ],
+    fields: &[field("containerName", Str), field("resource", Str), field("divisor", super::Type::Quantity)],
 };
 
-static KEY_REF: Object = Object {
-    name: "KeySelector",
-    fields: &[field("name", Str), field("key", Str), field("optional", Bool)],
-};
+static KEY_REF: Object =
+    Object { name: "KeySelector", fields: &[field("name", Str), field("key", Str), field("optional", Bool)] };
 
 static FILE_KEY_REF: Object = Object {
     name: "FileKeySelector",
-    fields: &[
-        field("volumeName", Str),
-        field("path", Str),
-        field("key", Str),
-        field("optional", Bool),
-    ],
+    fields: &[field("volumeName", Str), field("path", Str), field("key", Str), field("optional", Bool)],
 };
 
 pub static RESOURCES: Object = Object {
@@ -117,10 +98,8 @@ pub static RESOURCES: Object = Object {
     ],
 };
 
-static RESOURCE_CLAIM: Object = Object {
-    name: "ResourceClaim",
-    fields: &[field("name", Str), newer(31, "request", Str)],
-};
+static RESOURCE_CLAIM: Object =
+    Object { name: "ResourceClaim", fields: &[field("name", Str), newer(31, "request", Str)] };
 
 static RESIZE_POLICY: Object = Object {
     name: "ContainerResizePolicy",
@@ -150,10 +129,8 @@ static VOLUME_MOUNT: Object = Object {
     ],
 };
 
-static VOLUME_DEVICE: Object = Object {
-    name: "VolumeDevice",
-    fields: &[field("name", Str), field("devicePath", Str)],
-};
+static VOLUME_DEVICE: Object =
+    Object { name: "VolumeDevice", fields: &[field("name", Str), field("devicePath", Str)] };
 
 static PROBE: Object = Object {
     name: "Probe",
@@ -171,10 +148,7 @@ static PROBE: Object = Object {
     ],
 };
 
-static EXEC: Object = Object {
-    name: "ExecAction",
-    fields: &[field("command", STRINGS)],
-};
+static EXEC: Object = Object { name: "ExecAction", fields: &[field("command", STRINGS)] };
 
 static HTTP_GET: Object = Object {
     name: "HTTPGetAction",
@@ -187,20 +161,13 @@ static HTTP_GET: Object = Object {
     ],
 };
 
-static HTTP_HEADER: Object = Object {
-    name: "HTTPHeader",
-    fields: &[field("name", Str), field("value", Str)],
-};
+static HTTP_HEADER: Object =
+    Object { name: "HTTPHeader", fields: &[field("name", Str), field("value", Str)] };
 
-static TCP_SOCKET: Object = Object {
-    name: "TCPSocketAction",
-    fields: &[field("port", IntOrString), field("host", Str)],
-};
+static TCP_SOCKET: Object =
+    Object { name: "TCPSocketAction", fields: &[field("port", IntOrString), field("host", Str)] };
 
-static GRPC: Object = Object {
-    name: "GRPCAction",
-    fields: &[field("port", Int32), field("service", Str)],
-};
+static GRPC: Object = Object { name: "GRPCAction", fields: &[field("port", Int32), field("service", Str)] };
 
 static LIFECYCLE: Object = Object {
     name: "Lifecycle",
@@ -221,10 +188,7 @@ static LIFECYCLE_HANDLER: Object = Object {
     ],
 };
 
-static SLEEP: Object = Object {
-    name: "SleepAction",
-    fields: &[field("seconds", Int64)],
-};
+static SLEEP: Object = Object { name: "SleepAction", fields: &[field("seconds", Int64)] };
 
 static SECURITY_CONTEXT: Object = Object {
     name: "SecurityContext",
@@ -244,19 +208,12 @@ static SECURITY_CONTEXT: Object = Object {
     ],
 };
 
-static CAPABILITIES: Object = Object {
-    name: "Capabilities",
-    fields: &[field("add", STRINGS), field("drop", STRINGS)],
-};
+static CAPABILITIES: Object =
+    Object { name: "Capabilities", fields: &[field("add", STRINGS), field("drop", STRINGS)] };
 
 pub static SELINUX: Object = Object {
     name: "SELinuxOptions",
-    fields: &[
-        field("user", Str),
-        field("role", Str),
-        field("type", Str),
-        field("level", Str),
-    ],
+    fields: &[field("user", Str), field("role", Str), field("type", Str), field("level", Str)],
 };
 
 pub static WINDOWS_OPTIONS: Object = Object {
@@ -270,7 +227,5 @@ pub static WINDOWS_OPTIONS: Object = Object {
 };
 
 /// Seccomp and AppArmor profiles have the same two fields.
-pub static LOCALHOST_PROFILE: Object = Object {
-    name: "SecurityProfile",
-    fields: &[field("type", Str), field("localhostProfile", Str)],
-};
+pub static LOCALHOST_PROFILE: Object =
+    Object { name: "SecurityProfile", fields: &[field("type", Str), field("localhostProfile", Str)] };

@@ -59,14 +59,7 @@ pub static LABEL_SELECTOR: Object = Object {
 
 static LABEL_SELECTOR_REQUIREMENT: Object = Object {
     name: "LabelSelectorRequirement",
-    fields: &[
-        field("key", Str),
-        field("operator", Str),
-        field("values", STRINGS),
-    ],
+    fields: &[field("key", Str), field("operator", Str), field("values", STRINGS)],
 };
 
-pub static LOCAL_REFERENCE: Object = Object {
-    name: "LocalObjectReference",
-    fields: &[field("name", Str)],
-};
+pub static LOCAL_REFERENCE: Object = Object { name: "LocalObjectReference", fields: &[field("name", Str)] };

@@ -75,42 +75,22 @@ impl Field {
 
 /// A field that every supported release knows.
 const fn field(name: &'static str, ty: Type) -> Field {
-    Field {
-        name,
-        ty,
-        since: 0,
-        until: u8::MAX,
-    }
+    Field { name, ty, since: 0, until: u8::MAX }
 }
 
 /// A field that came with release `1.since`.
 const fn newer(since: u8, name: &'static str, ty: Type) -> Field {
-    Field {
-        name,
-        ty,
-        since,
-        until: u8::MAX,
-    }
+    Field { name, ty, since, until: u8::MAX }
 }
 
 /// A field that went with release `1.until`.
 const fn older(until: u8, name: &'static str, ty: Type) -> Field {
-    Field {
-        name,
-        ty,
-        since: 0,
-        until,
-    }
+    Field { name, ty, since: 0, until }
 }
 
 /// A field that came with one release and went with another.
 const fn between(since: u8, until: u8, name: &'static str, ty: Type) -> Field {
-    Field {
-        name,
-        ty,
-        since,
-        until,
-    }
+    Field { name, ty, since, until }
 }
 
 const STRINGS: Type = Type::List(&Type::Str);

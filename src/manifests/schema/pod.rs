@@ -88,10 +88,7 @@ static POD_SECURITY_CONTEXT: Object = Object {
     ],
 };
 
-static SYSCTL: Object = Object {
-    name: "Sysctl",
-    fields: &[field("name", Str), field("value", Str)],
-};
+static SYSCTL: Object = Object { name: "Sysctl", fields: &[field("name", Str), field("value", Str)] };
 
 static AFFINITY: Object = Object {
     name: "Affinity",
@@ -105,21 +102,13 @@ static AFFINITY: Object = Object {
 static NODE_AFFINITY: Object = Object {
     name: "NodeAffinity",
     fields: &[
-        field(
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            Obj(&NODE_SELECTOR),
-        ),
-        field(
-            "preferredDuringSchedulingIgnoredDuringExecution",
-            List(&Obj(&PREFERRED_TERM)),
-        ),
+        field("requiredDuringSchedulingIgnoredDuringExecution", Obj(&NODE_SELECTOR)),
+        field("preferredDuringSchedulingIgnoredDuringExecution", List(&Obj(&PREFERRED_TERM))),
     ],
 };
 
-static NODE_SELECTOR: Object = Object {
-    name: "NodeSelector",
-    fields: &[field("nodeSelectorTerms", List(&Obj(&NODE_SELECTOR_TERM)))],
-};
+static NODE_SELECTOR: Object =
+    Object { name: "NodeSelector", fields: &[field("nodeSelectorTerms", List(&Obj(&NODE_SELECTOR_TERM)))] };
 
 static NODE_SELECTOR_TERM: Object = Object {
     name: "NodeSelectorTerm",
@@ -131,32 +120,19 @@ static NODE_SELECTOR_TERM: Object = Object {
 
 static NODE_REQUIREMENT: Object = Object {
     name: "NodeSelectorRequirement",
-    fields: &[
-        field("key", Str),
-        field("operator", Str),
-        field("values", STRINGS),
-    ],
+    fields: &[field("key", Str), field("operator", Str), field("values", STRINGS)],
 };
 
 static PREFERRED_TERM: Object = Object {
     name: "PreferredSchedulingTerm",
-    fields: &[
-        field("weight", Int32),
-        field("preference", Obj(&NODE_SELECTOR_TERM)),
-    ],
+    fields: &[field("weight", Int32), field("preference", Obj(&NODE_SELECTOR_TERM))],
 };
 
 static POD_AFFINITY: Object = Object {
     name: "PodAffinity",
     fields: &[
-        field(
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            List(&Obj(&POD_AFFINITY_TERM)),
-        ),
-        field(
-            "preferredDuringSchedulingIgnoredDuringExecution",
-            List(&Obj(&WEIGHTED_TERM)),
-        ),
+        field("requiredDuringSchedulingIgnoredDuringExecution", List(&Obj(&POD_AFFINITY_TERM))),
+        field("preferredDuringSchedulingIgnoredDuringExecution", List(&Obj(&WEIGHTED_TERM))),
     ],
 };
 
@@ -174,10 +150,7 @@ static POD_AFFINITY_TERM: Object = Object {
 
 static WEIGHTED_TERM: Object = Object {
     name: "WeightedPodAffinityTerm",
-    fields: &[
-        field("weight", Int32),
-        field("podAffinityTerm", Obj(&POD_AFFINITY_TERM)),
-    ],
+    fields: &[field("weight", Int32), field("podAffinityTerm", Obj(&POD_AFFINITY_TERM))],
 };
 
 static TOLERATION: Object = Object {
@@ -191,10 +164,8 @@ static TOLERATION: Object = Object {
     ],
 };
 
-static HOST_ALIAS: Object = Object {
-    name: "HostAlias",
-    fields: &[field("ip", Str), field("hostnames", STRINGS)],
-};
+static HOST_ALIAS: Object =
+    Object { name: "HostAlias", fields: &[field("ip", Str), field("hostnames", STRINGS)] };
 
 static DNS_CONFIG: Object = Object {
     name: "PodDNSConfig",
@@ -205,15 +176,10 @@ static DNS_CONFIG: Object = Object {
     ],
 };
 
-static DNS_OPTION: Object = Object {
-    name: "PodDNSConfigOption",
-    fields: &[field("name", Str), field("value", Str)],
-};
+static DNS_OPTION: Object =
+    Object { name: "PodDNSConfigOption", fields: &[field("name", Str), field("value", Str)] };
 
-static READINESS_GATE: Object = Object {
-    name: "PodReadinessGate",
-    fields: &[field("conditionType", Str)],
-};
+static READINESS_GATE: Object = Object { name: "PodReadinessGate", fields: &[field("conditionType", Str)] };
 
 static TOPOLOGY_SPREAD: Object = Object {
     name: "TopologySpreadConstraint",
@@ -229,15 +195,9 @@ static TOPOLOGY_SPREAD: Object = Object {
     ],
 };
 
-static POD_OS: Object = Object {
-    name: "PodOS",
-    fields: &[field("name", Str)],
-};
+static POD_OS: Object = Object { name: "PodOS", fields: &[field("name", Str)] };
 
-static SCHEDULING_GATE: Object = Object {
-    name: "PodSchedulingGate",
-    fields: &[field("name", Str)],
-};
+static SCHEDULING_GATE: Object = Object { name: "PodSchedulingGate", fields: &[field("name", Str)] };
 
 static POD_RESOURCE_CLAIM: Object = Object {
     name: "PodResourceClaim",
@@ -251,22 +211,13 @@ static POD_RESOURCE_CLAIM: Object = Object {
 
 static CLAIM_SOURCE: Object = Object {
     name: "ClaimSource",
-    fields: &[
-        field("resourceClaimName", Str),
-        field("resourceClaimTemplateName", Str),
-    ],
+    fields: &[field("resourceClaimName", Str), field("resourceClaimTemplateName", Str)],
 };
 
 static WORKLOAD_REF: Object = Object {
     name: "WorkloadReference",
-    fields: &[
-        field("name", Str),
-        field("podGroup", Str),
-        field("podGroupReplicaKey", Str),
-    ],
+    fields: &[field("name", Str), field("podGroup", Str), field("podGroupReplicaKey", Str)],
 };
 
-static SCHEDULING_GROUP: Object = Object {
-    name: "PodSchedulingGroup",
-    fields: &[field("podGroupName", Str)],
-};
+static SCHEDULING_GROUP: Object =
+    Object { name: "PodSchedulingGroup", fields: &[field("podGroupName", Str)] };

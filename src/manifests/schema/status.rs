@@ -42,15 +42,10 @@ static CONDITION: Object = Object {
     ],
 };
 
-static IP: Object = Object {
-    name: "PodIP",
-    fields: &[field("ip", Str)],
-};
+static IP: Object = Object { name: "PodIP", fields: &[field("ip", Str)] };
 
-static CLAIM_STATUS: Object = Object {
-    name: "PodResourceClaimStatus",
-    fields: &[field("name", Str), field("resourceClaimName", Str)],
-};
+static CLAIM_STATUS: Object =
+    Object { name: "PodResourceClaimStatus", fields: &[field("name", Str), field("resourceClaimName", Str)] };
 
 static CONTAINER_STATUS: Object = Object {
     name: "ContainerStatus",
@@ -82,15 +77,10 @@ static CONTAINER_STATE: Object = Object {
     ],
 };
 
-static WAITING: Object = Object {
-    name: "ContainerStateWaiting",
-    fields: &[field("reason", Str), field("message", Str)],
-};
+static WAITING: Object =
+    Object { name: "ContainerStateWaiting", fields: &[field("reason", Str), field("message", Str)] };
 
-static RUNNING: Object = Object {
-    name: "ContainerStateRunning",
-    fields: &[field("startedAt", Time)],
-};
+static RUNNING: Object = Object { name: "ContainerStateRunning", fields: &[field("startedAt", Time)] };
 
 static TERMINATED: Object = Object {
     name: "ContainerStateTerminated",
@@ -115,29 +105,17 @@ static MOUNT_STATUS: Object = Object {
     ],
 };
 
-static USER: Object = Object {
-    name: "ContainerUser",
-    fields: &[field("linux", Obj(&LINUX_USER))],
-};
+static USER: Object = Object { name: "ContainerUser", fields: &[field("linux", Obj(&LINUX_USER))] };
 
 static LINUX_USER: Object = Object {
     name: "LinuxContainerUser",
-    fields: &[
-        field("uid", Int64),
-        field("gid", Int64),
-        field("supplementalGroups", List(&Int64)),
-    ],
+    fields: &[field("uid", Int64), field("gid", Int64), field("supplementalGroups", List(&Int64))],
 };
 
 static RESOURCE_STATUS: Object = Object {
     name: "ResourceStatus",
-    fields: &[
-        field("name", Str),
-        field("resources", List(&Obj(&RESOURCE_HEALTH))),
-    ],
+    fields: &[field("name", Str), field("resources", List(&Obj(&RESOURCE_HEALTH)))],
 };
 
-static RESOURCE_HEALTH: Object = Object {
-    name: "ResourceHealth",
-    fields: &[field("resourceID", Str), field("health", Str)],
-};
+static RESOURCE_HEALTH: Object =
+    Object { name: "ResourceHealth", fields: &[field("resourceID", Str), field("health", Str)] };

@@ -42,24 +42,15 @@ pub static VOLUME: Object = Object {
     ],
 };
 
-static HOST_PATH: Object = Object {
-    name: "HostPathVolumeSource",
-    fields: &[field("path", Str), field("type", Str)],
-};
+static HOST_PATH: Object =
+    Object { name: "HostPathVolumeSource", fields: &[field("path", Str), field("type", Str)] };
 
-static EMPTY_DIR: Object = Object {
-    name: "EmptyDirVolumeSource",
-    fields: &[field("medium", Str), field("sizeLimit", Quantity)],
-};
+static EMPTY_DIR: Object =
+    Object { name: "EmptyDirVolumeSource", fields: &[field("medium", Str), field("sizeLimit", Quantity)] };
 
 static GCE_DISK: Object = Object {
     name: "GCEPersistentDiskVolumeSource",
-    fields: &[
-        field("pdName", Str),
-        field("fsType", Str),
-        field("partition", Int32),
-        field("readOnly", Bool),
-    ],
+    fields: &[field("pdName", Str), field("fsType", Str), field("partition", Int32), field("readOnly", Bool)],
 };
 
 static AWS_DISK: Object = Object {
@@ -74,17 +65,11 @@ static AWS_DISK: Object = Object {
 
 static GIT_REPO: Object = Object {
     name: "GitRepoVolumeSource",
-    fields: &[
-        field("repository", Str),
-        field("revision", Str),
-        field("directory", Str),
-    ],
+    fields: &[field("repository", Str), field("revision", Str), field("directory", Str)],
 };
 
-static KEY_TO_PATH: Object = Object {
-    name: "KeyToPath",
-    fields: &[field("key", Str), field("path", Str), field("mode", Int32)],
-};
+static KEY_TO_PATH: Object =
+    Object { name: "KeyToPath", fields: &[field("key", Str), field("path", Str), field("mode", Int32)] };
 
 static SECRET: Object = Object {
     name: "SecretVolumeSource",
@@ -130,11 +115,7 @@ static ISCSI: Object = Object {
 
 static GLUSTERFS: Object = Object {
     name: "GlusterfsVolumeSource",
-    fields: &[
-        field("endpoints", Str),
-        field("path", Str),
-        field("readOnly", Bool),
-    ],
+    fields: &[field("endpoints", Str), field("path", Str), field("readOnly", Bool)],
 };
 
 static CLAIM: Object = Object {
@@ -189,10 +170,8 @@ static CEPHFS: Object = Object {
     ],
 };
 
-static FLOCKER: Object = Object {
-    name: "FlockerVolumeSource",
-    fields: &[field("datasetName", Str), field("datasetUUID", Str)],
-};
+static FLOCKER: Object =
+    Object { name: "FlockerVolumeSource", fields: &[field("datasetName", Str), field("datasetUUID", Str)] };
 
 static DOWNWARD_FILE: Object = Object {
     name: "DownwardAPIVolumeFile",
@@ -206,10 +185,7 @@ static DOWNWARD_FILE: Object = Object {
 
 static DOWNWARD_API: Object = Object {
     name: "DownwardAPIVolumeSource",
-    fields: &[
-        field("items", List(&Obj(&DOWNWARD_FILE))),
-        field("defaultMode", Int32),
-    ],
+    fields: &[field("items", List(&Obj(&DOWNWARD_FILE))), field("defaultMode", Int32)],
 };
 
 static FC: Object = Object {
@@ -225,11 +201,7 @@ static FC: Object = Object {
 
 static AZURE_FILE: Object = Object {
     name: "AzureFileVolumeSource",
-    fields: &[
-        field("secretName", Str),
-        field("shareName", Str),
-        field("readOnly", Bool),
-    ],
+    fields: &[field("secretName", Str), field("shareName", Str), field("readOnly", Bool)],
 };
 
 static VSPHERE: Object = Object {
@@ -266,18 +238,12 @@ static AZURE_DISK: Object = Object {
     ],
 };
 
-static PHOTON: Object = Object {
-    name: "PhotonPersistentDiskVolumeSource",
-    fields: &[field("pdID", Str), field("fsType", Str)],
-};
+static PHOTON: Object =
+    Object { name: "PhotonPersistentDiskVolumeSource", fields: &[field("pdID", Str), field("fsType", Str)] };
 
 static PORTWORX: Object = Object {
     name: "PortworxVolumeSource",
-    fields: &[
-        field("volumeID", Str),
-        field("fsType", Str),
-        field("readOnly", Bool),
-    ],
+    fields: &[field("volumeID", Str), field("fsType", Str), field("readOnly", Bool)],
 };
 
 static SCALE_IO: Object = Object {
@@ -318,22 +284,15 @@ static CSI: Object = Object {
     ],
 };
 
-static IMAGE: Object = Object {
-    name: "ImageVolumeSource",
-    fields: &[field("reference", Str), field("pullPolicy", Str)],
-};
+static IMAGE: Object =
+    Object { name: "ImageVolumeSource", fields: &[field("reference", Str), field("pullPolicy", Str)] };
 
-static EPHEMERAL: Object = Object {
-    name: "EphemeralVolumeSource",
-    fields: &[field("volumeClaimTemplate", Obj(&CLAIM_TEMPLATE))],
-};
+static EPHEMERAL: Object =
+    Object { name: "EphemeralVolumeSource", fields: &[field("volumeClaimTemplate", Obj(&CLAIM_TEMPLATE))] };
 
 static CLAIM_TEMPLATE: Object = Object {
     name: "PersistentVolumeClaimTemplate",
-    fields: &[
-        field("metadata", Obj(&OBJECT_META)),
-        field("spec", Obj(&CLAIM_SPEC)),
-    ],
+    fields: &[field("metadata", Obj(&OBJECT_META)), field("spec", Obj(&CLAIM_SPEC))],
 };
 
 static CLAIM_SPEC: Object = Object {
@@ -353,29 +312,17 @@ static CLAIM_SPEC: Object = Object {
 
 static CLAIM_RESOURCES: Object = Object {
     name: "VolumeResourceRequirements",
-    fields: &[
-        field("limits", QUANTITIES),
-        field("requests", QUANTITIES),
-        super::older(29, "claims", Any),
-    ],
+    fields: &[field("limits", QUANTITIES), field("requests", QUANTITIES), super::older(29, "claims", Any)],
 };
 
 static DATA_SOURCE: Object = Object {
     name: "TypedObjectReference",
-    fields: &[
-        field("apiGroup", Str),
-        field("kind", Str),
-        field("name", Str),
-        field("namespace", Str),
-    ],
+    fields: &[field("apiGroup", Str), field("kind", Str), field("name", Str), field("namespace", Str)],
 };
 
 static PROJECTED: Object = Object {
     name: "ProjectedVolumeSource",
-    fields: &[
-        field("sources", List(&Obj(&PROJECTION))),
-        field("defaultMode", Int32),
-    ],
+    fields: &[field("sources", List(&Obj(&PROJECTION))), field("defaultMode", Int32)],
 };
 
 static PROJECTION: Object = Object {
@@ -392,25 +339,15 @@ static PROJECTION: Object = Object {
 
 static NAMED_PROJECTION: Object = Object {
     name: "ConfigMapProjection",
-    fields: &[
-        field("name", Str),
-        field("items", List(&Obj(&KEY_TO_PATH))),
-        field("optional", Bool),
-    ],
+    fields: &[field("name", Str), field("items", List(&Obj(&KEY_TO_PATH))), field("optional", Bool)],
 };
 
-static DOWNWARD_PROJECTION: Object = Object {
-    name: "DownwardAPIProjection",
-    fields: &[field("items", List(&Obj(&DOWNWARD_FILE)))],
-};
+static DOWNWARD_PROJECTION: Object =
+    Object { name: "DownwardAPIProjection", fields: &[field("items", List(&Obj(&DOWNWARD_FILE)))] };
 
 static TOKEN_PROJECTION: Object = Object {
     name: "ServiceAccountTokenProjection",
-    fields: &[
-        field("audience", Str),
-        field("expirationSeconds", Int64),
-        field("path", Str),
-    ],
+    fields: &[field("audience", Str), field("expirationSeconds", Int64), field("path", Str)],
 };
 
 static BUNDLE_PROJECTION: Object = Object {

@@ -2,15 +2,64 @@
 //!
 //! One file for each area. Each rule names the field, the kubelet's kind of error and our own words.
 
+mod annotations;
+mod claim_template;
+mod containers;
+mod env;
+mod meta;
+mod mounts;
+mod names;
+mod ports;
+mod probes;
+mod projected;
+mod resource_field;
+mod resources;
+mod scheduling;
+mod security;
+mod spec;
+mod volumes;
+mod windows;
+
 use super::Kubelet;
 use super::at::At;
 use super::finding::Finding;
 use super::judge::Judge;
 use super::report::PodIdentity;
 
+/// The first release whose file source honours the open gate `PodLevelResources`.
+const POD_LEVEL_RESOURCES: u8 = 36;
+
 /// All objections, in words of the kubelet and as findings; nothing if the pod is good.
 pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Option<(String, Vec<Finding>)> {
-    let judge = Judge::new(kubelet.version);
-    let _ = (pod, identity);
+    let mut judge = Judge::new(kubelet.version);
+    let (metadata, spec) = (pod.get("metadata"), pod.get("spec"));
+    meta::validate(&mut judge, &metadata, identity);
+    annotations::validate(&mut judge, &metadata, &spec);
+    let volumes = volumes::validate(&mut judge, &spec, &identity.name);
+    let claims = spec::claims(&mut judge, &spec);
+    let context = containers::Pod { spec: spec.clone(), volumes, claims };
+    containers::regular(&mut judge, &context);
+    containers::init(&mut judge, &context);
+    if kubelet.version.at_least(POD_LEVEL_RESOURCES) {
+        resources::pod_level(&mut judge, &spec);
+    }
+    ports::host_network(&mut judge, &spec);
+    spec::validate(&mut judge, &spec);
+    node_name(&mut judge, &spec, &kubelet.node_name);
+    security::pod(&mut judge, &spec);
+    scheduling::affinity(&mut judge, &spec.get("affinity"));
+    scheduling::tolerations(&mut judge, &spec.get("tolerations"));
+    scheduling::spread(&mut judge, &spec.get("topologySpreadConstraints"));
+    scheduling::gates(&mut judge, &spec);
+    windows::host_process(&mut judge, &spec);
+    windows::os(&mut judge, &spec);
+    projected::tokens_without_account(&mut judge, &spec);
     judge.verdict()
+}
+
+/// The node name goes into the spec as it is, upper case and all.
+fn node_name(judge: &mut Judge, spec: &At<'_>, node_name: &str) {
+    if let Some(wrong) = names::subdomain(node_name) {
+        judge.invalid(61, &spec.get("nodeName"), &format!("the kubelet's node name `{node_name}` {wrong}"));
+    }
 }

@@ -1,0 +1,165 @@
+//! Containers and init containers.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::manifests::at::At;
+use crate::manifests::judge::{Judge, Objection};
+
+use super::{env, mounts, names, ports, probes, resources, security};
+
+/// What the rules of a container need to know of its pod.
+pub struct Pod<'a> {
+    /// The spec.
+    pub spec: At<'a>,
+    /// The volumes that are valid by themselves.
+    pub volumes: HashMap<&'a str, At<'a>>,
+    /// The names of the pod's resource claims.
+    pub claims: HashSet<&'a str>,
+}
+
+impl Pod<'_> {
+    /// False if the pod has a user namespace of its own.
+    pub fn host_users(&self) -> bool {
+        self.spec.get("hostUsers").opt_bool() != Some(false)
+    }
+}
+
+/// Judges the regular containers.
+pub fn regular(judge: &mut Judge, pod: &Pod<'_>) {
+    let at = pod.spec.get("containers");
+    let containers = at.items();
+    if containers.is_empty() {
+        judge.required(80, &at, "a pod needs at least one container");
+        return;
+    }
+    let mut seen = HashSet::new();
+    for container in &containers {
+        common(judge, pod, container);
+        let name = container.get("name");
+        if !seen.insert(name.str()) {
+            judge.duplicate(80, &name);
+        }
+        probes::validate(judge, container, &pod.spec);
+        restart_policy(judge, container, false);
+    }
+    ports::host_conflicts(judge, &containers);
+}
+
+/// Judges the init containers.
+pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
+    let regular = pod.spec.get("containers").items();
+    let mut seen: HashSet<&str> = regular.iter().map(|container| container.get("name").str()).collect();
+    for container in pod.spec.get("initContainers").items() {
+        common(judge, pod, &container);
+        restart_policy(judge, &container, true);
+        let name = container.get("name");
+        if seen.contains(name.str()) {
+            judge.duplicate(80, &name);
+        } else if !name.is_empty() {
+            seen.insert(name.str());
+        }
+        ports::host_conflicts(judge, std::slice::from_ref(&container));
+        let sidecar = container.get("restartPolicy").str() == "Always";
+        if sidecar {
+            probes::validate(judge, &container, &pod.spec);
+        } else {
+            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                if container.get(field).is_set() {
+                    judge.forbidden(
+                        90,
+                        &container.get(field),
+                        "may not be set for init containers without restartPolicy: Always",
+                    );
+                }
+            }
+        }
+        let resize = container.get("resizePolicy");
+        if !resize.is_empty() && !(sidecar && judge.version.at_least(32)) {
+            judge.invalid(95, &resize, "may not be set for this init container");
+        }
+    }
+}
+
+fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
+    let name = container.get("name");
+    if name.is_empty() {
+        judge.required(80, &name, "a container needs a name");
+    } else if let Some(wrong) = names::label(name.str()) {
+        judge.invalid(80, &name, wrong);
+    }
+    let image = container.get("image");
+    if image.is_empty() {
+        judge.required(80, &image, "a container needs an image");
+    } else if image.str().trim().len() != image.str().len() {
+        judge.invalid(80, &image, "must not start or end with white space");
+    }
+    judge.one_of(89, &container.get("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
+    ports::validate(judge, &container.get("ports"));
+    env::validate(judge, container);
+    mounts::validate(judge, pod, container);
+    mounts::devices(judge, pod, container);
+    judge.one_of(89, &container.get("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+    resources::validate(judge, &container.get("resources"), &pod.claims);
+    resize_policy(judge, &container.get("resizePolicy"), &pod.spec);
+    security::container(judge, &container.get("securityContext"), pod.host_users());
+}
+
+/// ContainerRestartRules opens in 1.35; before, only init containers may be restarted on their own.
+fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
+    let policy = container.get("restartPolicy");
+    let rules = container.get("restartPolicyRules");
+    if !judge.version.at_least(35) {
+        if policy.is_set() && init {
+            judge.one_of(89, &policy, &["Always"]);
+        } else if policy.is_set() {
+            judge
+                .forbidden(95, &policy, "may not be set for containers that are not init containers")
+                .fix("remove restartPolicy here; the pod's own restartPolicy counts");
+        }
+        return;
+    }
+    if policy.is_set() {
+        judge.one_of(89, &policy, &["Always", "Never", "OnFailure"]);
+    } else if !rules.is_empty() {
+        judge.required(95, &policy, "must be given where restart rules are used");
+    }
+    if rules.len() > 20 {
+        judge.object(95, &rules, Objection::TooMany, "may have at most 20 rules");
+    }
+    for rule in rules.items() {
+        restart_rule(judge, &rule);
+    }
+}
+
+fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
+    let actions: &[&str] =
+        if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
+    judge.one_of(95, &rule.get("action"), actions);
+    let codes = rule.get("exitCodes");
+    if !codes.is_set() {
+        judge.required(95, &codes, "a restart rule needs exit codes");
+        return;
+    }
+    judge.one_of(95, &codes.get("operator"), &["In", "NotIn"]);
+    let values = codes.get("values");
+    if values.len() > 255 {
+        judge.object(95, &values, Objection::TooMany, "may have at most 255 exit codes");
+    }
+}
+
+fn resize_policy(judge: &mut Judge, policies: &At<'_>, spec: &At<'_>) {
+    let never = spec.get("restartPolicy").str() == "Never";
+    let mut seen = HashSet::new();
+    for policy in policies.items() {
+        let resource = policy.get("resourceName");
+        if !seen.insert(resource.str()) {
+            judge.duplicate(95, &resource);
+        }
+        judge.one_of(95, &resource, &["cpu", "memory"]);
+        let restart = policy.get("restartPolicy");
+        judge.one_of(95, &restart, &["NotRequired", "RestartContainer"]);
+        if never && restart.str() != "NotRequired" {
+            judge.invalid(95, &restart, "must be `NotRequired` when the pod's restartPolicy is `Never`");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Probes and lifecycle hooks.
+
+use crate::manifests::at::At;
+use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::tree::Value;
+
+use super::names;
+
+/// Judges the probes and the lifecycle of one container.
+pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
+    lifecycle(judge, &container.get("lifecycle"), spec);
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        probe(judge, &container.get(name), name == "readinessProbe");
+    }
+}
+
+fn probe(judge: &mut Judge, probe: &At<'_>, readiness: bool) {
+    if !probe.is_set() {
+        return;
+    }
+    handler(
+        judge,
+        90,
+        probe,
+        &["exec", "httpGet", "tcpSocket", "grpc"],
+        "a probe needs one of exec, httpGet, tcpSocket and grpc",
+    );
+    for name in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
+        let number = probe.get(name);
+        if number.int() < 0 {
+            judge.invalid(90, &number, "must be greater than or equal to 0");
+        }
+    }
+    let grace = probe.get("terminationGracePeriodSeconds");
+    if grace.is_set() && (readiness || grace.int() <= 0) {
+        let why = if readiness { "may not be set for readiness probes" } else { "must be greater than 0" };
+        judge.invalid(90, &grace, why);
+    }
+    let success = probe.get("successThreshold");
+    if !readiness && success.int() != 1 {
+        judge
+            .invalid(90, &success, "must be 1 for liveness and startup probes")
+            .fix("remove successThreshold");
+    }
+}
+
+fn lifecycle(judge: &mut Judge, lifecycle: &At<'_>, spec: &At<'_>) {
+    for name in ["postStart", "preStop"] {
+        let hook = lifecycle.get(name);
+        if hook.is_set() {
+            handler(
+                judge,
+                95,
+                &hook,
+                &["exec", "httpGet", "tcpSocket", "sleep"],
+                "a hook needs one of exec, httpGet, tcpSocket and sleep",
+            );
+            sleep(judge, &hook.get("sleep").get("seconds"), &hook.get("sleep"), spec);
+        }
+    }
+    stop_signal(judge, &lifecycle.get("stopSignal"), spec);
+}
+
+/// Since 1.34 (and by default options since 1.36) a sleep of zero is fine.
+fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
+    if !action.is_set() {
+        return;
+    }
+    let grace = spec.get("terminationGracePeriodSeconds").int();
+    let lowest = i64::from(!judge.version.at_least(36));
+    if !(lowest..=grace).contains(&seconds.int()) {
+        judge.invalid(
+            95,
+            action,
+            &format!("must be between {lowest} and the pod's grace period of {grace} seconds"),
+        );
+    }
+}
+
+/// ContainerStopSignals is closed by default in every release so far, but the field is validated.
+fn stop_signal(judge: &mut Judge, signal: &At<'_>, spec: &At<'_>) {
+    if !signal.is_set() {
+        return;
+    }
+    let os = spec.get("os").get("name").str();
+    if os.is_empty() {
+        judge.forbidden(95, signal, "may not be set unless spec.os.name is set");
+    } else if os == "windows" {
+        judge.one_of(95, signal, &["SIGKILL", "SIGTERM"]);
+    } else if !linux_signal(signal.str()) {
+        judge.object(95, signal, Objection::Unsupported, "must be a Linux signal like SIGTERM");
+    }
+}
+
+fn linux_signal(name: &str) -> bool {
+    const NAMES: [&str; 35] = [
+        "ABRT", "ALRM", "BUS", "CHLD", "CLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "IOT", "KILL",
+        "PIPE", "POLL", "PROF", "PWR", "QUIT", "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP",
+        "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH", "XCPU", "XFSZ", "RTMIN",
+    ];
+    let Some(short) = name.strip_prefix("SIG") else { return false };
+    let offset = |prefix: &str, highest: u8| {
+        short
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.parse::<u8>().ok())
+            .is_some_and(|n| (1..=highest).contains(&n))
+    };
+    NAMES.contains(&short) || short == "RTMAX" || offset("RTMIN+", 15) || offset("RTMAX-", 14)
+}
+
+fn handler(judge: &mut Judge, id: u16, at: &At<'_>, kinds: &[&str], none: &str) {
+    let given: Vec<At<'_>> = kinds.iter().map(|kind| at.get(kind)).filter(At::is_set).collect();
+    let Some((first, others)) = given.split_first() else {
+        judge.required(id, at, none);
+        return;
+    };
+    for other in others {
+        judge.forbidden(id, other, "may not have more than one handler");
+    }
+    if first.path().ends_with(".exec") {
+        if first.get("command").is_empty() {
+            judge.required(id, &first.get("command"), "the command is required");
+        }
+    } else if first.path().ends_with(".httpGet") {
+        http_get(judge, id, first);
+    } else if first.path().ends_with(".tcpSocket") {
+        port(judge, id, &first.get("port"));
+    } else if first.path().ends_with(".grpc") {
+        if let Some(wrong) = names::port_number(first.get("port").int()) {
+            judge.invalid(id, &first.get("port"), wrong);
+        }
+    }
+}
+
+fn http_get(judge: &mut Judge, id: u16, action: &At<'_>) {
+    if action.get("path").is_empty() {
+        judge.required(id, &action.get("path"), "the path is required");
+    }
+    port(judge, id, &action.get("port"));
+    judge.one_of(id, &action.get("scheme"), &["HTTP", "HTTPS"]);
+    for header in action.get("httpHeaders").items() {
+        if let Some(wrong) = names::header(header.get("name").str()) {
+            judge.invalid(id, &header.get("name"), wrong);
+        }
+    }
+}
+
+/// A number, or the name of a port; a number in quotes is neither.
+fn port(judge: &mut Judge, id: u16, at: &At<'_>) {
+    let text = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
+    let wrong = if text { names::port(at.str()) } else { names::port_number(at.int()) };
+    let Some(wrong) = wrong else { return };
+    judge.invalid(id, at, wrong);
+    if at.str().parse::<u16>().is_ok() {
+        judge.fix("write the number without quotes");
+    }
+}

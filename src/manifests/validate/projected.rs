@@ -1,0 +1,155 @@
+//! Files made of API objects: projected and downward API volumes, and their items.
+
+use std::collections::HashSet;
+
+use crate::manifests::at::At;
+use crate::manifests::judge::Judge;
+
+use super::{env, names, resource_field, scheduling};
+
+/// Fields that a volume can show.
+const FIELDS: &[&str] =
+    &["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
+
+/// Judges the items of a secret or config map.
+pub fn items(judge: &mut Judge, items: &At<'_>) {
+    for item in items.items() {
+        if item.get("key").is_empty() {
+            judge.required(85, &item.get("key"), "the key is required");
+        }
+        file(judge, &item);
+    }
+}
+
+/// The path and the mode of a file.
+fn file(judge: &mut Judge, item: &At<'_>) {
+    let path = item.get("path");
+    if path.is_empty() {
+        judge.required(85, &path, "the path is required");
+    }
+    if let Some(wrong) = names::local_path(path.str()) {
+        judge.invalid(85, &path, wrong);
+    }
+    mode(judge, &item.get("mode"));
+}
+
+fn mode(judge: &mut Judge, mode: &At<'_>) {
+    if let Some(wrong) = mode.opt_int().and_then(names::file_mode) {
+        judge.invalid(85, mode, wrong);
+    }
+}
+
+/// Judges a downward API volume.
+pub fn downward(judge: &mut Judge, volume: &At<'_>) {
+    mode(judge, &volume.get("defaultMode"));
+    for item in volume.get("items").items() {
+        downward_file(judge, &item);
+    }
+}
+
+fn downward_file(judge: &mut Judge, item: &At<'_>) {
+    file(judge, item);
+    let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
+    if field.is_set() {
+        env::field_ref(judge, &field, FIELDS);
+        if resource.is_set() {
+            judge.invalid(85, item, "may not have both fieldRef and resourceFieldRef");
+        }
+    } else if resource.is_set() {
+        resource_field::validate(judge, &resource, true);
+    } else {
+        judge.required(85, item, "must have fieldRef or resourceFieldRef");
+    }
+}
+
+/// Judges a projected volume.
+pub fn validate(judge: &mut Judge, volume: &At<'_>) {
+    mode(judge, &volume.get("defaultMode"));
+    let mut paths = HashSet::new();
+    for source in volume.get("sources").items() {
+        let mut given = 0;
+        for kind in ["secret", "configMap"] {
+            let at = source.get(kind);
+            if at.is_set() {
+                given += 1;
+                if at.get("name").is_empty() {
+                    judge.required(85, &at.get("name"), "the name is required");
+                }
+                items(judge, &at.get("items"));
+                unique(judge, &mut paths, &at);
+            }
+        }
+        let fields = source.get("downwardAPI");
+        if fields.is_set() {
+            given += 1;
+            for item in fields.get("items").items() {
+                downward_file(judge, &item);
+            }
+            unique(judge, &mut paths, &fields);
+        }
+        if source.get("serviceAccountToken").is_set() {
+            given += 1;
+            token(judge, &source.get("serviceAccountToken"));
+        }
+        if source.get("clusterTrustBundle").is_set() {
+            given += 1;
+            bundle(judge, &source.get("clusterTrustBundle"));
+        }
+        given += usize::from(source.get("podCertificate").is_set());
+        if given > 1 {
+            judge.forbidden(85, &source, "a source may not have more than one type");
+        }
+    }
+}
+
+fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &At<'a>) {
+    for item in source.get("items").items() {
+        let path = item.get("path");
+        if !path.is_empty() && !paths.insert(path.str()) {
+            judge.invalid(85, &path, "is already the path of another file of this volume");
+        }
+    }
+}
+
+fn token(judge: &mut Judge, token: &At<'_>) {
+    let expiration = token.get("expirationSeconds");
+    if !(600..=1_i64 << 32).contains(&expiration.int()) {
+        judge.invalid(85, &expiration, "must be between 600 and 2^32 seconds");
+    }
+    let path = token.get("path");
+    if path.is_empty() {
+        judge.required(85, &path, "the path is required");
+    } else if let Some(wrong) = names::local_path(path.str()) {
+        judge.invalid(85, &path, wrong);
+    }
+}
+
+/// The kubelet refuses these in static pods anyway; what is wrong with them is said first.
+fn bundle(judge: &mut Judge, bundle: &At<'_>) {
+    let (name, signer) = (bundle.get("name"), bundle.get("signerName"));
+    if name.is_set() == signer.is_set() {
+        judge.invalid(85, bundle, "must have either name or signerName");
+    }
+    if name.is_set() && bundle.get("labelSelector").is_set() {
+        judge.invalid(85, &bundle.get("labelSelector"), "may not be given with name");
+    }
+    scheduling::label_selector(judge, &bundle.get("labelSelector"));
+    file(judge, bundle);
+}
+
+/// Tokens need an account, which a static pod does not have.
+pub fn tokens_without_account(judge: &mut Judge, spec: &At<'_>) {
+    if !spec.get("serviceAccountName").is_empty() {
+        return;
+    }
+    for volume in spec.get("volumes").items() {
+        for source in volume.get("projected").get("sources").items() {
+            let token = source.get("serviceAccountToken");
+            if token.is_set() {
+                judge.forbidden(85, &token, "may not be given without serviceAccountName").fix(
+                    "remove the token; a static pod that needs the API takes a kubeconfig from a hostPath",
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Requests, limits and claims.
+
+use std::collections::HashSet;
+
+use crate::manifests::at::At;
+use crate::manifests::judge::Judge;
+use crate::manifests::pod_resources::is_pod_level;
+use crate::manifests::quantity::Quantity;
+
+use super::names;
+
+/// Judges the resources of a container, or the overhead in the shape of limits.
+pub fn validate(judge: &mut Judge, resources: &At<'_>, claims: &HashSet<&str>) {
+    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
+    list(judge, &limits, container_resource);
+    list(judge, &requests, container_resource);
+    against_limits(judge, &limits, &requests);
+    claim_names(judge, &resources.get("claims"), claims);
+}
+
+/// Judges `overhead`: amounts that are limits without requests.
+pub fn overhead(judge: &mut Judge, overhead: &At<'_>) {
+    list(judge, overhead, container_resource);
+    if has(overhead, is_huge) && !has(overhead, is_compute) {
+        judge.forbidden(92, overhead, "huge pages need cpu or memory beside them");
+    }
+}
+
+/// Judges resources at pod level (gate `PodLevelResources`).
+pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
+    let resources = spec.get("resources");
+    if !resources.is_set() {
+        return;
+    }
+    if !resources.get("claims").is_empty() {
+        judge.forbidden(92, &resources.get("claims"), "claims are not supported at pod level");
+    }
+    let (limits, requests) = (resources.get("limits"), resources.get("requests"));
+    list(judge, &limits, pod_resource);
+    list(judge, &requests, pod_resource);
+    against_limits(judge, &limits, &requests);
+    if spec.get("os").get("name").str() == "windows" {
+        judge.forbidden(92, &resources, "may not be set for a Windows pod");
+    }
+    for (entry, request) in requests.entries() {
+        let total = total(spec, &entry.key);
+        if total > request.quantity().rounded_to_milli() {
+            judge.invalid(92, &request, "must be at least what the containers request together");
+        }
+    }
+    for container in spec.get("containers").items().iter().chain(&spec.get("initContainers").items()) {
+        for (entry, limit) in container.get("resources").get("limits").entries() {
+            let of_pod = limits.key(&entry.key);
+            if of_pod.is_set() && limit.quantity().rounded_to_milli() > of_pod.quantity().rounded_to_milli() {
+                judge.invalid(92, &limit, "must not be above the limit of the pod");
+            }
+        }
+    }
+}
+
+/// What the containers request together.
+fn total(spec: &At<'_>, name: &str) -> Quantity {
+    let amount = |container: &At<'_>| {
+        container.get("resources").get("requests").key(name).quantity().rounded_to_milli()
+    };
+    let mut sum =
+        spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(amount(item)));
+    let mut sidecars = Quantity::ZERO;
+    let mut peak = Quantity::ZERO;
+    for container in spec.get("initContainers").items() {
+        if container.get("restartPolicy").str() == "Always" {
+            sum = sum.plus(amount(&container));
+            sidecars = sidecars.plus(amount(&container));
+            peak = peak.max(sidecars);
+        } else {
+            peak = peak.max(sidecars.plus(amount(&container)));
+        }
+    }
+    sum.max(peak)
+}
+
+fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
+    for (entry, amount) in amounts.entries() {
+        if let Some(wrong) = named(&entry.key) {
+            judge.invalid(92, &amount, &format!("the name `{}` {wrong}", entry.key));
+        }
+        let quantity = amount.quantity().rounded_to_milli();
+        if quantity.is_negative() {
+            judge.invalid(92, &amount, "must be greater than or equal to 0");
+        }
+        if is_extended(&entry.key) && !quantity.is_whole() {
+            judge.invalid(92, &amount, "must be a whole number");
+        }
+        if let Some(size) = entry.key.strip_prefix("hugepages-") {
+            let size = Quantity::parse(size).unwrap_or_default();
+            if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(size) {
+                judge.invalid(92, &amount, "must be a whole multiple of the page size");
+            }
+        }
+    }
+}
+
+fn against_limits(judge: &mut Judge, limits: &At<'_>, requests: &At<'_>) {
+    for (entry, request) in requests.entries() {
+        let limit = limits.key(&entry.key);
+        let (asked, allowed) = (request.quantity().rounded_to_milli(), limit.quantity().rounded_to_milli());
+        let overcommit = is_native(&entry.key) && !is_huge(&entry.key);
+        if !limit.is_set() {
+            if !overcommit {
+                judge.required(
+                    92,
+                    &limit,
+                    &format!("{} needs a limit, and one equal to its request", entry.key),
+                );
+            }
+        } else if !overcommit && asked != allowed {
+            judge.invalid(92, &request, &format!("must be equal to the limit of {allowed}"));
+        } else if asked > allowed {
+            judge.invalid(92, &request, &format!("must not be above the limit of {allowed}"));
+        }
+    }
+    let huge = has(limits, is_huge) || has(requests, is_huge);
+    if huge && !has(limits, is_compute) && !has(requests, is_compute) {
+        judge.forbidden(92, limits, "huge pages need cpu or memory beside them");
+    }
+}
+
+fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
+    let mut seen = HashSet::new();
+    for claim in used.items() {
+        let (name, request) = (claim.get("name"), claim.get("request"));
+        if name.is_empty() {
+            judge.required(92, &name, "a claim needs a name");
+            continue;
+        }
+        let whole = seen.contains(&(name.str(), ""));
+        let any = seen.iter().any(|(other, _)| *other == name.str());
+        if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
+            judge.duplicate(92, &claim);
+        }
+        if !request.is_empty() {
+            if let Some(wrong) = names::label(request.str()) {
+                judge.invalid(92, &request, wrong);
+            }
+        }
+        if !known.contains(name.str()) {
+            judge.object(
+                92,
+                &name,
+                crate::manifests::judge::Objection::NotFound,
+                "is no claim of spec.resourceClaims",
+            );
+        }
+    }
+}
+
+fn has(amounts: &At<'_>, wanted: fn(&str) -> bool) -> bool {
+    amounts.entries().iter().any(|(entry, _)| wanted(&entry.key))
+}
+
+fn is_huge(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn is_compute(name: &str) -> bool {
+    matches!(name, "cpu" | "memory")
+}
+
+/// Names without a domain, or with Kubernetes' own.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified(&format!("requests.{name}")).is_none()
+}
+
+fn container_resource(name: &str) -> names::Wrong {
+    if let Some(wrong) = names::qualified(name) {
+        return Some(wrong);
+    }
+    if !name.contains('/') {
+        let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge(name);
+        return (!standard)
+            .then_some("must be cpu, memory, ephemeral-storage, hugepages-<size> or have a domain");
+    }
+    (!is_native(name) && !is_extended(name)).then_some("does not follow the rules for extended resources")
+}
+
+fn pod_resource(name: &str) -> names::Wrong {
+    (!is_pod_level(name)).then_some("must be cpu, memory or hugepages-<size> at pod level")
+}

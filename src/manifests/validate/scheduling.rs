@@ -1,0 +1,280 @@
+//! Affinity, tolerations, spread constraints, gates.
+
+use std::collections::HashSet;
+
+use crate::manifests::at::At;
+use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::tree::Node;
+
+use super::{meta, names};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Judges `affinity`.
+pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
+    let node = affinity.get("nodeAffinity");
+    if node.get(REQUIRED).is_set() {
+        let terms = node.get(REQUIRED).get("nodeSelectorTerms");
+        if terms.is_empty() {
+            judge.required(95, &terms, "must have at least one term");
+        }
+        for term in terms.items() {
+            node_term(judge, &term);
+        }
+    }
+    for preferred in node.get(PREFERRED).items() {
+        weight(judge, &preferred.get("weight"));
+        node_term(judge, &preferred.get("preference"));
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let pods = affinity.get(kind);
+        for term in pods.get(REQUIRED).items() {
+            pod_term(judge, &term);
+        }
+        for weighted in pods.get(PREFERRED).items() {
+            weight(judge, &weighted.get("weight"));
+            pod_term(judge, &weighted.get("podAffinityTerm"));
+        }
+    }
+}
+
+fn weight(judge: &mut Judge, at: &At<'_>) {
+    if !(1..=100).contains(&at.int()) {
+        judge.invalid(95, at, "must be between 1 and 100");
+    }
+}
+
+fn node_term(judge: &mut Judge, term: &At<'_>) {
+    for requirement in term.get("matchExpressions").items() {
+        let values = requirement.get("values");
+        match requirement.get("operator").str() {
+            "In" | "NotIn" if values.is_empty() => {
+                judge.required(95, &values, "In and NotIn need values");
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                judge.forbidden(95, &values, "Exists and DoesNotExist take no values");
+            }
+            "Gt" | "Lt" if values.len() != 1 => {
+                judge.required(95, &values, "Gt and Lt need exactly one value");
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            _ => {
+                judge.invalid(
+                    95,
+                    &requirement.get("operator"),
+                    "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
+                );
+            }
+        }
+        label_key(judge, &requirement.get("key"));
+    }
+    for requirement in term.get("matchFields").items() {
+        let values = requirement.get("values");
+        match requirement.get("operator").str() {
+            "In" | "NotIn" if values.len() == 1 => {}
+            "In" | "NotIn" => {
+                judge.required(95, &values, "must have exactly one value");
+            }
+            _ => {
+                judge.invalid(95, &requirement.get("operator"), "must be In or NotIn");
+            }
+        }
+        if requirement.get("key").str() == "metadata.name" {
+            for value in values.items() {
+                if let Some(wrong) = names::subdomain(value.str()) {
+                    judge.invalid(95, &value, wrong);
+                }
+            }
+        } else {
+            judge.invalid(95, &requirement.get("key"), "must be metadata.name");
+        }
+    }
+}
+
+fn label_key(judge: &mut Judge, key: &At<'_>) {
+    if let Some(wrong) = names::qualified(key.str()) {
+        judge.invalid(95, key, wrong);
+    }
+}
+
+fn pod_term(judge: &mut Judge, term: &At<'_>) {
+    label_selector(judge, &term.get("labelSelector"));
+    label_selector(judge, &term.get("namespaceSelector"));
+    for namespace in term.get("namespaces").items() {
+        if let Some(wrong) = names::label(namespace.str()) {
+            judge.invalid(95, &namespace, wrong);
+        }
+    }
+    let (matching, other) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
+    for keys in [&matching, &other] {
+        selector_keys(judge, keys, &term.get("labelSelector"));
+    }
+    for key in matching.items() {
+        if other.items().iter().any(|item| item.str() == key.str()) {
+            judge.invalid(95, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
+        }
+    }
+    topology_key(judge, &term.get("topologyKey"));
+}
+
+fn selector_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+    if keys.is_empty() {
+        return;
+    }
+    if !selector.is_set() {
+        judge.forbidden(95, keys, "may not be given without labelSelector");
+    }
+    for key in keys.items() {
+        label_key(judge, &key);
+    }
+}
+
+fn topology_key(judge: &mut Judge, key: &At<'_>) {
+    if key.is_empty() {
+        judge.required(95, key, "the topology key is required");
+    } else {
+        label_key(judge, key);
+    }
+}
+
+/// Judges a label selector; an absent one is fine.
+pub fn label_selector(judge: &mut Judge, selector: &At<'_>) {
+    meta::labels(judge, 95, &selector.get("matchLabels"));
+    for requirement in selector.get("matchExpressions").items() {
+        let values = requirement.get("values");
+        match requirement.get("operator").str() {
+            "In" | "NotIn" if values.is_empty() => {
+                judge.required(95, &values, "In and NotIn need values");
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                judge.forbidden(95, &values, "Exists and DoesNotExist take no values");
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            _ => {
+                judge.invalid(95, &requirement.get("operator"), "must be In, NotIn, Exists or DoesNotExist");
+            }
+        }
+        label_key(judge, &requirement.get("key"));
+        for value in values.items() {
+            if let Some(wrong) = names::label_value(value.str()) {
+                judge.invalid(95, &value, wrong);
+            }
+        }
+    }
+}
+
+/// Judges a list of tolerations.
+pub fn tolerations(judge: &mut Judge, list: &At<'_>) {
+    for toleration in list.items() {
+        let (key, operator) = (toleration.get("key"), toleration.get("operator"));
+        let (value, effect) = (toleration.get("value"), toleration.get("effect"));
+        if key.is_empty() {
+            if operator.str() != "Exists" {
+                judge.invalid(95, &operator, "must be Exists where the key is empty");
+            }
+        } else {
+            label_key(judge, &key);
+        }
+        if toleration.get("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
+            judge.invalid(95, &effect, "must be NoExecute where tolerationSeconds is given");
+        }
+        match operator.str() {
+            "" | "Equal" => {
+                if let Some(wrong) = names::label_value(value.str()) {
+                    judge.invalid(95, &value, wrong);
+                }
+            }
+            "Exists" if value.is_empty() => {}
+            "Exists" => {
+                judge.invalid(95, &value, "must be empty where the operator is Exists");
+            }
+            _ => {
+                judge.one_of(89, &operator, &["Equal", "Exists"]);
+            }
+        }
+        if !effect.is_empty() {
+            judge.one_of(89, &effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+        }
+    }
+}
+
+/// The tolerations in the JSON of an annotation.
+pub fn tolerations_in(text: &str) -> Option<Node> {
+    let wrapped = format!("{{\"spec\":{{\"tolerations\":{text}}}}}");
+    let root = crate::manifests::reader::read(wrapped.as_bytes()).root.ok()?;
+    let decoded = crate::manifests::decode::decode(&root, crate::manifests::KubeletVersion::NEWEST);
+    if !decoded.errors.is_empty() {
+        return None;
+    }
+    decoded.pod.get("spec")?.get("tolerations").cloned()
+}
+
+/// Judges topology spread constraints.
+pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
+    let mut seen = HashSet::new();
+    for constraint in constraints.items() {
+        let skew = constraint.get("maxSkew");
+        if skew.int() <= 0 {
+            judge.invalid(95, &skew, "must be greater than 0");
+        }
+        let (key, action) = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
+        topology_key(judge, &key);
+        judge.one_of(89, &action, &["DoNotSchedule", "ScheduleAnyway"]);
+        if !seen.insert((key.str(), action.str())) {
+            judge.object(
+                95,
+                &constraint,
+                Objection::Duplicate,
+                "the same topologyKey and whenUnsatisfiable twice",
+            );
+        }
+        let domains = constraint.get("minDomains");
+        if domains.is_set() {
+            if domains.int() <= 0 {
+                judge.invalid(95, &domains, "must be greater than 0");
+            }
+            if action.str() != "DoNotSchedule" {
+                judge.invalid(95, &domains, "may be given only with whenUnsatisfiable: DoNotSchedule");
+            }
+        }
+        for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if constraint.get(name).is_set() {
+                judge.one_of(89, &constraint.get(name), &["Honor", "Ignore"]);
+            }
+        }
+        let selector = constraint.get("labelSelector");
+        label_selector(judge, &selector);
+        let keys = constraint.get("matchLabelKeys");
+        selector_keys(judge, &keys, &selector);
+        for key in keys.items() {
+            let in_labels = selector.get("matchLabels").key(key.str()).is_set();
+            let in_expressions = selector
+                .get("matchExpressions")
+                .items()
+                .iter()
+                .any(|item| item.get("key").str() == key.str());
+            if in_labels || in_expressions {
+                judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
+            }
+        }
+    }
+}
+
+/// Judges scheduling gates, which a static pod cannot have at all: its node is fixed.
+pub fn gates(judge: &mut Judge, spec: &At<'_>) {
+    let gates = spec.get("schedulingGates");
+    let mut seen = HashSet::new();
+    for gate in gates.items() {
+        let name = gate.get("name");
+        label_key(judge, &name);
+        if !seen.insert(name.str()) {
+            judge.duplicate(95, &name);
+        }
+    }
+    if !gates.is_empty() {
+        judge
+            .forbidden(67, &gates, "a static pod has its node already, so it cannot be held back by gates")
+            .fix("remove schedulingGates");
+    }
+}

@@ -1,0 +1,179 @@
+//! Windows: security options, host-process pods, and what a pod for one system may not set.
+
+use crate::manifests::at::At;
+use crate::manifests::judge::{Judge, Objection};
+
+use super::names;
+
+/// Judges `windowsOptions`.
+pub fn options(judge: &mut Judge, options: &At<'_>) {
+    if !options.is_set() {
+        return;
+    }
+    let spec_name = options.get("gmsaCredentialSpecName");
+    if let Some(wrong) = spec_name.opt_str().and_then(names::subdomain) {
+        judge.invalid(95, &spec_name, wrong);
+    }
+    let spec = options.get("gmsaCredentialSpec");
+    if spec.is_set() && spec.is_empty() {
+        judge.invalid(95, &spec, "may not be empty");
+    } else if spec.str().len() > 64 * 1024 {
+        judge.object(95, &spec, Objection::TooLong, "may have at most 65536 bytes");
+    }
+    let user = options.get("runAsUserName");
+    if let Some(wrong) = user.opt_str().and_then(user_name) {
+        judge.invalid(95, &user, wrong);
+    }
+}
+
+fn user_name(text: &str) -> names::Wrong {
+    if text.is_empty() {
+        return Some("may not be empty");
+    }
+    if text.chars().any(|letter| letter.is_ascii_control()) {
+        return Some("may not contain control characters");
+    }
+    let parts: Vec<&str> = text.split('\\').collect();
+    let (domain, user) = match *parts.as_slice() {
+        [user] => (None, user),
+        [domain, user] => (Some(domain), user),
+        _ => return Some("may contain one backslash at most"),
+    };
+    if domain.is_some_and(|domain| !is_domain(domain)) {
+        return Some("must have a NetBIOS or DNS name before the backslash");
+    }
+    if user.is_empty() || user.len() > 104 {
+        return Some("must have a user name of 1 to 104 characters");
+    }
+    let forbidden =
+        user.contains(['"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']']);
+    let blank = user.trim_matches(['.', ' ']).is_empty();
+    (forbidden || blank).then_some("must have a user name without any of \" / \\ [ ] : ; | = , + * ? < > @")
+}
+
+fn is_domain(text: &str) -> bool {
+    if text.is_empty() || text.len() > 255 {
+        return false;
+    }
+    let netbios = text.len() <= 15
+        && !text.starts_with('.')
+        && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|', ' ']);
+    let part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    netbios || text.split('.').all(part)
+}
+
+/// Judges host-process pods: all containers or none, and only with the host's network.
+pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
+    let of_pod = spec.get("securityContext").get("windowsOptions").get("hostProcess");
+    let mut with = 0_usize;
+    let mut all = 0_usize;
+    for container in all_containers(spec) {
+        all += 1;
+        let own = container.get("securityContext").get("windowsOptions").get("hostProcess");
+        if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool()) {
+            if of_pod != of_container {
+                judge.invalid(95, &own, "must agree with the pod's own hostProcess");
+            }
+        }
+        if own.opt_bool().or(of_pod.opt_bool()) == Some(true) {
+            with += 1;
+        }
+    }
+    if with == 0 {
+        return;
+    }
+    if with != all {
+        judge.invalid(95, spec, "either all containers are host-process containers or none");
+    }
+    if !spec.get("hostNetwork").is_true() {
+        judge.invalid(95, &spec.get("hostNetwork"), "must be true for host-process containers");
+    }
+}
+
+fn all_containers<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+    ["initContainers", "containers"].iter().flat_map(|list| spec.get(list).items()).collect()
+}
+
+/// Fields that a Windows pod may not set.
+const POD_FIELDS: &[&str] = &["hostUsers", "shareProcessNamespace"];
+const POD_FLAGS: &[&str] = &["hostPID", "hostIPC"];
+const POD_CONTEXT: &[&str] = &[
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "fsGroup",
+    "fsGroupChangePolicy",
+    "runAsUser",
+    "runAsGroup",
+    "supplementalGroups",
+    "supplementalGroupsPolicy",
+    "seLinuxChangePolicy",
+];
+const CONTAINER_CONTEXT: &[&str] = &[
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+];
+
+/// Judges `os`, and for the named system the fields of the other one.
+pub fn os(judge: &mut Judge, spec: &At<'_>) {
+    let os = spec.get("os");
+    if !os.is_set() {
+        return;
+    }
+    let name = os.get("name");
+    if name.is_empty() {
+        judge.required(95, &name, "the name of the system is required");
+        return;
+    }
+    if !judge.one_of(89, &name, &["linux", "windows"]) {
+        return;
+    }
+    let context = spec.get("securityContext");
+    let containers: Vec<At<'_>> =
+        all_containers(spec).iter().map(|item| item.get("securityContext")).collect();
+    if name.str() == "linux" {
+        for context in containers.iter().chain([&context]) {
+            forbid(judge, &context.get("windowsOptions"), "may not be set for a Linux pod");
+        }
+        return;
+    }
+    let why = "may not be set for a Windows pod";
+    for field in POD_CONTEXT {
+        forbid(judge, &context.get(field), why);
+    }
+    if !context.get("sysctls").is_empty() {
+        forbid(judge, &context.get("sysctls"), why);
+    }
+    for field in POD_FIELDS {
+        forbid(judge, &spec.get(field), why);
+    }
+    for flag in POD_FLAGS {
+        if spec.get(flag).is_true() {
+            forbid(judge, &spec.get(flag), why);
+        }
+    }
+    for context in &containers {
+        for field in CONTAINER_CONTEXT {
+            forbid(judge, &context.get(field), why);
+        }
+    }
+}
+
+fn forbid(judge: &mut Judge, at: &At<'_>, why: &str) {
+    if at.is_set() {
+        judge.forbidden(95, at, why);
+    }
+}
