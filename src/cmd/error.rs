@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::cri;
+use crate::diagnosis::kubelet::http;
 use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
 use crate::sim;
@@ -43,6 +44,17 @@ pub enum Error {
     /// Stdin cannot be read twice.
     #[error("cannot read both sides from stdin")]
     StdinTwice,
+    /// A file that should be a saved health report is none.
+    #[error("cannot show {name}: it is not a HealthReport: {why}")]
+    NoHealthReport {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The kubelet cannot be asked this way.
+    #[error(transparent)]
+    Kubelet(http::Error),
     /// A file that was named on the command line could not be written.
     #[error("cannot write `{}`: {source}", path.display())]
     Write {
@@ -82,6 +94,8 @@ impl Error {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }
             Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
+            Self::NoHealthReport { .. } => Some("make one with `plegctl health --save FILE`".to_owned()),
+            Self::Kubelet(why) => why.hint().map(str::to_owned),
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,

@@ -7,8 +7,10 @@ mod context;
 mod diff;
 mod error;
 mod exit;
+mod health;
 mod relist;
 mod render;
+mod save;
 mod sim;
 mod stops;
 mod watch;
@@ -41,6 +43,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Health(health::HealthArgs),
     Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
     Diff(diff::DiffArgs),
@@ -127,6 +130,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn run(cli: &Cli) -> Result<Exit, Error> {
     let context = || Context::resolve(&cli.global);
     match &cli.command {
+        Command::Health(arguments) => health::run(arguments, &context()),
         Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
         Command::Diff(arguments) => diff::run(arguments, &context()),

@@ -10,15 +10,15 @@
 //!
 //! It judges nothing; `plegctl health` does. Filters change what is shown, never what is asked or saved.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::render::relist as text;
+use super::save::save;
 use super::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
 use crate::pleg::inspect::{Inspect, Order, relist};
@@ -131,7 +131,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
         ask(context, &endpoint, &client, arguments.inspection()).await
     })??;
     if let Some(path) = &arguments.save {
-        save(&report, path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        save(&document(&report), path)?;
     }
     arguments.reduce(&mut report.pods);
     print(arguments, context, &report)?;
@@ -175,22 +175,6 @@ async fn ask(
             })
         }
     }
-}
-
-/// Writes the report beside `path` and renames it: whoever reads `path` sees all of it or none.
-fn save(report: &RelistReport, path: &Path) -> io::Result<()> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = File::create(&beside).and_then(|mut file| {
-        serde_json::to_writer_pretty(&mut file, &document(report))?;
-        file.write_all(b"\n")?;
-        file.sync_all()
-    });
-    written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
-        // What could not be finished should not be found; if it cannot be removed either, it is only litter.
-        let _ = std::fs::remove_file(&beside);
-    })
 }
 
 impl RelistArgs {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
-use tonic::{Request, Status, TimeoutExpired};
+use tonic::{Request, Status};
 
 use super::codec::{Counted, CountingCodec, UNDECODABLE};
 use super::connect::{Heard, Listened, Protocol, dial};
@@ -195,10 +195,6 @@ impl Client {
         let message = status.message().to_owned();
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
             return Error::Decode { rpc, detail: detail.to_owned() };
-        }
-        // tonic watches the deadline too and may be the first to notice.
-        if causes(status).any(|cause| cause.is::<TimeoutExpired>()) {
-            return Error::Silent { rpc, waited: self.deadline };
         }
         if is_transport(status) {
             return match self.heard.protocol() {

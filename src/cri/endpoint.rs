@@ -28,6 +28,16 @@ pub enum Endpoint {
     },
 }
 
+impl Endpoint {
+    /// The socket's path as the node's own processes know it.
+    pub fn path_on_node(&self) -> Option<&str> {
+        match self {
+            Self::Unix { name, .. } => name.strip_prefix("unix://"),
+            Self::Sim { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -149,7 +149,7 @@ impl Deadlines {
         call: Duration::from_millis(1500),
         proc: Duration::from_millis(1500),
         http: Duration::from_millis(1500),
-        command: Duration::from_millis(1000),
+        command: Duration::from_secs(1),
     };
 }
 

@@ -66,9 +66,8 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
 fn headline(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
     let tone = match report.verdict {
         Verdict::Healthy => Tone::Good,
-        Verdict::Degraded => Tone::Care,
+        Verdict::Degraded | Verdict::Unknown => Tone::Care,
         Verdict::Unhealthy => Tone::Bad,
-        Verdict::Unknown => Tone::Care,
     };
     let meaning = match report.verdict {
         Verdict::Healthy => "PLEG has nothing to wait for",

@@ -12,14 +12,41 @@ use crate::cri::{Call, Error, Outcome};
 use crate::pleg::RuntimeRef;
 
 /// Causes before symptoms. What comes earlier here explains what comes later.
-#[rustfmt::skip]
-const CHAIN: [RuleId; 33] = {
-    use RuleId::*;
-    [
-        D21, D06, D07, D03, D09, D11, D08, D12, D14, D15, D13, D10, D02, D29, D31, D01, D05, D04, D30, D18, D16,
-        D17, D20, D19, D22, D32, D24, D28, D23, D25, D26, D27, D00,
-    ]
-};
+const CHAIN: [RuleId; 33] = [
+    RuleId::D21,
+    RuleId::D06,
+    RuleId::D07,
+    RuleId::D03,
+    RuleId::D09,
+    RuleId::D11,
+    RuleId::D08,
+    RuleId::D12,
+    RuleId::D14,
+    RuleId::D15,
+    RuleId::D13,
+    RuleId::D10,
+    RuleId::D02,
+    RuleId::D29,
+    RuleId::D31,
+    RuleId::D01,
+    RuleId::D05,
+    RuleId::D04,
+    RuleId::D30,
+    RuleId::D18,
+    RuleId::D16,
+    RuleId::D17,
+    RuleId::D20,
+    RuleId::D19,
+    RuleId::D22,
+    RuleId::D32,
+    RuleId::D24,
+    RuleId::D28,
+    RuleId::D23,
+    RuleId::D25,
+    RuleId::D26,
+    RuleId::D27,
+    RuleId::D00,
+];
 
 /// Judges what was found.
 pub fn judge(evidence: &Evidence) -> HealthReport {

@@ -7,7 +7,7 @@ use super::fields::{
     Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
 };
 use super::nearest::nearest;
-use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Runtime, Scenario};
+use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario};
 use super::tree::{Value, Wrong, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 
@@ -77,8 +77,10 @@ fn runtime(value: Option<&Value>) -> Result<Runtime, Wrong> {
         streamed_lists: fields.or("streamed-lists", false, truth)?,
         cgroup_driver: fields.or("cgroup-driver", usual.cgroup_driver, |driver| word(driver, &drivers))?,
         send_limit: fields.or("send-limit", usual.send_limit, number)?,
-        runtime_ready: fields.or("ready", true, truth)?,
-        network_ready: fields.or("network-ready", true, truth)?,
+        ready: Ready {
+            runtime: fields.or("ready", true, truth)?,
+            network: fields.or("network-ready", true, truth)?,
+        },
         listens: fields.or("listens", true, truth)?,
     };
     fields.end()?;
@@ -99,8 +101,7 @@ fn typical(family: Family) -> Runtime {
         streamed_lists: false,
         cgroup_driver: Some(CgroupDriver::Systemd),
         send_limit,
-        runtime_ready: true,
-        network_ready: true,
+        ready: Ready { runtime: true, network: true },
         listens: true,
     }
 }
@@ -216,10 +217,10 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     let lasts = fields.maybe("for", life)?;
     let every_value = fields.get("every");
     let every = every_value.map(life).transpose()?;
-    if let (Some(value), Some(every)) = (every_value, every) {
-        if lasts.is_none_or(|lasts| lasts >= every) {
-            return Err(Wrong::new(value.at, "what comes back needs a `for` that is shorter than `every`"));
-        }
+    if let (Some(value), Some(every)) = (every_value, every)
+        && lasts.is_none_or(|lasts| lasts >= every)
+    {
+        return Err(Wrong::new(value.at, "what comes back needs a `for` that is shorter than `every`"));
     }
     let fault = Fault {
         calls,

@@ -247,10 +247,10 @@ impl Slot {
             };
             out.push(ContainerLife { position, attempt, created, started, finished, removed: None });
             // Of each name the kubelet keeps the newest dead container only.
-            if let Some(replaced) = out.len().checked_sub(3).filter(|index| *index >= mine) {
-                if let Some(old) = out.get_mut(replaced) {
-                    old.removed = Some(created + TO_COLLECTION);
-                }
+            if let Some(replaced) = out.len().checked_sub(3).filter(|index| *index >= mine)
+                && let Some(old) = out.get_mut(replaced)
+            {
+                old.removed = Some(created + TO_COLLECTION);
             }
             let (Some((finished, _)), true) = (finished, group.restarts) else { break };
             // Three more, so that what they do to the ones before is known.

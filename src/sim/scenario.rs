@@ -46,12 +46,19 @@ pub struct Runtime {
     pub cgroup_driver: Option<CgroupDriver>,
     /// Largest message that it sends.
     pub send_limit: u64,
-    /// `RuntimeReady`
-    pub runtime_ready: bool,
-    /// `NetworkReady`
-    pub network_ready: bool,
+    /// What `Status` says.
+    pub ready: Ready,
     /// Whether anybody listens on its socket.
     pub listens: bool,
+}
+
+/// The two conditions of `Status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// `RuntimeReady`
+    pub runtime: bool,
+    /// `NetworkReady`
+    pub network: bool,
 }
 
 /// Whose manners are played: which events there are, and the words of errors.

@@ -169,12 +169,12 @@ impl Simulation {
     fn status(&self) -> wire::StatusResponse {
         let runtime = condition(
             "RuntimeReady",
-            self.runtime.runtime_ready,
+            self.runtime.ready.runtime,
             ("ContainerRuntimeNotReady", "the container runtime is not ready"),
         );
         let network = condition(
             "NetworkReady",
-            self.runtime.network_ready,
+            self.runtime.ready.network,
             ("NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized"),
         );
         wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions: vec![runtime, network] }) }

@@ -1,6 +1,7 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
 pub mod diff;
+pub mod health;
 pub mod relist;
 pub mod sim;
 pub mod table;

@@ -187,6 +187,7 @@ pub fn prometheus(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+/// Begins a gauge.
+pub fn gauge(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
 }

@@ -61,7 +61,7 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
         answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
-        title = "the network is not ready".to_owned();
+        "the network is not ready".clone_into(&mut title);
         signs.push(condition_text(condition));
     }
     for plugin in old_plugins(evidence) {

@@ -1,1 +1,474 @@
-//! Rows about the node itself.
+//! Rows about the node itself, on copies of `/proc` that the tests make.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
+use crate::cri::Rpc;
+use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
+use crate::diagnosis::{gather, judge};
+
+/// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
+struct Node {
+    root: PathBuf,
+}
+
+/// One process of the copy.
+struct Made<'a> {
+    pid: u32,
+    parent: u32,
+    comm: &'a str,
+    state: char,
+    age: u64,
+    cgroup: &'a str,
+    command: &'a [&'a str],
+    wchan: &'a str,
+}
+
+impl Default for Made<'_> {
+    fn default() -> Self {
+        Self { pid: 0, parent: 1, comm: "app", state: 'S', age: 3600, cgroup: "/", command: &[], wchan: "" }
+    }
+}
+
+const UPTIME: u64 = 100_000;
+
+impl Node {
+    fn new(name: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("plegctl-node-{}-{name}", std::process::id()));
+        let node = Self { root };
+        fs::create_dir_all(node.proc()).unwrap();
+        node.file("proc/uptime", &format!("{UPTIME}.00 1.00\n"));
+        node.file("proc/loadavg", "0.10 0.10 0.10 1/400 9999\n");
+        node.file("proc/meminfo", "MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\n");
+        node.file("proc/stat", "cpu  1000 0 1000 100000 0 0 0 0 0 0\n");
+        node.file("proc/vmstat", "oom_kill 0\npgmajfault 10\n");
+        node.file("proc/sys/kernel/pid_max", "32768\n");
+        node.file("proc/sys/kernel/threads-max", "100000\n");
+        node.pressure("io", 0.0);
+        node.pressure("memory", 0.0);
+        node.file("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+        node.process(&Made { pid: 1, parent: 0, comm: "systemd", age: UPTIME, ..Made::default() });
+        node.process(&Made {
+            pid: 100,
+            comm: "kubelet",
+            command: &["kubelet"],
+            cgroup: "/system.slice/kubelet.service",
+            ..Made::default()
+        });
+        node.process(&Made {
+            pid: 200,
+            comm: "containerd",
+            command: &["containerd"],
+            cgroup: "/system.slice/containerd.service",
+            ..Made::default()
+        });
+        node
+    }
+
+    /// A shim and a container process for each of the first pods of the script.
+    fn with_pods(self, pods: usize) -> Self {
+        for pod in 0..pods {
+            let shim = u32::try_from(1000 + pod).unwrap();
+            let sandbox = sandbox_id(pod);
+            self.process(&Made {
+                pid: shim,
+                comm: "containerd-shim",
+                command: &["containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &sandbox],
+                cgroup: "/system.slice/containerd.service",
+                ..Made::default()
+            });
+            let cgroup = cgroup_of(pod);
+            self.process(&Made { pid: shim + 1000, parent: shim, cgroup: &cgroup, ..Made::default() });
+        }
+        self
+    }
+
+    fn proc(&self) -> PathBuf {
+        self.root.join("proc")
+    }
+
+    fn file(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn pressure(&self, resource: &str, full: f64) {
+        let line = |kind: &str| format!("{kind} avg10={full:.2} avg60=0.00 avg300=0.00 total=1\n");
+        self.file(&format!("proc/pressure/{resource}"), &(line("some") + &line("full")));
+    }
+
+    fn process(&self, made: &Made<'_>) {
+        let dir = format!("proc/{}", made.pid);
+        let started = (UPTIME - made.age) * 100;
+        let stat = format!(
+            "{} ({}) {} {} 0 0 0 -1 0 0 0 0 0 10 10 0 0 20 0 5 0 {started} 0 100\n",
+            made.pid, made.comm, made.state, made.parent
+        );
+        self.file(&format!("{dir}/stat"), &stat);
+        self.file(&format!("{dir}/task/{}/stat", made.pid), &stat);
+        self.file(&format!("{dir}/task/{}/wchan", made.pid), made.wchan);
+        self.file(&format!("{dir}/wchan"), made.wchan);
+        self.file(&format!("{dir}/comm"), &format!("{}\n", made.comm));
+        self.file(&format!("{dir}/cgroup"), &format!("0::{}\n", made.cgroup));
+        self.file(&format!("{dir}/cmdline"), &made.command.join("\0"));
+        self.file(
+            &format!("{dir}/limits"),
+            "Max open files            1024                 4096                 files\n",
+        );
+        fs::create_dir_all(self.root.join(format!("{dir}/fd"))).unwrap();
+    }
+
+    async fn diagnose(&self, script: Scripted) -> HealthReport {
+        let mut inputs = inputs(script);
+        inputs.proc = Some(self.proc());
+        inputs.cgroup = self.root.join("cgroup");
+        inputs.host_root.clone_from(&self.root);
+        judge(&gather(&inputs, &|_| ()).await)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+fn cgroup_of(pod: usize) -> String {
+    format!("/kubepods/burstable/poduid-{pod}/{}", container_id(pod))
+}
+
+fn hung(pods: usize, guilty: usize) -> Scripted {
+    Scripted::with_pods(pods).on_id(container_id(guilty), Behaviour::Hangs)
+}
+
+#[track_caller]
+fn assert_primary(
+    report: &HealthReport,
+    id: RuleId,
+    confidence: Confidence,
+    phase: Phase,
+    pod: Option<&str>,
+) {
+    let primary = report.primary.as_ref().unwrap();
+    let named = primary.pod.as_ref().map(ToString::to_string);
+    assert_eq!(
+        (primary.id, primary.confidence, primary.phase, named.as_deref()),
+        (id, confidence, phase, pod),
+        "{report:#?}"
+    );
+}
+
+fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosis::report::Finding> {
+    report.findings.iter().find(|finding| finding.id == id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_node_is_healthy_with_its_processes_too() {
+    let node = Node::new("healthy").with_pods(20);
+    let report = node.diagnose(Scripted::with_pods(20)).await;
+    assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
+    assert!(
+        report.findings.iter().all(|finding| finding.severity == Severity::Info),
+        "{:#?}",
+        report.findings
+    );
+    assert_eq!(report.kubelet.unwrap().pid, Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_table_without_the_runtimes_containers_is_not_used() {
+    let node = Node::new("foreign").with_pods(0);
+    node.process(&Made {
+        pid: 300,
+        comm: "runc",
+        state: 'D',
+        wchan: "nfs_wait_bit_killable",
+        parent: 200,
+        ..Made::default()
+    });
+    let report = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(report.verdict, Verdict::Healthy);
+    assert!(
+        report.not_checked.iter().any(|skipped| skipped.why == "the process table is not this runtime's")
+    );
+    assert!(find(&report, RuleId::D09).is_none() && find(&report, RuleId::D32).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_runc_is_the_cause_of_the_hang_it_is_about() {
+    let node = Node::new("runc").with_pods(10);
+    let guilty = container_id(4);
+    node.process(&Made {
+        pid: 3000,
+        parent: 1004,
+        comm: "runc",
+        age: 200,
+        command: &["runc", "--root", "/run/containerd/runc/k8s.io", "kill", &guilty, "9"],
+        ..Made::default()
+    });
+    let report = node.diagnose(hung(10, 4)).await;
+    assert_primary(&report, RuleId::D10, Confidence::Likely, Phase::Status, Some("default/web-4"));
+    assert_eq!(report.primary.as_ref().unwrap().container.as_ref().unwrap().id, guilty);
+    assert!(report.primary.as_ref().unwrap().evidence.iter().any(|line| line.contains("runc[3000] kill")));
+    assert!(find(&report, RuleId::D01).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_young_runc_and_an_old_one_without_a_hang_move_nothing() {
+    let node = Node::new("young").with_pods(5);
+    node.process(&Made {
+        pid: 3000,
+        parent: 1001,
+        comm: "runc",
+        age: 2,
+        command: &["runc", "create"],
+        ..Made::default()
+    });
+    let young = node.diagnose(Scripted::with_pods(5)).await;
+    assert!(find(&young, RuleId::D10).is_none());
+
+    node.process(&Made {
+        pid: 3001,
+        parent: 1001,
+        comm: "runc",
+        age: 500,
+        command: &["runc", "create"],
+        ..Made::default()
+    });
+    let old = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(old.verdict, Verdict::Healthy);
+    assert_eq!(find(&old, RuleId::D10).unwrap().confidence, Confidence::Possible);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
+    let node = Node::new("shim").with_pods(10);
+    let sandbox = sandbox_id(3);
+    node.process(&Made {
+        pid: 1003,
+        comm: "containerd-shim",
+        state: 'T',
+        command: &["containerd-shim-runc-v2", "-id", &sandbox],
+        cgroup: "/system.slice/containerd.service",
+        ..Made::default()
+    });
+    for pod in 0..10 {
+        node.file(&format!("var/log/containers/web-{pod}_default_app-{}.log", container_id(pod)), "");
+    }
+    let report = node.diagnose(hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs)).await;
+    assert_primary(&report, RuleId::D10, Confidence::Likely, Phase::List, Some("default/web-3"));
+    assert_eq!(report.verdict, Verdict::Unhealthy);
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!(primary.rpc.as_deref(), Some("ListContainers"));
+    assert_eq!(primary.container.as_ref().unwrap().id, container_id(3));
+    assert!(primary.title.contains("stopped (state T)"), "{}", primary.title);
+    let list = find(&report, RuleId::D02).unwrap();
+    assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_nfs_wait_of_the_hung_container_beats_the_hang() {
+    let node = Node::new("nfs").with_pods(5);
+    let cgroup = cgroup_of(2);
+    node.process(&Made {
+        pid: 2002,
+        parent: 1002,
+        state: 'D',
+        wchan: "nfs_wait_bit_killable",
+        cgroup: &cgroup,
+        ..Made::default()
+    });
+    node.file(
+        "proc/self/mountinfo",
+        "36 35 0:50 / /var/lib/kubelet/pods/uid-2/volumes/kubernetes.io~nfs/data rw - nfs4 srv:/export rw\n",
+    );
+    let report = node.diagnose(hung(5, 2)).await;
+    assert_primary(&report, RuleId::D09, Confidence::Likely, Phase::Status, Some("default/web-2"));
+    let primary = report.primary.as_ref().unwrap();
+    assert!(primary.title.contains("srv:/export"), "{}", primary.title);
+    assert!(primary.evidence.iter().any(|line| line.contains("nfs_wait_bit_killable")));
+    assert!(report.keep.iter().any(|line| line.contains("/proc/2002/task/2002/stack")), "{:?}", report.keep);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_nfs_wait_without_a_mount_is_only_possible() {
+    let node = Node::new("nfs-alone").with_pods(5);
+    let cgroup = cgroup_of(2);
+    node.process(&Made {
+        pid: 2002,
+        parent: 1002,
+        state: 'D',
+        wchan: "nfs_wait_bit_killable",
+        cgroup: &cgroup,
+        ..Made::default()
+    });
+    let report = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(report.verdict, Verdict::Healthy);
+    assert_eq!(find(&report, RuleId::D09).unwrap().confidence, Confidence::Possible);
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocked_shims_are_a_storage_stall() {
+    let node = Node::new("io").with_pods(5);
+    for pid in [1001, 1002] {
+        node.process(&Made {
+            pid,
+            comm: "containerd-shim",
+            state: 'D',
+            wchan: "sync_inodes_sb",
+            ..Made::default()
+        });
+    }
+    node.pressure("io", 70.0);
+    let report = node.diagnose(hung(5, 1)).await;
+    assert_primary(&report, RuleId::D08, Confidence::Likely, Phase::Status, None);
+    assert_eq!(find(&report, RuleId::D01).unwrap().pod.as_ref().unwrap().to_string(), "default/web-1");
+
+    let pressed = Node::new("io-only").with_pods(5);
+    pressed.pressure("io", 70.0);
+    let report = pressed.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(report.verdict, Verdict::Healthy, "pressure without a hang is a hint");
+    assert_eq!(find(&report, RuleId::D08).unwrap().confidence, Confidence::Possible);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_cgroup_is_told_with_its_pod() {
+    let node = Node::new("frozen").with_pods(5);
+    node.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
+    let alone = node.diagnose(Scripted::with_pods(5)).await;
+    assert_primary(&alone, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-2"));
+    assert_eq!(alone.verdict, Verdict::Degraded);
+
+    let with_hang = node.diagnose(hung(5, 2)).await;
+    assert_primary(&with_hang, RuleId::D11, Confidence::Certain, Phase::Status, Some("default/web-2"));
+
+    let old = Node::new("frozen-v1").with_pods(5);
+    let cgroup = format!("cgroup/freezer{}/freezer.state", cgroup_of(1));
+    old.file(&cgroup, "FROZEN\n");
+    let report = old.diagnose(Scripted::with_pods(5)).await;
+    assert_primary(&report, RuleId::D11, Confidence::Likely, Phase::None, Some("default/web-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_out_of_pids_is_told_with_who_has_them() {
+    let node = Node::new("pids").with_pods(5);
+    node.file("proc/loadavg", "0.10 0.10 0.10 1/32000 9999\n");
+    let report = node.diagnose(Scripted::with_pods(5)).await;
+    assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
+    assert!(report.primary.unwrap().evidence[0].contains("32000 tasks of pid_max 32768"));
+
+    let slice = Node::new("pids-slice").with_pods(5);
+    slice.file("cgroup/system.slice/containerd.service/pids.current", "95\n");
+    slice.file("cgroup/system.slice/containerd.service/pids.max", "100\n");
+    let report = slice.diagnose(Scripted::with_pods(5)).await;
+    assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_sign_of_memory_trouble_is_possible_and_two_are_likely() {
+    let node = Node::new("memory").with_pods(5);
+    node.pressure("memory", 30.0);
+    let one = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(one.verdict, Verdict::Healthy);
+    assert_eq!(find(&one, RuleId::D12).unwrap().confidence, Confidence::Possible);
+
+    node.file("proc/meminfo", "MemTotal: 16000000 kB\nMemAvailable: 100000 kB\n");
+    let two = node.diagnose(Scripted::with_pods(5)).await;
+    assert_primary(&two, RuleId::D12, Confidence::Likely, Phase::None, None);
+    assert_eq!(two.verdict, Verdict::Degraded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cpu_pressure_alone_does_not_blame_the_cpu() {
+    let node = Node::new("cpu").with_pods(5);
+    node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
+    let alone = node.diagnose(Scripted::with_pods(5)).await;
+    assert_eq!(find(&alone, RuleId::D13).unwrap().confidence, Confidence::Possible);
+    let slow = Scripted::with_pods(5).on(Rpc::Version, Behaviour::After(Duration::from_millis(400)));
+    let both = node.diagnose(slow).await;
+    assert_eq!(find(&both, RuleId::D13).unwrap().confidence, Confidence::Likely);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_daemon_is_named_as_stopped() {
+    let node = Node::new("stopped").with_pods(2);
+    node.process(&Made { pid: 200, comm: "containerd", state: 'T', ..Made::default() });
+    node.file(
+        "proc/200/net/unix",
+        "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 10000 1 1 4242 /run/test.sock\n",
+    );
+    std::os::unix::fs::symlink("socket:[4242]", node.root.join("proc/200/fd/7")).unwrap();
+    let mut inputs = inputs(Scripted::with_pods(2).on(Rpc::Version, Behaviour::Hangs));
+    inputs.proc = Some(node.proc());
+    inputs.socket = Some("/run/test.sock".into());
+    let report = judge(&gather(&inputs, &|_| ()).await);
+    assert_primary(&report, RuleId::D07, Confidence::Certain, Phase::Connect, None);
+    assert!(report.primary.unwrap().title.contains("containerd[200] is in state T"));
+    assert!(report.keep.iter().any(|line| line.contains("kill -USR1 200")), "{:?}", report.keep);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_is_missed_only_where_there_was_one() {
+    let bare = Node::new("bare").with_pods(3);
+    fs::remove_dir_all(bare.proc().join("100")).unwrap();
+    let report = bare.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Healthy);
+
+    bare.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
+    let report = bare.diagnose(Scripted::with_pods(3)).await;
+    assert_primary(&report, RuleId::D32, Confidence::Likely, Phase::Kubelet, None);
+    assert_eq!(report.verdict, Verdict::Degraded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kubelets_own_settings_make_the_estimate() {
+    let node = Node::new("settings").with_pods(3);
+    node.file("etc/kubelet.yaml", "runtimeRequestTimeout: 4m0s\n");
+    node.process(&Made {
+        pid: 100,
+        comm: "kubelet",
+        command: &["kubelet", "--config=/etc/kubelet.yaml"],
+        ..Made::default()
+    });
+    let report = node.diagnose(hung(3, 1)).await;
+    let estimate = report.estimate.unwrap();
+    assert!((estimate.request_timeout_seconds - 240.0).abs() < 1e-9);
+    assert!(estimate.would_trip, "one call of four minutes is over the threshold");
+    assert!(estimate.basis.iter().any(|basis| basis.source == "the kubelet's configuration file"));
+    assert_eq!(report.verdict, Verdict::Unhealthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_process_file_system_is_not_checked_and_unknown_if_it_was_asked_for() {
+    let mut plain = inputs(Scripted::with_pods(1));
+    plain.proc = Some("/plegctl-test-no-proc".into());
+    let report = judge(&gather(&plain, &|_| ()).await);
+    assert_eq!(report.verdict, Verdict::Healthy);
+    assert!(report.not_checked.iter().any(|skipped| skipped.why.contains("not a process file system")));
+    plain.proc_is_explicit = true;
+    assert_eq!(judge(&gather(&plain, &|_| ()).await).verdict, Verdict::Unknown);
+}
+
+#[test]
+fn a_blocked_process_is_not_asked_for_its_command_line() {
+    let node = Node::new("cmdline");
+    let sandbox = sandbox_id(1);
+    node.process(&Made {
+        pid: 1001,
+        comm: "containerd-shim",
+        state: 'D',
+        command: &["shim", "-id", &sandbox],
+        ..Made::default()
+    });
+    let places = crate::diagnosis::proc::Places {
+        proc: node.proc(),
+        cgroup: Path::new("/plegctl-test-no-cgroup").to_owned(),
+        socket: None,
+    };
+    let sample = crate::diagnosis::proc::sample(&places);
+    assert!(sample.processes[&1001].command.is_empty());
+    assert!(!sample.processes[&200].command.is_empty());
+}

@@ -1,0 +1,282 @@
+//! `plegctl health`: the verdict and the culprit.
+//!
+//! ```text
+//! $ plegctl health
+//! UNHEALTHY: ContainerStatus of shop/db-0/postgres does not answer (D01, certain)
+//! ```
+//!
+//! Asks each question once, inside a budget, and says what it could not ask. It changes nothing; what would change
+//! something is printed for a person to do.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+use super::context::{Context, block_on};
+use super::render::health as text;
+use super::save::save;
+use super::{Error, Exit, positive_duration};
+use crate::cri::{Endpoint, EndpointError};
+use crate::diagnosis::kubelet::http;
+use crate::diagnosis::render::{self, npd, screen};
+use crate::diagnosis::report::{HealthReport, Verdict};
+use crate::diagnosis::{Inputs, KubeletInputs, MetricsSource, Mode};
+use crate::pleg::KubeletVersion;
+
+/// The time for everything, unless somebody says otherwise.
+const BUDGET: Duration = Duration::from_secs(30);
+
+/// The same with `--deep`.
+const DEEP_BUDGET: Duration = Duration::from_secs(120);
+
+/// The same with `--npd`, whose caller kills it after five seconds.
+const NPD_BUDGET: Duration = Duration::from_secs(4);
+
+/// How often the progress line moves.
+const SPIN: Duration = Duration::from_millis(120);
+
+/// The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first.
+#[derive(Debug, Args)]
+pub struct HealthArgs {
+    /// Time for everything [default: 30s; 2m with --deep; 4s with --npd]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    budget: Option<Duration>,
+
+    /// Take second samples everywhere
+    #[arg(long)]
+    deep: bool,
+
+    /// Ask `ContainerStats` of every running container too: the only read that shows a shim which no longer answers
+    #[arg(long)]
+    probe_shims: bool,
+
+    /// The kubelet's health check; only plain http
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10248/healthz")]
+    kubelet_healthz: String,
+
+    /// The kubelet's metrics: an http URL, a file, or `-` for stdin
+    #[arg(long, value_name = "SOURCE")]
+    kubelet_metrics: Option<String>,
+
+    /// Release of the kubelet whose relist is estimated [default: what the running kubelet's metrics say, else the
+    /// newest known]
+    #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
+    kubelet_version: Option<KubeletVersion>,
+
+    /// The kubelet's time-out of one call [default: the running kubelet's, else 2m]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    runtime_request_timeout: Option<Duration>,
+
+    /// Age from which on PLEG is not healthy [default: 3m]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    threshold: Option<Duration>,
+
+    /// Write the report as JSON to this file, besides what is printed
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Show a saved report instead of making one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "deep", "probe_shims", "kubelet_metrics"])]
+    from: Option<PathBuf>,
+
+    /// The node's process table [default: /proc]
+    #[arg(long, value_name = "DIR")]
+    proc: Option<PathBuf>,
+
+    /// One line of at most 80 bytes, for node-problem-detector
+    #[arg(long, conflicts_with_all = ["deep", "output"])]
+    npd: bool,
+
+    /// Which findings make the exit status 1
+    #[arg(long, value_name = "SEVERITY", default_value = "critical")]
+    fail_on: FailOn,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// An unhealthy PLEG
+    Critical,
+    /// A degraded one too
+    Warning,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A screen to be read from the top down
+    Table,
+    /// The same with every probe
+    Wide,
+    /// One document
+    Json,
+    /// The same on one line
+    Jsonl,
+    /// Verdict, findings and estimate as metrics
+    Prometheus,
+}
+
+/// Runs the command.
+pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
+    let report = match &arguments.from {
+        Some(path) => saved(path)?,
+        None => match context.endpoint() {
+            Ok(endpoint) => block_on(ask(arguments, context, &endpoint))??,
+            Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
+                writeln!(io::stdout(), "D06 no container runtime found")?;
+                return Ok(Exit::NoAnswer);
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    if let Some(path) = &arguments.save {
+        save(&report, path)?;
+    }
+    print(arguments, context, &report)?;
+    Ok(match (report.verdict, arguments.fail_on) {
+        (Verdict::Healthy, _) | (Verdict::Degraded, FailOn::Critical) => Exit::Good,
+        (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
+        (Verdict::Unknown, _) => Exit::NoAnswer,
+    })
+}
+
+async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> Result<HealthReport, Error> {
+    let mode = match (arguments.npd, arguments.deep) {
+        (true, _) => Mode::Npd,
+        (false, true) => Mode::Deep,
+        (false, false) => Mode::Normal,
+    };
+    let budget = arguments.budget.unwrap_or(match mode {
+        Mode::Npd => NPD_BUDGET,
+        Mode::Deep => DEEP_BUDGET,
+        Mode::Normal => BUDGET,
+    });
+    let main = Arc::new(context.client(endpoint, budget)?);
+    let control = Arc::new(context.client(endpoint, budget)?);
+    let mut inputs = Inputs::new(main, control, Arc::clone(&context.clock));
+    inputs.endpoint = endpoint.to_string();
+    inputs.node = context.node_name().unwrap_or_default();
+    inputs.host_root = context.host.as_path().to_path_buf();
+    inputs.cgroup = context.host.path("/sys/fs/cgroup");
+    inputs.budget = budget;
+    inputs.mode = mode;
+    inputs.probe_shims = arguments.probe_shims;
+    inputs.kubelet = arguments.kubelet()?;
+    if let Some(proc) = &arguments.proc {
+        inputs.proc = Some(proc.clone());
+        inputs.proc_is_explicit = true;
+    }
+    match endpoint {
+        Endpoint::Unix { .. } => {
+            inputs.socket = endpoint.path_on_node().map(PathBuf::from);
+            inputs.commands = true;
+        }
+        // A simulated node has no processes, no kubelet and no journal; this machine's are somebody else's.
+        Endpoint::Sim { .. } => {
+            inputs.kubelet.healthz = None;
+            if arguments.proc.is_none() {
+                inputs.proc = None;
+            }
+        }
+    }
+    let progress = Progress::begin(context.quiet || arguments.npd);
+    let report = Box::pin(crate::diagnosis::run(&inputs, &|probe| progress.now(probe))).await;
+    progress.end();
+    Ok(report)
+}
+
+impl HealthArgs {
+    fn kubelet(&self) -> Result<KubeletInputs, Error> {
+        http::check(&self.kubelet_healthz).map_err(Error::Kubelet)?;
+        let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
+        Ok(KubeletInputs {
+            healthz: Some(self.kubelet_healthz.clone()),
+            metrics,
+            version: self.kubelet_version,
+            request_timeout: self.runtime_request_timeout,
+            threshold: self.threshold,
+        })
+    }
+}
+
+fn metrics(source: &str) -> Result<MetricsSource, Error> {
+    if source.contains("://") {
+        http::check(source).map_err(Error::Kubelet)?;
+        return Ok(MetricsSource::Url(source.to_owned()));
+    }
+    let (name, text) = if source == "-" {
+        let mut text = String::new();
+        let read = io::stdin().lock().read_to_string(&mut text);
+        ("stdin".to_owned(), read.map(|_| text))
+    } else {
+        (source.to_owned(), fs::read_to_string(source))
+    };
+    Ok(match text {
+        Ok(text) => MetricsSource::Text { name, text },
+        Err(why) => MetricsSource::Unreadable { name, why: why.to_string() },
+    })
+}
+
+fn saved(path: &Path) -> Result<HealthReport, Error> {
+    let name = path.display().to_string();
+    let text = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+    let report: HealthReport = serde_json::from_slice(&text)
+        .map_err(|why| Error::NoHealthReport { name: name.clone(), why: why.to_string() })?;
+    if report.is_ours() {
+        return Ok(report);
+    }
+    let why = format!("it is {} of {}", report.kind, report.api_version);
+    Err(Error::NoHealthReport { name, why })
+}
+
+fn print(arguments: &HealthArgs, context: &Context, report: &HealthReport) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if arguments.npd {
+        writeln!(out, "{}", npd(report))?;
+        return out.flush();
+    }
+    let style = render::Style { color: context.style().color, wide: arguments.output == Output::Wide };
+    match arguments.output {
+        Output::Table | Output::Wide => screen(report, &mut out, style)?,
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)?;
+        }
+        Output::Jsonl => {
+            serde_json::to_writer(&mut out, report)?;
+            writeln!(out)?;
+        }
+        Output::Prometheus => text::prometheus(report, &mut out)?,
+    }
+    out.flush()
+}
+
+/// A line on stderr that says what is being asked, where somebody can see it.
+struct Progress(ProgressBar);
+
+impl Progress {
+    fn begin(quiet: bool) -> Self {
+        let bar = if quiet || !io::stderr().is_terminal() {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+        };
+        bar.enable_steady_tick(SPIN);
+        Self(bar)
+    }
+
+    fn now(&self, probe: &str) {
+        self.0.set_message(probe.to_owned());
+    }
+
+    fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
