@@ -6,11 +6,13 @@
 //! the API server's rules: what counts here is what the kubelet does with a file.
 
 mod at;
+pub mod checks;
 mod decode;
 mod defaults;
 mod finding;
 mod glob;
 mod judge;
+pub mod lint;
 mod nearest;
 mod path;
 mod pod_resources;
@@ -35,6 +37,7 @@ pub use report::{
 };
 pub use source::{inspect, inspect_bytes};
 pub use tree::{Entry, Map, Node, Position, Value};
+pub use verdict::SIZE_LIMIT;
 pub use version::KubeletVersion;
 
 /// The kubelet whose eyes are borrowed.

@@ -25,6 +25,7 @@ mod wire;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
+pub use nearest::nearest;
 pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Runtime, Scenario};
 pub use simulator::{Simulator, Socket};
 
