@@ -20,6 +20,7 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, save};
+use crate::host::HostRoot;
 use crate::manifests::checks::catalogue::{CHECKS, Check};
 use crate::manifests::checks::runtime::{self, RuntimeFinding};
 use crate::manifests::checks::{self, Surroundings};
@@ -129,7 +130,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let targets = arguments.targets(context, configured.as_deref());
     let mut sources = Vec::new();
     for target in &targets {
-        sources.push(target.look(&kubelet, configured.as_deref())?);
+        sources.push(target.look(&kubelet, configured.as_deref(), &context.host)?);
     }
     let (runtime, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
     let cannot_look = sources.iter().any(|source| source.kind == PathKind::Unreadable);
@@ -185,11 +186,19 @@ struct Target {
 }
 
 impl Target {
-    fn look(&self, kubelet: &Kubelet, configured: Option<&Path>) -> Result<SourceReport, Error> {
+    fn look(
+        &self,
+        kubelet: &Kubelet,
+        configured: Option<&Path>,
+        host: &HostRoot,
+    ) -> Result<SourceReport, Error> {
         let stdin = self.path.as_os_str() == "-";
         let mut source = if stdin { from_stdin(kubelet)? } else { manifests::inspect(&self.path, kubelet) };
         let configured = configured.filter(|_| !stdin);
-        checks::run(&mut source, &Surroundings { kubelet, configured, on_node: self.on_node });
+        checks::run(
+            &mut source,
+            &Surroundings { kubelet, configured, on_node: self.on_node, host: Some(host) },
+        );
         Ok(source)
     }
 }

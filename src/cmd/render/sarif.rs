@@ -1,5 +1,6 @@
 //! SARIF 2.1.0, for whoever collects findings of many tools.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ fn result(file: &LintedFile, finding: &Finding) -> Value {
     if let (Some(field), Some(location)) = (&finding.field, location.as_object_mut()) {
         location.insert("logicalLocations".to_owned(), json!([{ "fullyQualifiedName": field }]));
     }
-    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), location)
+    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), &location)
 }
 
 fn runtime_result(finding: &RuntimeFinding) -> Value {
@@ -86,10 +87,10 @@ fn runtime_result(finding: &RuntimeFinding) -> Value {
     if let (Some(file), Some(location)) = (&finding.file, location.as_object_mut()) {
         location.insert("physicalLocation".to_owned(), json!({ "artifactLocation": { "uri": uri(file) } }));
     }
-    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), location)
+    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), &location)
 }
 
-fn with_location(mut result: Value, location: Value) -> Value {
+fn with_location(mut result: Value, location: &Value) -> Value {
     if let Some(result) = result.as_object_mut() {
         result.insert("locations".to_owned(), json!([location]));
     }
@@ -103,7 +104,10 @@ fn uri(path: &str) -> String {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
             _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            _ => {
+                // Writing to a String cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
         }
     }
     uri

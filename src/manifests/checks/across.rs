@@ -165,3 +165,57 @@ fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{Directory, GOOD, NONE, in_container, in_metadata, in_spec};
+
+    #[test]
+    fn sp100_names_the_winner_and_never_the_backup_as_the_real_one() {
+        let directory = Directory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
+        assert_eq!(directory.found(), [("a.yaml".to_owned(), vec![100]), ("a.yaml.bak".to_owned(), vec![])]);
+        let other = Directory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
+        assert!(other.found().iter().all(|(_, ids)| ids.is_empty()));
+    }
+
+    #[test]
+    fn sp101_is_about_one_uid_in_two_pods() {
+        let first = in_metadata("uid: u");
+        let second = first.replace("name: web", "name: db");
+        let directory = Directory::new().with("a.yaml", first).with("b.yaml", second.clone());
+        assert!(directory.found().iter().all(|(_, ids)| *ids == [65, 101]), "{:?}", directory.found());
+        let alone = Directory::new().with("a.yaml", GOOD).with("b.yaml", second);
+        assert_eq!(alone.found_in("b.yaml"), [65]);
+    }
+
+    fn ports(first: &str, second: &str) -> Vec<u16> {
+        let pod = |name: &str, port: &str| {
+            in_container(&format!("ports: [{{containerPort: 80, {port}}}]"))
+                .replace("name: web", &format!("name: {name}"))
+        };
+        let directory = Directory::new().with("a.yaml", pod("a", first)).with("b.yaml", pod("b", second));
+        assert_eq!(directory.found_in("a.yaml"), directory.found_in("b.yaml"));
+        directory.found_in("a.yaml")
+    }
+
+    #[test]
+    fn sp102_knows_that_no_address_is_every_address() {
+        assert_eq!(ports("hostPort: 80", "hostPort: 80"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 0.0.0.0", "hostPort: 80, hostIP: 10.0.0.1"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80, hostIP: 10.0.0.1"), NONE);
+        assert_eq!(ports("hostPort: 80, protocol: UDP", "hostPort: 80"), NONE);
+        assert_eq!(ports("hostPort: 80", "hostPort: 81"), NONE);
+    }
+
+    #[test]
+    fn sp102_counts_the_ports_of_pods_on_the_nodes_network() {
+        let host = |name: &str| {
+            in_spec("hostNetwork: true")
+                .replace("name: web", &format!("name: {name}"))
+                .replace("    image:", "    ports: [{containerPort: 6443}]\n    image:")
+        };
+        let directory = Directory::new().with("a.yaml", host("a")).with("b.yaml", host("b"));
+        assert_eq!(directory.found_in("a.yaml"), [102]);
+    }
+}

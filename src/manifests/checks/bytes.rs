@@ -81,8 +81,7 @@ const fn look_alike(character: char) -> Option<&'static str> {
     match character {
         '\u{a0}' | '\u{2007}' | '\u{202f}' => Some("a non-breaking space"),
         '\u{3000}' | '\u{2002}'..='\u{200a}' => Some("a typographic space"),
-        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' => Some("a typographic quote"),
-        '\u{201c}'..='\u{201f}' => Some("a typographic quote"),
+        '\u{2018}'..='\u{201f}' => Some("a typographic quote"),
         _ => None,
     }
 }
@@ -161,4 +160,76 @@ fn surprise(path: &str, written: &str, read: &str, at: Position) -> Finding {
         Finding::warning(39, format!("{path}: `{written}` reads as {read}"))
     };
     finding.with_fix(format!("write {read}")).on_field(path).at(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{GOOD, NONE, found, in_container, in_metadata, in_spec, with};
+
+    #[test]
+    fn a_good_pod_has_no_finding() {
+        assert_eq!(found(GOOD), NONE);
+    }
+
+    #[test]
+    fn sp031_is_about_documents_with_content_after_a_pod() {
+        assert_eq!(found(format!("{GOOD}---\n{GOOD}")), [31]);
+        assert_eq!(found(format!("{GOOD}---\n# the end\n")), NONE);
+        assert_eq!(found(format!("---\n{GOOD}")), NONE);
+    }
+
+    #[test]
+    fn sp032_is_about_a_pod_behind_the_first_document() {
+        assert_eq!(found(format!("---\n---\n{GOOD}")), [32]);
+        assert!(found(format!("apiVersion: v1\nkind: ConfigMap\n---\n{GOOD}")).contains(&32));
+    }
+
+    #[test]
+    fn sp033_sp034_sp038_and_sp041_stop_the_reader() {
+        assert_eq!(found(with("  name: web", "\tname: web")), [33]);
+        assert_eq!(found(with("web", "{{ .Name }}")), [33]);
+        assert_eq!(found(with("web", "w\u{0}b")), [34]);
+        assert_eq!(found([GOOD.as_bytes(), b"# \xe9\n"].concat()), [34]);
+        assert_eq!(found("{\"apiVersion\": \"v1\", // Pod\n\"kind\": \"Pod\"}"), [38]);
+        assert_eq!(found(format!("%YAML 1.2\n---\n{GOOD}")), [41]);
+        assert_eq!(found(format!("%YAML 1.1\n---\n{GOOD}")), NONE);
+    }
+
+    #[test]
+    fn sp035_is_about_bytes_that_other_tools_refuse() {
+        assert_eq!(found(format!("\u{feff}{GOOD}")), [35]);
+        assert_eq!(found(GOOD.replace('\n', "\r\n")), [35]);
+        let utf16: Vec<u8> =
+            std::iter::once(0xfeff).chain(GOOD.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        assert_eq!(found(utf16), [35]);
+    }
+
+    #[test]
+    fn sp036_is_about_a_key_given_twice() {
+        assert_eq!(found(in_container("image: registry.k8s.io/app:2.0")), [36]);
+        assert_eq!(found(in_metadata("labels: {a: b, c: d}")), NONE);
+    }
+
+    #[test]
+    fn sp037_is_about_what_looks_like_a_blank_or_a_quote() {
+        assert_eq!(found(in_metadata("labels: {a: x}\n\u{a0}name: y")), [37, 53]);
+        assert!(found(in_container("command: [“sleep”]")).contains(&37));
+        assert_eq!(found(in_container("args: [it’s fine]")), NONE);
+    }
+
+    #[test]
+    fn sp039_is_about_values_that_read_differently() {
+        assert_eq!(found(in_spec("hostPID: yes")), [39]);
+        assert_eq!(found(in_spec("hostPID: true")), NONE);
+        assert_eq!(found(in_container("ports: [{containerPort: 0100}]")), [39]);
+        assert_eq!(found(in_container("ports: [{containerPort: 1_0}]")), [39]);
+        assert_eq!(found(in_container("ports: [{containerPort: 8080}]")), NONE);
+    }
+
+    #[test]
+    fn sp040_is_about_a_merge_that_overrides() {
+        let merged = |map: &str| in_metadata(&format!("annotations: &a {{x: w}}\nlabels:\n{map}"));
+        assert_eq!(found(merged("  x: z\n  <<: *a")), [40]);
+        assert_eq!(found(merged("  <<: *a\n  x: z")), NONE);
+    }
 }

@@ -78,8 +78,13 @@ fn probes(container: &At<'_>, findings: &mut Vec<Finding>) {
         }
         let path = probe.get("httpGet").get("path");
         if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-            let message = "an HTTP path begins with `/`: the probe asks for another one than it says";
-            findings.push(warn(91, &path, message, format!("write `path: /{}`", path.str())));
+            // It is put in when the URL is made, so that the probe works; OpenShift writes it so.
+            findings.push(
+                Finding::info(91, "an HTTP path begins with `/`: the kubelet adds it")
+                    .with_fix(format!("write `path: /{}`", path.str()))
+                    .on_field(path.path())
+                    .at(path.position()),
+            );
         }
     }
 }
@@ -171,4 +176,95 @@ fn control_plane(spec: &At<'_>, metadata: &At<'_>) -> Option<Finding> {
             .on_field(at.path())
             .at(at.position()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+    use crate::manifests::checks::testing::{NONE, found, in_container, in_metadata, in_spec, with};
+
+    #[test]
+    fn a_port_of_the_registry_is_no_tag() {
+        assert_eq!(tag("localhost:5000/app"), None);
+        assert_eq!(tag("localhost:5000/app:1@sha256:0"), Some("1"));
+    }
+
+    #[test]
+    fn sp080_to_sp092_reject_the_pod() {
+        for (fields, id) in [
+            ("name: Web", 80),
+            ("ports: [{containerPort: 0}]", 83),
+            ("ports: [{containerPort: 1, hostPort: 9}, {containerPort: 2, hostPort: 9}]", 84),
+            ("volumeMounts: [{name: a, mountPath: /a}]", 85),
+            ("imagePullPolicy: always", 89),
+            ("livenessProbe: {}", 90),
+            ("resources: {requests: {cpu: 2}, limits: {cpu: 1}}", 92),
+            ("terminationMessagePolicy: x", 89),
+            ("securityContext: {seccompProfile: {type: Localhost}}", 95),
+        ] {
+            assert!(found(in_container(fields)).contains(&id), "{fields}: {:?}", found(in_container(fields)));
+        }
+    }
+
+    #[test]
+    fn sp081_is_about_tags_that_move() {
+        for moving in ["nginx", "nginx:latest", "localhost:5000/app"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", moving)), [81], "{moving}");
+        }
+        for pinned in ["nginx:1", "nginx@sha256:0", "nginx:latest@sha256:0"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", pinned)), NONE, "{pinned}");
+        }
+    }
+
+    #[test]
+    fn sp082_is_about_pulling_a_pinned_image() {
+        assert_eq!(found(in_container("imagePullPolicy: Always")), [82]);
+        assert_eq!(found(in_container("imagePullPolicy: IfNotPresent")), NONE);
+    }
+
+    #[test]
+    fn sp086_is_about_volumes_without_a_known_source() {
+        let mounted = |volume: &str| {
+            in_container("volumeMounts: [{name: v, mountPath: /v}]") + &format!("  volumes:\n  - {volume}\n")
+        };
+        assert_eq!(found(mounted("{name: v, hostpath: {path: /etc}}")), [53, 86]);
+        assert_eq!(found(mounted("{name: v}")), [86]);
+        assert_eq!(found(mounted("{name: v, emptyDir: {}}")), NONE);
+        assert_eq!(found(mounted("{name: v, hostPath: {path: /etc}}")), NONE);
+    }
+
+    #[test]
+    fn sp088_is_about_relative_paths_and_unused_volumes() {
+        assert_eq!(found(in_spec("volumes: [{name: v, hostPath: {path: /etc}}]")), [88]);
+        let relative = in_container("volumeMounts: [{name: v, mountPath: v}]")
+            + "  volumes: [{name: v, emptyDir: {}}]\n";
+        assert_eq!(found(relative), [88]);
+    }
+
+    #[test]
+    fn sp091_is_about_probes_that_cannot_succeed() {
+        let probed = |port: &str, path: &str| {
+            in_container(&format!(
+                "ports: [{{name: web, containerPort: 80}}]\nlivenessProbe: {{httpGet: {{port: {port}, path: {path}}}}}"
+            ))
+        };
+        assert_eq!(found(probed("other", "/")), [91]);
+        assert_eq!(found(probed("web", "healthz")), [91]);
+        assert_eq!(found(probed("web", "/healthz")), NONE);
+        assert_eq!(found(probed("81", "/")), NONE);
+    }
+
+    #[test]
+    fn sp093_is_about_control_plane_pods() {
+        let labelled = |fields: &str| in_metadata("labels: {tier: control-plane}") + fields;
+        assert_eq!(found(labelled("")), [93]);
+        let both = "    livenessProbe: {exec: {command: [a]}}\n    resources: {requests: {cpu: 100m}}\n";
+        assert_eq!(found(labelled(both)), NONE);
+    }
+
+    #[test]
+    fn sp094_is_about_a_variable_set_twice() {
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: A, value: c}]")), [94]);
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: B, value: c}]")), NONE);
+    }
 }

@@ -127,7 +127,7 @@ fn resources(resources: &At<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
-    let text = memory.node()?.written.as_deref().map_or_else(|| memory.str(), |written| written);
+    let text = memory.node()?.written.as_deref().unwrap_or_else(|| memory.str());
     let quantity = memory.quantity();
     if quantity.is_zero() || quantity.cmp_whole(MEBIBYTE) != Ordering::Less {
         return None;
@@ -154,4 +154,52 @@ fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
         finding
     };
     Some(finding.on_field(cpu.path()).at(cpu.position()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{NONE, found, in_container, in_spec, with};
+
+    #[test]
+    fn sp050_and_sp051_are_about_other_objects() {
+        assert_eq!(found(with("kind: Pod", "kind: ConfigMap")), [50]);
+        assert_eq!(found(with("kind: Pod", "kind: pod")), [51]);
+        assert_eq!(found(with("apiVersion: v1\n", "")), [51]);
+    }
+
+    #[test]
+    fn sp052_and_sp055_are_about_types() {
+        assert_eq!(found(with("registry.k8s.io/app:1.0", "1.20")), [52]);
+        assert_eq!(found(in_container("resources: {limits: {memory: 100mi}}")), [55]);
+    }
+
+    #[test]
+    fn sp053_is_about_a_field_that_nobody_misses() {
+        assert_eq!(found(in_container("comand: [a]")), [53]);
+        assert_eq!(found(in_container("command: [a]")), NONE);
+    }
+
+    #[test]
+    fn sp054_is_about_a_field_whose_loss_rejects_the_pod() {
+        assert_eq!(found(with("  containers:", "  Containers:")), [54, 80]);
+        assert!(found(with("metadata:", "Metadata:")).contains(&54));
+        let top =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\ncontainers: [{name: a, image: b:1}]\n";
+        assert!(found(top).contains(&54));
+        assert!(!found(in_spec("hostnetwork: true")).contains(&54));
+    }
+
+    #[test]
+    fn sp056_is_about_amounts_that_nobody_means() {
+        for odd in ["memory: 128m", "memory: 100", "memory: 512Ki", "cpu: 2000"] {
+            assert_eq!(found(in_container(&format!("resources: {{requests: {{{odd}}}}}"))), [56], "{odd}");
+        }
+        for usual in ["memory: 128Mi", "cpu: 200m", "cpu: 64", "memory: 0"] {
+            assert_eq!(
+                found(in_container(&format!("resources: {{requests: {{{usual}}}}}"))),
+                NONE,
+                "{usual}"
+            );
+        }
+    }
 }

@@ -6,6 +6,9 @@ use std::fs;
 use super::Surroundings;
 use crate::manifests::{EntryKind, FileReport, Finding, Value, Verdict};
 
+/// What manifests are called by people; the kubelet does not care.
+const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
+
 pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
     let Some(meta) = &file.meta else {
         not_a_manifest(file);
@@ -52,7 +55,7 @@ fn sub_directory(file: &FileReport) -> Option<Finding> {
         .filter(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending))
+            EXTENSIONS.iter().any(|extension| name.ends_with(extension))
         })
         .count();
     (manifests > 0).then(|| {
@@ -81,11 +84,8 @@ fn access(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
 fn not_a_manifest(file: &mut FileReport) {
     const WORDS: [&str; 4] = ["apiVersion", "kind", "metadata", "containers"];
     let Some(document) = &file.document else { return };
-    let no_object = match document.root.as_ref().map(|root| &root.value) {
-        None => true,
-        Some(Value::Null | Value::Map(_)) => false,
-        Some(_) => true,
-    };
+    let no_object =
+        !matches!(document.root.as_ref().map(|root| &root.value), Some(Value::Null | Value::Map(_)));
     // UTF-16 without its mark hides the words between NULs.
     let like_one = |text: &str| WORDS.iter().any(|word| text.contains(word));
     if !no_object || like_one(&document.text) || like_one(&document.text.replace('\0', "")) {
@@ -131,13 +131,12 @@ pub fn looks_like_backup(name: &str) -> bool {
         "-bak", "-backup",
     ];
     let lower = name.to_lowercase();
-    let stem =
-        [".yaml", ".yml", ".json"].iter().find_map(|ending| lower.strip_suffix(ending)).unwrap_or(&lower);
+    let stem = EXTENSIONS.iter().find_map(|extension| lower.strip_suffix(extension)).unwrap_or(&lower);
     if ENDINGS.iter().any(|ending| lower.ends_with(ending) || stem.ends_with(ending)) {
         return true;
     }
     let numbered = lower.rsplit_once('.').is_some_and(|(front, number)| {
-        (front.ends_with(".yaml") || front.ends_with(".yml") || front.ends_with(".json"))
+        EXTENSIONS.iter().any(|extension| front.ends_with(extension))
             && !number.is_empty()
             && number.bytes().all(|byte| byte.is_ascii_digit())
     });
@@ -178,5 +177,93 @@ fn hard_links(files: &mut [FileReport]) {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::looks_like_backup;
+    use crate::manifests::checks::testing::{Directory, GOOD, NONE, found};
+
+    #[test]
+    fn sp010_knows_the_names_of_backups() {
+        for name in [
+            "a.yaml~",
+            "a.yaml.bak",
+            "a.bak.yaml",
+            "a.yaml.orig",
+            "a.rpmsave",
+            "a.yaml.dpkg-old",
+            "#a.yaml#",
+            "sedAb12cD",
+            "a-old.yaml",
+            "a.yaml.1",
+            "a copy.yaml",
+            "a.yaml.tmp",
+        ] {
+            assert!(looks_like_backup(name), "{name}");
+        }
+        for name in
+            ["a.yaml", "a.yml", "a.json", "etcd", "sedan.yaml", "kube-apiserver.yaml", "gold.yaml", "a.v1"]
+        {
+            assert!(!looks_like_backup(name), "{name}");
+        }
+        assert_eq!(Directory::new().with("a.yaml.bak", GOOD).found_in("a.yaml.bak"), [10]);
+        assert_eq!(Directory::new().with("a.yaml", GOOD).found_in("a.yaml"), NONE);
+    }
+
+    #[test]
+    fn sp011_is_about_what_is_no_manifest() {
+        assert!(found("# Read me\n\nThese are: the files: of this node\n").contains(&11));
+        assert!(found("#!/bin/sh\necho hello\n").contains(&11));
+        assert!(found(b"\x7fELF\x02\x01\x01\0\0\0").contains(&11));
+        assert!(!found(GOOD.replace("  name", "\tname")).contains(&11));
+        assert!(!found("").contains(&11));
+    }
+
+    #[test]
+    fn sp012_is_about_hidden_files() {
+        assert_eq!(Directory::new().with(".a.yaml", GOOD).found_in(".a.yaml"), [12]);
+    }
+
+    #[test]
+    fn sp013_is_about_sub_directories_with_manifests() {
+        let directory = Directory::new();
+        fs::create_dir(directory.0.join("full")).unwrap();
+        fs::create_dir(directory.0.join("empty")).unwrap();
+        fs::write(directory.0.join("full/a.yaml"), GOOD).unwrap();
+        assert_eq!(directory.found_in("full"), [13]);
+        assert_eq!(directory.found_in("empty"), NONE);
+    }
+
+    #[test]
+    fn sp014_and_sp015_are_about_links() {
+        let directory = Directory::new();
+        let elsewhere = Directory::new().with("a.yaml", GOOD);
+        symlink(elsewhere.0.join("a.yaml"), directory.0.join("good.yaml")).unwrap();
+        symlink("/nowhere/at/all", directory.0.join("bad.yaml")).unwrap();
+        assert_eq!(directory.found_in("good.yaml"), [15]);
+        assert_eq!(directory.found_in("bad.yaml"), [14]);
+    }
+
+    #[test]
+    fn sp020_is_about_modes() {
+        let directory = Directory::new().with("a.yaml", GOOD);
+        let path = directory.0.join("a.yaml");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), [20]);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), NONE);
+    }
+
+    #[test]
+    fn sp021_is_about_two_names_of_one_file() {
+        let directory = Directory::new().with("a.yaml", GOOD);
+        fs::hard_link(directory.0.join("a.yaml"), directory.0.join("b.yaml")).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), [21, 100]);
+        assert_eq!(directory.found_in("b.yaml"), [21]);
     }
 }

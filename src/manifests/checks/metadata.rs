@@ -175,3 +175,65 @@ fn priority(spec: &At<'_>) -> Option<Finding> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{NONE, found, in_metadata, in_spec, with};
+
+    #[test]
+    fn sp060_sp061_and_sp067_reject_the_pod() {
+        assert_eq!(found(with("  name: web\n", "  generateName: web\n")), [60]);
+        assert_eq!(found(with("name: web", "name: Web")), [61]);
+        assert!(found(in_spec("schedulingGates: [{name: a}]")).contains(&67));
+    }
+
+    #[test]
+    fn sp062_is_about_the_node_name_given_twice() {
+        assert_eq!(found(with("name: web", "name: web-node1")), [62]);
+        assert_eq!(found(with("name: web", "name: web-node2")), NONE);
+    }
+
+    #[test]
+    fn sp063_is_about_a_saved_mirror_pod() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.mirror: abc}")), [63]);
+    }
+
+    #[test]
+    fn sp064_is_about_fields_of_the_api_server() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.hash: abc}")), [64]);
+        assert_eq!(found(in_metadata("resourceVersion: '7'")), [64]);
+        assert_eq!(found(in_spec("nodeName: other")), [64]);
+        assert_eq!(found(in_spec("nodeName: node1")), NONE);
+        assert_eq!(found(in_metadata("creationTimestamp: null")), NONE);
+    }
+
+    #[test]
+    fn sp065_is_about_a_fixed_uid() {
+        assert_eq!(found(in_metadata("uid: abc")), [65]);
+        assert_eq!(found(in_metadata("uid: ''")), NONE);
+    }
+
+    #[test]
+    fn sp066_is_about_api_objects() {
+        assert_eq!(found(in_spec("imagePullSecrets: [{name: a}]")), [66]);
+        assert_eq!(found(in_spec("imagePullSecrets: [{}]")), NONE);
+    }
+
+    #[test]
+    fn sp068_is_about_priorities_that_do_not_fit() {
+        assert_eq!(found(in_spec("priority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: mine")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 2000001000")), NONE);
+    }
+
+    #[test]
+    fn sp069_to_sp072_are_about_what_static_pods_are_bad_at() {
+        assert_eq!(found(in_metadata("namespace: mine")), [69]);
+        assert_eq!(found(in_metadata("namespace: kube-system")), NONE);
+        assert_eq!(found(in_spec("nodeSelector: {a: b}")), [70]);
+        assert_eq!(found(in_spec("runtimeClassName: kata")), [71]);
+        assert_eq!(found(in_spec("restartPolicy: Never")), [72]);
+        assert_eq!(found(in_spec("restartPolicy: Always")), NONE);
+    }
+}

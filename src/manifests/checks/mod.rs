@@ -8,6 +8,7 @@ pub mod catalogue;
 mod containers;
 mod fields;
 mod files;
+mod host_paths;
 mod metadata;
 mod path;
 pub mod runtime;
@@ -15,6 +16,8 @@ pub mod runtime;
 mod testing;
 
 use std::path::Path;
+
+use crate::host::HostRoot;
 
 use super::{Kubelet, SourceReport};
 
@@ -27,6 +30,8 @@ pub struct Surroundings<'a> {
     pub configured: Option<&'a Path>,
     /// Whether the path that is looked at is this node's own, and not a copy of one somewhere.
     pub on_node: bool,
+    /// The root of the node, if the paths that pods mount can be looked up.
+    pub host: Option<&'a HostRoot>,
 }
 
 /// Adds what the checks find to what the kubelet says.
@@ -41,4 +46,7 @@ pub fn run(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
     }
     files::check_together(&mut report.files);
     across::check(&mut report.files);
+    if let Some(host) = surroundings.host.filter(|_| surroundings.on_node) {
+        host_paths::check(&mut report.files, host);
+    }
 }

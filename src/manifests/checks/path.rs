@@ -84,7 +84,7 @@ fn same(left: &Path, right: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::checks::testing::{kubelet, source};
+    use crate::manifests::checks::testing::{NONE, kubelet, source};
 
     fn ids(report: &SourceReport) -> Vec<u16> {
         report.findings.iter().map(|finding| finding.id.number()).collect()
@@ -95,7 +95,7 @@ mod tests {
         let kubelet = kubelet();
         check(
             &mut report,
-            &Surroundings { kubelet: &kubelet, configured: configured.map(Path::new), on_node },
+            &Surroundings { kubelet: &kubelet, configured: configured.map(Path::new), on_node, host: None },
         );
         ids(&report)
     }
@@ -103,23 +103,23 @@ mod tests {
     #[test]
     fn sp004_is_about_the_nodes_own_path() {
         assert_eq!(checked(PathKind::File, &[Verdict::Loaded], true, None), [4]);
-        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], false, None), []);
+        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], false, None), NONE);
     }
 
     #[test]
     fn sp005_names_the_path_that_is_read() {
         let loaded = [Verdict::Loaded];
         assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/etc/other")), [5]);
-        assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/nowhere/manifests")), []);
-        assert_eq!(checked(PathKind::File, &loaded, false, Some("/nowhere")), []);
-        assert_eq!(checked(PathKind::Directory, &loaded, false, None), []);
+        assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/nowhere/manifests")), NONE);
+        assert_eq!(checked(PathKind::File, &loaded, false, Some("/nowhere")), NONE);
+        assert_eq!(checked(PathKind::Directory, &loaded, false, None), NONE);
     }
 
     #[test]
     fn sp006_is_about_directories_without_a_good_file() {
         assert_eq!(checked(PathKind::Directory, &[], false, None), [6]);
         assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Ignored], false, None), [6]);
-        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Loaded], false, None), []);
+        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Loaded], false, None), NONE);
     }
 
     #[test]
