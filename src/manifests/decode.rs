@@ -58,7 +58,22 @@ fn empty_object(position: Position) -> Node {
     Node::new(position, Value::Map(Arc::default()))
 }
 
+/// Errors, and dropped fields, that are kept; what follows says nothing new.
+const KEPT: usize = 1_000;
+
 impl Decoder {
+    fn refuse(&mut self, error: DecodeError) {
+        if self.errors.len() < KEPT {
+            self.errors.push(error);
+        }
+    }
+
+    fn drop_field(&mut self, field: DroppedField) {
+        if self.dropped.len() < KEPT {
+            self.dropped.push(field);
+        }
+    }
+
     /// The decoded value; nothing for `null` and for what is refused.
     fn value(&mut self, ty: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
         if node.is_null() {
@@ -95,7 +110,7 @@ impl Decoder {
         let found = node.type_name();
         let fix = (wanted == "a string")
             .then(|| node.written.as_deref().map(|text| format!("quote it: \"{text}\"")));
-        self.errors.push(DecodeError {
+        self.refuse(DecodeError {
             message: format!("{field} must be {wanted}, found {found}"),
             fix: fix.flatten(),
             reason: format!(
@@ -120,7 +135,7 @@ impl Decoder {
             Value::Int(number) if range.contains(&number) => Some(node.clone()),
             Value::Int(number) => {
                 let field = path.to_string();
-                self.errors.push(DecodeError {
+                self.refuse(DecodeError {
                     message: format!("{field} is {number}, which does not fit its type {kind}"),
                     fix: None,
                     reason: format!(
@@ -153,12 +168,13 @@ impl Decoder {
                 return None;
             }
         };
-        // The kubelet strips quotes and keeps everything between them, blanks included.
-        match Quantity::parse(&text) {
-            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, &text) }),
+        // Blanks around the amount are stripped; tabs and line breaks are escaped in JSON at that point and stay.
+        let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
+        match Quantity::parse(text) {
+            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, text) }),
             Err(error) => {
                 let field = path.to_string();
-                self.errors.push(DecodeError {
+                self.refuse(DecodeError {
                     message: format!("{field}: `{text}` is not a quantity"),
                     fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
                     reason: error.to_string(),
@@ -180,7 +196,7 @@ impl Decoder {
             return Some(node.clone());
         }
         let field = path.to_string();
-        self.errors.push(DecodeError {
+        self.refuse(DecodeError {
             message: format!("{field}: `{text}` is not an RFC 3339 time"),
             fix: Some("remove the field, or write it like 2024-01-02T15:04:05Z".to_owned()),
             reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
@@ -207,7 +223,7 @@ impl Decoder {
                     },
                     |field| Dropped::TooNew { since: field.since },
                 );
-                self.dropped.push(DroppedField {
+                self.drop_field(DroppedField {
                     parent: path.to_string(),
                     name: entry.key.to_string(),
                     position: entry.key_position,
@@ -215,6 +231,14 @@ impl Decoder {
                 });
                 continue;
             };
+            if let Some(gate) = field.closed_gate(self.minor) {
+                self.drop_field(DroppedField {
+                    parent: path.to_string(),
+                    name: entry.key.to_string(),
+                    position: entry.key_position,
+                    why: Dropped::GateClosed { gate },
+                });
+            }
             if let Some(value) = self.value(field.ty, &entry.value, &Path::Field(path, &entry.key)) {
                 decoded.insert(Entry {
                     key: Arc::clone(&entry.key),

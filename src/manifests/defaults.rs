@@ -139,7 +139,7 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
         each(projected, "sources", |source| {
             edit(source, "downwardAPI", downward_items);
             edit(source, "serviceAccountToken", |token| {
-                fill(token, "expirationSeconds", || Value::Int(3600))
+                fill(token, "expirationSeconds", || Value::Int(3600));
             });
         });
     });

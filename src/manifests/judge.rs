@@ -44,22 +44,30 @@ impl Objection {
     }
 }
 
+/// Objections that are kept; what follows says nothing new.
+const KEPT: usize = 1_000;
+
 /// The objections so far.
 pub struct Judge {
     /// Whose rules.
     pub version: KubeletVersion,
     findings: Vec<Finding>,
     reasons: Vec<String>,
+    count: usize,
 }
 
 impl Judge {
     /// Nothing objected to yet.
     pub fn new(version: KubeletVersion) -> Self {
-        Self { version, findings: Vec::new(), reasons: Vec::new() }
+        Self { version, findings: Vec::new(), reasons: Vec::new(), count: 0 }
     }
 
     /// Objects to the value at `at` under check `id`. `why` completes "spec.x: ".
     pub fn object(&mut self, id: u16, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
+        self.count += 1;
+        if self.count > KEPT {
+            return self;
+        }
         let path = at.path();
         let shown = if objection.shows_value() { format!(": {}", at.shown()) } else { String::new() };
         self.reasons.push(format!("{path}: {}{shown}: {why}", objection.words()));
@@ -113,7 +121,7 @@ impl Judge {
 
     /// How many objections there are.
     pub fn count(&self) -> usize {
-        self.findings.len()
+        self.count
     }
 
     /// What the kubelet logs, and the findings; nothing if there is no objection.

@@ -4,6 +4,16 @@
 //! the Pod is completed (`defaults`) and judged (`validate`) as the given kubelet release would. [`inspect`] does
 //! that for each entry of a path and settles who wins between files of the same pod (`source`). It refuses to know
 //! the API server's rules: what counts here is what the kubelet does with a file.
+//!
+//! ```no_run
+//! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
+//!
+//! let kubelet = Kubelet { version: KubeletVersion::NEWEST, node_name: "node1".into() };
+//! let report = inspect("/etc/kubernetes/manifests".as_ref(), &kubelet);
+//! for file in &report.files {
+//!     println!("{}: {:?}", file.path.display(), file.verdict);
+//! }
+//! ```
 
 mod at;
 pub mod checks;

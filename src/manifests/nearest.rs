@@ -67,10 +67,7 @@ mod tests {
 
     #[test]
     fn a_typo_has_a_near_name() {
-        let spec = match POD.field("spec").unwrap().ty {
-            Type::Object(object) => object,
-            _ => unreachable!(),
-        };
+        let Type::Object(spec) = POD.field("spec").unwrap().ty else { unreachable!() };
         assert_eq!(field(spec, "hostnetwork"), Some("hostNetwork".to_owned()));
         assert_eq!(field(spec, "contaners"), Some("containers".to_owned()));
         assert_eq!(field(spec, "replicas"), None);
@@ -79,7 +76,7 @@ mod tests {
     #[test]
     fn a_misplaced_field_has_a_home() {
         assert_eq!(home(&POD, "containers"), Some("spec".to_owned()));
-        assert_eq!(home(&POD, "image"), Some("spec.containers[]".to_owned()).or(home(&POD, "image")));
+        assert_eq!(home(&POD, "image"), Some("spec.containers[]".to_owned()));
         assert_eq!(home(&POD, "nonsense"), None);
     }
 

@@ -19,7 +19,12 @@ pub fn apply(spec: &mut Node) {
     edit(spec, "resources", |resources| {
         let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-"));
         complete(resources, "limits", huge);
-        complete(resources, "requests", requests.iter().filter(|(name, _)| is_pod_level(name)));
+        // Requests follow only where the pod has a limit of its own.
+        if is_empty(resources, "limits") {
+            return;
+        }
+        let summed = requests.iter().filter(|(name, _)| matches!(&**name, "cpu" | "memory"));
+        complete(resources, "requests", summed);
         let own_limits = resources.get("limits").cloned();
         let own: Vec<(Arc<str>, Node)> = own_limits
             .iter()

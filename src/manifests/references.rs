@@ -71,8 +71,12 @@ fn collect<'a>(spec: &At<'a>) -> Vec<Reference<'a>> {
     if !spec.get("serviceAccountName").is_empty() {
         add("serviceaccounts", spec.get("serviceAccountName"));
     }
-    secrets(spec).into_iter().for_each(|at| add("secrets", at));
-    config_maps(spec).into_iter().for_each(|at| add("configmaps", at));
+    for at in secrets(spec) {
+        add("secrets", at);
+    }
+    for at in config_maps(spec) {
+        add("configmaps", at);
+    }
     if !spec.get("resourceClaims").is_empty() {
         add("resourceclaims", spec.get("resourceClaims"));
     }

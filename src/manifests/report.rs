@@ -129,6 +129,7 @@ pub struct Document {
 
 /// What the reader noticed, whether or not it is an error.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent observations, each with a check of its own")]
 pub struct Notes {
     /// The file starts with a byte order mark.
     pub byte_order_mark: bool,
@@ -217,7 +218,8 @@ pub enum Dropped {
         /// The minor release.
         since: u8,
     },
-    /// Known, but behind a feature gate that is closed by default in this release.
+    /// Known and checked for its type, but behind a feature gate that is closed by default in this release: it has no
+    /// effect.
     GateClosed {
         /// The name of the gate.
         gate: &'static str,

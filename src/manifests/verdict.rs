@@ -273,11 +273,10 @@ fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<
         return Err(Stop { reason, findings: objections });
     }
     let (refused, references) = references::check(&root, kubelet.version);
-    match refused {
-        Some(reason) => Err(Stop { reason, findings: references }),
-        None => {
-            findings.extend(references);
-            Ok(identity)
-        }
+    if let Some(reason) = refused {
+        Err(Stop { reason, findings: references })
+    } else {
+        findings.extend(references);
+        Ok(identity)
     }
 }

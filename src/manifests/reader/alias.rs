@@ -4,9 +4,9 @@ use super::SyntaxError;
 use super::yaml::{RawDocument, RawKind, yaml_error};
 use crate::manifests::tree::Position;
 
-/// Below so many decoded nodes, nearly all of them may come from aliases (alias_ratio_range_low in go-yaml).
+/// Below so many decoded nodes, nearly all of them may come from aliases (`alias_ratio_range_low` in go-yaml).
 const LENIENT: u32 = 400_000;
-/// From so many on, only a tenth may (alias_ratio_range_high).
+/// From so many on, only a tenth may (`alias_ratio_range_high`).
 const STRICT: u32 = 4_000_000;
 
 /// Walks the document as go-yaml decodes it, counts, and refuses what go-yaml refuses.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::map_builder::MapBuilder;
 use super::scalar::Scalar;
 use super::yaml::{RawDocument, RawKind, RawNode, yaml_error};
-use super::{KEPT_DEPTH, SyntaxError};
+use super::{KEPT_DEPTH, MAX_NOTES, SyntaxError};
 use crate::manifests::report::{DuplicateKey, Merge, Notes};
 use crate::manifests::tree::{Entry, Node, Position, Value};
 
@@ -169,6 +169,9 @@ impl Composer<'_> {
     fn insert(&mut self, entries: &mut MapBuilder, entry: Entry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
         if let (Some(old), 0) = (entries.insert(entry), self.quiet) {
+            if self.notes.duplicate_keys.len() >= MAX_NOTES {
+                return;
+            }
             let key = key.to_string();
             self.notes.duplicate_keys.push(DuplicateKey { key, first: old.key_position, again });
         }
@@ -197,7 +200,7 @@ impl Composer<'_> {
                 }
             }
         }
-        if self.quiet == 0 {
+        if self.quiet == 0 && self.notes.merges.len() < MAX_NOTES {
             self.notes.merges.push(Merge { position, overrides });
         }
         Ok(())

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::map_builder::MapBuilder;
-use super::{Fault, KEPT_DEPTH, MAX_DEPTH, SyntaxError};
+use super::{Fault, KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError};
 use crate::manifests::report::{DuplicateKey, Notes};
 use crate::manifests::tree::{Entry, Map, Node, Position, Value};
 
 /// Reads one JSON value and nothing after it.
 pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    let mut reader = Reader { rest: text, position: Position::START, notes };
+    let mut reader = Reader { rest: text, position: Position::START, nodes: 0, notes };
     let root = reader.document()?;
     reader.skip_space();
     match reader.peek() {
         None => Ok(root),
         Some(character) => {
-            Err(reader.fault(format!("{} after the end of the JSON object", describe(character))))
+            Err(reader.fault(&format!("{} after the end of the JSON object", describe(character))))
         }
     }
 }
@@ -23,6 +23,7 @@ pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
 struct Reader<'a, 'n> {
     rest: &'a str,
     position: Position,
+    nodes: usize,
     notes: &'n mut Notes,
 }
 
@@ -56,7 +57,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn fault(&self, what: String) -> SyntaxError {
+    fn fault(&self, what: &str) -> SyntaxError {
         let fix = match self.peek() {
             Some('/' | '#') => "remove the comment: JSON has none, or write the file as YAML",
             Some('}' | ']') => "remove the trailing comma",
@@ -76,16 +77,13 @@ impl Reader<'_, '_> {
             || format!("the file ends where {wanted} is expected"),
             |found| format!("{} where {wanted} is expected", describe(found)),
         );
-        self.fault(what)
+        self.fault(&what)
     }
 
     fn document(&mut self) -> Result<Node, SyntaxError> {
         let mut open: Vec<Open> = Vec::new();
         loop {
-            let mut value = match self.value_or_opening(&mut open)? {
-                Some(value) => value,
-                None => continue,
-            };
+            let Some(mut value) = self.value_or_opening(&mut open)? else { continue };
             // A finished value may finish any number of collections.
             loop {
                 let depth = open.len();
@@ -105,6 +103,13 @@ impl Reader<'_, '_> {
     fn value_or_opening(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, SyntaxError> {
         self.skip_space();
         let position = self.position;
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err(self.fault("more than 500000 values in one file"));
+        }
+        if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
+            return Err(self.fault("nested more than 10000 levels deep"));
+        }
         match self.peek() {
             Some('{') => {
                 self.next();
@@ -126,9 +131,6 @@ impl Reader<'_, '_> {
                 open.push(Open::List { position, items: Vec::new() });
             }
             _ => return self.scalar(position).map(Some),
-        }
-        if open.len() > MAX_DEPTH {
-            return Err(self.fault("nested more than 10000 levels deep".to_owned()));
         }
         Ok(None)
     }
@@ -180,7 +182,13 @@ impl Reader<'_, '_> {
         let Some(old) = entries.insert(entry.clone()) else {
             return;
         };
-        self.notes.duplicate_keys.push(DuplicateKey { key: key.to_string(), first: old.key_position, again });
+        if self.notes.duplicate_keys.len() < MAX_NOTES {
+            self.notes.duplicate_keys.push(DuplicateKey {
+                key: key.to_string(),
+                first: old.key_position,
+                again,
+            });
+        }
         if let (Value::Map(before), Value::Map(after)) = (&old.value.value, &entry.value.value) {
             let merged = overlay(before, after);
             let value = Node::new(entry.value.position, Value::Map(Arc::new(merged)));
@@ -230,7 +238,7 @@ impl Reader<'_, '_> {
         if self.peek() == Some('0') {
             text.extend(self.next());
             if matches!(self.peek(), Some('0'..='9')) {
-                return Err(self.fault("a number with a leading zero".to_owned()));
+                return Err(self.fault("a number with a leading zero"));
             }
         } else {
             self.digits(&mut text)?;
@@ -281,8 +289,8 @@ impl Reader<'_, '_> {
                     text.push(character);
                     self.next();
                 }
-                Some(_) => return Err(self.fault("a control character inside a string".to_owned())),
-                None => return Err(self.fault("the file ends inside a string".to_owned())),
+                Some(_) => return Err(self.fault("a control character inside a string")),
+                None => return Err(self.fault("the file ends inside a string")),
             }
         }
     }

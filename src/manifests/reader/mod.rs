@@ -5,7 +5,9 @@
 
 mod alias;
 mod compose;
+mod disguise;
 mod encoding;
+mod feed;
 mod json;
 mod map_builder;
 mod scalar;
@@ -22,6 +24,12 @@ const KEPT_DEPTH: usize = 64;
 
 /// Nesting that the kubelet's JSON decoder refuses (maxNestingDepth in Go's encoding/json).
 const MAX_DEPTH: usize = 10_000;
+
+/// Nodes that are read: no manifest comes near, and so many fit into little memory. The kubelet has no such bound.
+const MAX_NODES: usize = 500_000;
+
+/// Notes of one kind that are kept; what follows says nothing new.
+const MAX_NOTES: usize = 1_000;
 
 /// Why bytes are not a tree.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

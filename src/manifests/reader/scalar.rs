@@ -194,7 +194,7 @@ fn binary(text: &str) -> Result<Scalar, TagFault> {
 /// Standard base64 with padding; line breaks are skipped, as Go's decoder does.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    if digits.len() % 4 != 0 {
+    if !digits.len().is_multiple_of(4) {
         return None;
     }
     let padding = digits.iter().rev().take_while(|byte| **byte == b'=').count();

@@ -4,18 +4,22 @@
 //! a tag may end in commas, text is fed in the pieces that decide how far ahead an encoding fault is seen.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead, Read};
 
-use libyaml_safer::{Encoding, Error, ErrorKind, EventData, Mark, Parser, ScalarStyle};
+use libyaml_safer::{
+    Encoding, Error, ErrorKind, EventData, MappingStyle, Mark, Parser, ScalarStyle, SequenceStyle,
+};
 
+use super::disguise::Disguise;
 use super::encoding::{EncodingFault, Source};
+use super::feed::Feed;
 use super::scalar::{self, Scalar, TagFault};
-use super::{Fault, MAX_DEPTH, SyntaxError, alias, compose};
+use super::{Fault, MAX_DEPTH, MAX_NODES, SyntaxError, alias, compose};
 use crate::manifests::report::{LaterDocument, Notes};
 use crate::manifests::tree::{Node, Position};
 
-/// Bytes that go-yaml reads at a time (input_raw_buffer_size in readerc.go).
-const PIECE: usize = 512;
+/// How much nesting in flow style is read: the sum, over all nodes, of the flow collections around them. The scanner
+/// looks at each of these for each token, so that without a bound ten megabytes could keep it busy for minutes.
+const FLOW_WORK: usize = 120_000_000;
 
 /// One node as parsed, children by number.
 pub struct RawNode {
@@ -53,16 +57,72 @@ impl RawDocument {
 
 /// Reads the first document.
 pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    let commas = Commas::hidden_in_tags(&source.text);
-    let text = commas.as_ref().map_or(source.text.as_str(), |commas| commas.text.as_str());
-    // The scanner looks one character past a backslash without asking whether there is one.
-    let padded = text.ends_with('\\').then(|| format!("{text}\n"));
-    let feed =
-        Feed { text: padded.as_deref().unwrap_or(text).as_bytes(), given: 0, fault: source.fault.as_ref() };
-    let mut events = Events { parser: Parser::new(), source };
+    let disguise = Disguise::of(&source.text);
+    let text = disguise.as_ref().map_or(source.text.as_str(), |disguise| disguise.text.as_str());
+    // The scanner of libyaml-safer 0.3 gives up, in a way that cannot be caught, on a block scalar or a backslash that
+    // ends with the file instead of a line.
+    let padded = !text.is_empty() && !text.ends_with(['\n', '\r']);
+    let mut text = if padded { format!("{text}\n") } else { text.to_owned() };
+    let passes = ESCAPED_QUOTES.min(1 + ESCAPED_BYTES / text.len().max(1));
+    for _ in 0..passes {
+        let mut attempt = Notes::default();
+        match parse(&text, padded, source, disguise.as_ref(), &mut attempt) {
+            Err(Stop::Escape(mark)) => match without_escaped_quote(&text, mark) {
+                Some(changed) => text = changed,
+                None => break,
+            },
+            Err(Stop::Error(error)) => return Err(error),
+            Ok(document) => {
+                notes.anchors = attempt.anchors;
+                notes.later_documents = attempt.later_documents;
+                return finish(document, notes);
+            }
+        }
+    }
+    Err(yaml_error(UNKNOWN_ESCAPE, "this is not valid YAML: an unknown escape", Position::START, None))
+}
+
+/// How many `\'` in double quotes are read: go-yaml knows this escape, libyaml does not, and each costs one more pass.
+const ESCAPED_QUOTES: usize = 100;
+
+/// How many bytes all these passes may read.
+const ESCAPED_BYTES: usize = 20_000_000;
+
+/// What both scanners say of an escape that they do not know.
+const UNKNOWN_ESCAPE: &str = "found unknown escape character";
+
+/// Why a pass over the text ended early.
+enum Stop {
+    /// The document is broken.
+    Error(SyntaxError),
+    /// At this mark stands an escape that only go-yaml may know.
+    Escape(Mark),
+}
+
+impl From<SyntaxError> for Stop {
+    fn from(error: SyntaxError) -> Self {
+        Self::Error(error)
+    }
+}
+
+fn parse(
+    text: &str,
+    padded: bool,
+    source: &Source,
+    disguise: Option<&Disguise>,
+    notes: &mut Notes,
+) -> Result<Option<RawDocument>, Stop> {
+    let feed = Feed::new(text, source.fault.as_ref());
+    let end = padded.then(|| u64::try_from(text.chars().count()).unwrap_or(u64::MAX));
+    // Only go-yaml refuses `\/`, so the places of all characters are needed where one stands.
+    let slashes = if text.contains("\\/") { text.chars().collect() } else { Vec::new() };
+    let mut events = Events { parser: Parser::new(), source, disguise, end, slashes };
     events.parser.set_encoding(Encoding::Utf8);
     events.parser.set_input(feed);
-    let document = events.document(commas.as_ref(), notes)?;
+    events.document(notes)
+}
+
+fn finish(document: Option<RawDocument>, notes: &mut Notes) -> Result<Node, SyntaxError> {
     let Some(document) = document else {
         return Ok(Node::new(Position::START, crate::manifests::tree::Value::Null));
     };
@@ -70,78 +130,73 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     compose::compose(&document, notes)
 }
 
-/// Hands the text out in go-yaml's pieces; a piece with a fault in it is not handed out.
-struct Feed<'a> {
-    text: &'a [u8],
-    given: usize,
-    fault: Option<&'a EncodingFault>,
-}
-
-impl Read for Feed<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let piece = self.fill_buf()?;
-        let count = piece.len().min(buffer.len());
-        for (to, from) in buffer.iter_mut().zip(piece) {
-            *to = *from;
-        }
-        self.consume(count);
-        Ok(count)
-    }
-}
-
-impl BufRead for Feed<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        let end = (self.given / PIECE + 1) * PIECE;
-        if end > self.text.len() && self.fault.is_some() {
-            return Err(io::Error::from(io::ErrorKind::InvalidData));
-        }
-        Ok(self.text.get(self.given..end.min(self.text.len())).unwrap_or_default())
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.given = self.given.saturating_add(amount).min(self.text.len());
-    }
+/// The text with the escape at `mark` written as libyaml knows it, if it is an escaped single quote.
+fn without_escaped_quote(text: &str, mark: Mark) -> Option<String> {
+    let skipped = usize::try_from(mark.index).ok()?;
+    let (at, _) = text.char_indices().nth(skipped)?;
+    let (before, rest) = text.split_at_checked(at)?;
+    Some(format!("{before}\\x27{}", rest.strip_prefix("\\'")?))
 }
 
 struct Events<'a> {
     parser: Parser<Feed<'a>>,
     source: &'a Source,
+    disguise: Option<&'a Disguise>,
+    /// How many characters there are, if the last line was given an end that it does not have.
+    end: Option<u64>,
+    /// All characters, if there is an escaped slash among them.
+    slashes: Vec<char>,
 }
 
 /// A collection that is not finished: its number, and for a mapping the key that waits for its value.
 struct Open {
     number: usize,
     key: Option<usize>,
+    flow: bool,
+}
+
+/// How deep in flow style the parser is, and how much that has cost so far.
+#[derive(Default)]
+struct Flow {
+    depth: usize,
+    work: usize,
 }
 
 impl Events<'_> {
-    fn document(
-        &mut self,
-        commas: Option<&Commas>,
-        notes: &mut Notes,
-    ) -> Result<Option<RawDocument>, SyntaxError> {
-        let mut nodes: Vec<RawNode> = Vec::new();
+    fn document(&mut self, notes: &mut Notes) -> Result<Option<RawDocument>, Stop> {
+        let mut parsed: Vec<RawNode> = Vec::new();
         let mut open: Vec<Open> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
+        let mut flow = Flow::default();
         loop {
-            let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
+            let event = self.parser.parse().map_err(|error| self.stop(&error))?;
             let position = position(event.start_mark);
+            flow.work = flow.work.saturating_add(flow.depth);
+            if flow.work > FLOW_WORK {
+                return Err(limit("exceeded max depth", "nested too deeply for its size", position));
+            }
+            let starts_flow = matches!(
+                event.data,
+                EventData::SequenceStart { style: SequenceStyle::Flow, .. }
+                    | EventData::MappingStart { style: MappingStyle::Flow, .. }
+            );
             let (kind, written, anchor) = match event.data {
                 EventData::StreamStart { .. } => continue,
                 EventData::StreamEnd => return Ok(None),
                 EventData::DocumentStart { version_directive, .. } => {
                     if version_directive.is_some_and(|version| (version.major, version.minor) != (1, 1)) {
-                        return Err(directive_error(position));
+                        return Err(directive_error(position).into());
                     }
                     continue;
                 }
                 EventData::DocumentEnd { .. } => {
                     notes.later_documents =
                         later_documents(&self.source.text, event.start_mark, event.end_mark);
-                    return Ok(Some(RawDocument { nodes }));
+                    return Ok(Some(RawDocument { nodes: parsed }));
                 }
                 EventData::SequenceEnd | EventData::MappingEnd => {
-                    open.pop();
+                    let ended = open.pop();
+                    flow.depth -= usize::from(ended.is_some_and(|ended| ended.flow));
                     continue;
                 }
                 EventData::Alias { anchor } => {
@@ -151,48 +206,98 @@ impl Events<'_> {
                     (RawKind::Alias(target), None, None)
                 }
                 EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
-                    let value = commas.map_or_else(|| value.clone(), |commas| commas.restore(&value));
+                    let span = (event.start_mark, event.end_mark);
+                    let value = self.restore(value, style, event.end_mark);
+                    self.check_scalar(&value, style, flow.depth > 0, span)?;
                     let plain = style == ScalarStyle::Plain;
-                    let merge = value == "<<" && (plain_implicit || tag.as_deref() == Some(MERGE_TAG));
-                    let kind = if merge {
-                        RawKind::Merge
-                    } else {
-                        let scalar = scalar::resolve(tag.as_deref(), plain, &value)
-                            .map_err(|fault| tag_error(&fault, &value, position))?;
-                        RawKind::Scalar(scalar)
-                    };
-                    (kind, plain.then_some(value), anchor)
+                    let kind = scalar_kind(tag.as_deref(), plain, plain_implicit, &value)
+                        .map_err(|fault| tag_error(&fault, &value, position))?;
+                    let text = matches!(kind, RawKind::Scalar(Scalar::Str(_)));
+                    (kind, (plain && !text).then_some(value), anchor)
                 }
                 EventData::SequenceStart { anchor, .. } => (RawKind::List(Vec::new()), None, anchor),
                 EventData::MappingStart { anchor, .. } => (RawKind::Map(Vec::new()), None, anchor),
             };
-            let number = nodes.len();
+            let number = parsed.len();
+            if number >= MAX_NODES {
+                return Err(limit("too many nodes", "more than 500000 values in one file", position));
+            }
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
-            nodes.push(RawNode { position, kind, written });
+            parsed.push(RawNode { position, kind, written });
             if let Some(anchor) = anchor {
                 notes.anchors = true;
                 anchors.insert(anchor, number);
             }
-            attach(&mut nodes, open.last_mut(), number);
+            attach(&mut parsed, open.last_mut(), number);
             if collection {
-                open.push(Open { number, key: None });
+                flow.depth += usize::from(starts_flow);
+                open.push(Open { number, key: None, flow: starts_flow });
                 if open.len() > MAX_DEPTH {
-                    return Err(yaml_error(
-                        "exceeded max depth of 10000",
-                        "nested too deeply",
-                        position,
-                        None,
-                    ));
+                    return Err(limit("exceeded max depth of 10000", "nested too deeply", position));
                 }
             }
         }
     }
 
-    fn syntax_error(&self, error: &Error) -> SyntaxError {
-        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Reader) {
-            if let Some(fault) = &self.source.fault {
-                return encoding_error(fault);
+    /// The value as the file has it.
+    fn restore(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
+        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if block && self.end.is_some_and(|last| end.index >= last) && value.ends_with('\n') {
+            value.pop();
+        }
+        self.disguise.map_or_else(|| value.clone(), |disguise| disguise.restore(&value))
+    }
+
+    /// What go-yaml refuses in a scalar and libyaml does not.
+    fn check_scalar(
+        &self,
+        value: &str,
+        style: ScalarStyle,
+        in_flow: bool,
+        (start, end): (Mark, Mark),
+    ) -> Result<(), SyntaxError> {
+        if style == ScalarStyle::DoubleQuoted && self.escapes_slash(start, end) {
+            return Err(yaml_error(UNKNOWN_ESCAPE, "YAML 1.1 has no escape `\\/`", position(start), None));
+        }
+        // In flow style go-yaml ends a plain scalar at a question mark, where no key can follow.
+        if style == ScalarStyle::Plain && in_flow && value.contains('?') {
+            return Err(question_mark(position(start)));
+        }
+        Ok(())
+    }
+
+    fn escapes_slash(&self, start: Mark, end: Mark) -> bool {
+        let place = |mark: Mark| usize::try_from(mark.index).unwrap_or(usize::MAX);
+        let text = self.slashes.get(place(start)..place(end)).unwrap_or_default();
+        let mut escaped = false;
+        text.iter().any(|letter| {
+            let found = escaped && *letter == '/';
+            escaped = !escaped && *letter == '\\';
+            found
+        })
+    }
+
+    fn stop(&self, error: &Error) -> Stop {
+        match error.problem_mark() {
+            Some(mark) if error.problem() == UNKNOWN_ESCAPE && self.is_escaped_quote(mark) => {
+                Stop::Escape(mark)
             }
+            _ => Stop::Error(self.syntax_error(error)),
+        }
+    }
+
+    /// Whether the escape at this place of the file is one that go-yaml knows; columns may have moved, so the whole
+    /// line is asked.
+    fn is_escaped_quote(&self, mark: Mark) -> bool {
+        let line = usize::try_from(mark.line).ok().and_then(|line| self.source.text.lines().nth(line));
+        line.is_none_or(|line| line.contains("\\'"))
+    }
+
+    fn syntax_error(&self, error: &Error) -> SyntaxError {
+        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Reader)
+            && let Some(fault) = &self.source.fault
+        {
+            return encoding_error(fault);
         }
         let mark = error.problem_mark().unwrap_or_default();
         let context = error.context_mark().unwrap_or_default();
@@ -218,6 +323,17 @@ impl Events<'_> {
 }
 
 const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
+
+fn limit(reason: &str, message: &str, position: Position) -> Stop {
+    yaml_error(reason, message, position, None).into()
+}
+
+fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> Result<RawKind, TagFault> {
+    if value == "<<" && (implicit || tag == Some(MERGE_TAG)) {
+        return Ok(RawKind::Merge);
+    }
+    scalar::resolve(tag, plain, value).map(RawKind::Scalar)
+}
 
 /// Hangs a new node below the innermost open collection.
 fn attach(nodes: &mut [RawNode], parent: Option<&mut Open>, number: usize) {
@@ -259,6 +375,15 @@ fn directive_error(position: Position) -> SyntaxError {
         reason: "yaml: found incompatible YAML document".to_owned(),
         position: Some(position),
     }
+}
+
+fn question_mark(position: Position) -> SyntaxError {
+    yaml_error(
+        "did not find expected ',' or '}'",
+        "inside [] and {} a question mark ends a value that is not in quotes",
+        position,
+        Some("quote the value"),
+    )
 }
 
 fn unknown_anchor(anchor: &str, position: Position) -> SyntaxError {
@@ -344,48 +469,4 @@ fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
         }
     }
     documents
-}
-
-/// The text with the commas inside tags exchanged for a character that occurs nowhere else.
-///
-/// go-yaml reads `!tag,` as a tag that ends in a comma. libyaml-safer 0.3 gives up there in a way that cannot be
-/// caught, so the comma must not reach it.
-struct Commas {
-    text: String,
-    stand_in: char,
-}
-
-impl Commas {
-    fn hidden_in_tags(text: &str) -> Option<Self> {
-        let stand_in =
-            [';', '~', '$', '@', '+', '('].into_iter().find(|candidate| !text.contains(*candidate));
-        let stand_in = stand_in.unwrap_or('\u{e000}');
-        let mut hidden = String::new();
-        let mut found = false;
-        let mut in_tag = false;
-        let mut may_start = true;
-        for character in text.chars() {
-            if character == '!' && may_start {
-                in_tag = true;
-            } else if character.is_whitespace() {
-                in_tag = false;
-            }
-            if in_tag && character == ',' {
-                found = true;
-                hidden.push(stand_in);
-            } else {
-                hidden.push(character);
-            }
-            may_start = match character {
-                ' ' | '\t' => may_start,
-                '\n' | '\r' | '[' | '{' | ',' | ':' | '-' | '?' | '\'' | '"' => true,
-                _ => false,
-            };
-        }
-        found.then_some(Self { text: hidden, stand_in })
-    }
-
-    fn restore(&self, value: &str) -> String {
-        value.replace(self.stand_in, ",")
-    }
 }

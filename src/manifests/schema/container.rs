@@ -17,7 +17,7 @@ pub static CONTAINER: Object = Object {
         field("resources", Obj(&RESOURCES)),
         field("resizePolicy", List(&Obj(&RESIZE_POLICY))),
         field("restartPolicy", Str),
-        newer(34, "restartPolicyRules", List(&Obj(&RESTART_RULE))),
+        newer(34, "restartPolicyRules", List(&Obj(&RESTART_RULE))).behind("ContainerRestartRules", 35),
         field("volumeMounts", List(&Obj(&VOLUME_MOUNT))),
         field("volumeDevices", List(&Obj(&VOLUME_DEVICE))),
         field("livenessProbe", Obj(&PROBE)),
@@ -69,7 +69,7 @@ static ENV_VAR_SOURCE: Object = Object {
         field("resourceFieldRef", Obj(&RESOURCE_FIELD_REF)),
         field("configMapKeyRef", Obj(&KEY_REF)),
         field("secretKeyRef", Obj(&KEY_REF)),
-        newer(34, "fileKeyRef", Obj(&FILE_KEY_REF)),
+        newer(34, "fileKeyRef", Obj(&FILE_KEY_REF)).behind("EnvFiles", 35),
     ],
 };
 
@@ -121,7 +121,7 @@ static VOLUME_MOUNT: Object = Object {
     fields: &[
         field("name", Str),
         field("readOnly", Bool),
-        newer(30, "recursiveReadOnly", Str),
+        newer(30, "recursiveReadOnly", Str).behind("RecursiveReadOnlyMounts", 31),
         field("mountPath", Str),
         field("subPath", Str),
         field("mountPropagation", Str),
@@ -184,7 +184,7 @@ static LIFECYCLE_HANDLER: Object = Object {
         field("exec", Obj(&EXEC)),
         field("httpGet", Obj(&HTTP_GET)),
         field("tcpSocket", Obj(&TCP_SOCKET)),
-        newer(29, "sleep", Obj(&SLEEP)),
+        newer(29, "sleep", Obj(&SLEEP)).behind("PodLifecycleSleepAction", 30),
     ],
 };
 
@@ -226,6 +226,6 @@ pub static WINDOWS_OPTIONS: Object = Object {
     ],
 };
 
-/// Seccomp and AppArmor profiles have the same two fields.
+/// Seccomp and `AppArmor` profiles have the same two fields.
 pub static LOCALHOST_PROFILE: Object =
     Object { name: "SecurityProfile", fields: &[field("type", Str), field("localhostProfile", Str)] };

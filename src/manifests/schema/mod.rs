@@ -57,6 +57,17 @@ pub struct Field {
     pub since: u8,
     /// The first minor release that no longer knows it.
     pub until: u8,
+    /// The feature gate that it waited behind.
+    pub gate: Option<Gate>,
+}
+
+/// A feature gate, as far as a default kubelet has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// Its name.
+    pub name: &'static str,
+    /// The first minor release that opens it by default.
+    pub open: u8,
 }
 
 impl Object {
@@ -71,26 +82,39 @@ impl Field {
     pub const fn known_in(&self, minor: u8) -> bool {
         minor >= self.since && minor < self.until
     }
+
+    /// The name of the gate, if release `1.minor` has it closed by default.
+    pub fn closed_gate(&self, minor: u8) -> Option<&'static str> {
+        self.gate.filter(|gate| minor < gate.open).map(|gate| gate.name)
+    }
 }
 
 /// A field that every supported release knows.
 const fn field(name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since: 0, until: u8::MAX }
+    Field { name, ty, since: 0, until: u8::MAX, gate: None }
 }
 
 /// A field that came with release `1.since`.
 const fn newer(since: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since, until: u8::MAX }
+    Field { name, ty, since, until: u8::MAX, gate: None }
 }
 
 /// A field that went with release `1.until`.
 const fn older(until: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since: 0, until }
+    Field { name, ty, since: 0, until, gate: None }
 }
 
 /// A field that came with one release and went with another.
 const fn between(since: u8, until: u8, name: &'static str, ty: Type) -> Field {
-    Field { name, ty, since, until }
+    Field { name, ty, since, until, gate: None }
+}
+
+impl Field {
+    /// The same field, behind a gate that release `1.open` is the first to open by default.
+    const fn behind(mut self, name: &'static str, open: u8) -> Self {
+        self.gate = Some(Gate { name, open });
+        self
+    }
 }
 
 const STRINGS: Type = Type::List(&Type::Str);

@@ -22,9 +22,9 @@ pub static POD: Object = Object {
 static POD_SPEC: Object = Object {
     name: "PodSpec",
     fields: &[
-        field("volumes", List(&Obj(&VOLUME))),
-        field("initContainers", List(&Obj(&CONTAINER))),
         field("containers", List(&Obj(&CONTAINER))),
+        field("initContainers", List(&Obj(&CONTAINER))),
+        field("volumes", List(&Obj(&VOLUME))),
         // Forbidden in a static pod, so that the one field they have more than containers does not matter.
         field("ephemeralContainers", List(&Obj(&CONTAINER))),
         field("restartPolicy", Str),
@@ -62,8 +62,8 @@ static POD_SPEC: Object = Object {
         field("hostUsers", Bool),
         field("schedulingGates", List(&Obj(&SCHEDULING_GATE))),
         field("resourceClaims", List(&Obj(&POD_RESOURCE_CLAIM))),
-        newer(32, "resources", Obj(&RESOURCES)),
-        newer(34, "hostnameOverride", Str),
+        newer(32, "resources", Obj(&RESOURCES)).behind("PodLevelResources", 34),
+        newer(34, "hostnameOverride", Str).behind("HostnameOverride", 35),
         between(35, 36, "workloadRef", Obj(&WORKLOAD_REF)),
         newer(36, "schedulingGroup", Obj(&SCHEDULING_GROUP)),
     ],
@@ -78,13 +78,13 @@ static POD_SECURITY_CONTEXT: Object = Object {
         field("runAsGroup", Int64),
         field("runAsNonRoot", Bool),
         field("supplementalGroups", List(&Int64)),
-        newer(31, "supplementalGroupsPolicy", Str),
+        newer(31, "supplementalGroupsPolicy", Str).behind("SupplementalGroupsPolicy", 33),
         field("fsGroup", Int64),
         field("sysctls", List(&Obj(&SYSCTL))),
         field("fsGroupChangePolicy", Str),
         field("seccompProfile", Obj(&LOCALHOST_PROFILE)),
         newer(30, "appArmorProfile", Obj(&LOCALHOST_PROFILE)),
-        newer(32, "seLinuxChangePolicy", Str),
+        newer(32, "seLinuxChangePolicy", Str).behind("SELinuxChangePolicy", 33),
     ],
 };
 

@@ -38,7 +38,7 @@ pub static VOLUME: Object = Object {
         field("storageos", Obj(&STORAGEOS)),
         field("csi", Obj(&CSI)),
         field("ephemeral", Obj(&EPHEMERAL)),
-        newer(31, "image", Obj(&IMAGE)),
+        newer(31, "image", Obj(&IMAGE)).behind("ImageVolume", 35),
     ],
 };
 

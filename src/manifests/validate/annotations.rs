@@ -15,8 +15,10 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
     for (entry, value) in meta.get("annotations").entries() {
         let key = &*entry.key;
-        if key == SECCOMP_POD || key.starts_with(SECCOMP_CONTAINER) {
-            seccomp(judge, &value);
+        if key == SECCOMP_POD {
+            seccomp(judge, &value, std::slice::from_ref(spec));
+        } else if let Some(name) = key.strip_prefix(SECCOMP_CONTAINER) {
+            seccomp(judge, &value, &named(spec, name));
         } else if let Some(container) = key.strip_prefix(APP_ARMOR) {
             app_armor(judge, &value, container, spec);
         } else if key == TOLERATIONS && !value.is_empty() {
@@ -27,8 +29,26 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
     }
 }
 
-fn seccomp(judge: &mut Judge, value: &At<'_>) {
-    match value.str() {
+/// Containers of every kind with this name.
+fn named<'a>(spec: &At<'a>, name: &str) -> Vec<At<'a>> {
+    let lists = ["initContainers", "containers", "ephemeralContainers"];
+    let all = lists.into_iter().flat_map(|list| spec.get(list).items());
+    all.filter(|container| container.get("name").str() == name).collect()
+}
+
+/// True if a profile in an annotation and one in a field say the same.
+fn agrees(annotation: &str, field: &At<'_>) -> bool {
+    match field.get("type").str() {
+        "Unconfined" => annotation == "unconfined",
+        "RuntimeDefault" => matches!(annotation, "runtime/default" | "docker/default"),
+        "Localhost" => annotation.strip_prefix("localhost/") == field.get("localhostProfile").opt_str(),
+        _ => true,
+    }
+}
+
+fn seccomp(judge: &mut Judge, value: &At<'_>, owners: &[At<'_>]) {
+    let profile = value.str();
+    match profile {
         "runtime/default" | "docker/default" | "unconfined" => {}
         other => match other.strip_prefix("localhost/") {
             Some(path) => {
@@ -41,15 +61,17 @@ fn seccomp(judge: &mut Judge, value: &At<'_>) {
             }
         },
     }
+    for owner in owners {
+        let field = owner.get("securityContext").get("seccompProfile");
+        if field.is_set() && !agrees(profile, &field) {
+            judge.forbidden(95, &field, "does not agree with the seccomp annotation");
+        }
+    }
 }
 
 fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) {
-    let containers = || {
-        ["initContainers", "containers", "ephemeralContainers"]
-            .into_iter()
-            .flat_map(|list| spec.get(list).items())
-    };
-    if !containers().any(|item| item.get("name").str() == container) {
+    let owners = named(spec, container);
+    if owners.is_empty() {
         judge.invalid(95, value, &format!("there is no container `{container}`"));
     }
     let profile = value.str();
@@ -60,16 +82,11 @@ fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) 
         return;
     }
     let of_pod = spec.get("securityContext").get("appArmorProfile");
-    for item in containers().filter(|item| item.get("name").str() == container) {
-        let own = item.get("securityContext").get("appArmorProfile");
+    for owner in owners {
+        let own = owner.get("securityContext").get("appArmorProfile");
         let field = if own.is_set() { own } else { of_pod.clone() };
-        let agrees = match field.get("type").str() {
-            "Unconfined" => profile == "unconfined",
-            "RuntimeDefault" => profile == "runtime/default",
-            "Localhost" => profile.strip_prefix("localhost/") == field.get("localhostProfile").opt_str(),
-            _ => true,
-        };
-        if field.is_set() && !agrees {
+        // The old name of seccomp's default profile means nothing here.
+        if field.is_set() && (profile == "docker/default" || !agrees(profile, &field)) {
             judge.forbidden(95, &field, "does not agree with the AppArmor annotation of this container");
         }
     }

@@ -73,9 +73,22 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
                 }
             }
         }
-        let resize = container.get("resizePolicy");
-        if !resize.is_empty() && !(sidecar && judge.version.at_least(32)) {
-            judge.invalid(95, &resize, "may not be set for this init container");
+        init_resize(judge, &container.get("resizePolicy"), sidecar);
+    }
+}
+
+/// The gate `InPlacePodVerticalScaling` lets init containers have a policy; the file source honours it since 1.36.
+fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
+    if !judge.version.at_least(36) {
+        if !resize.is_empty() {
+            judge.invalid(95, resize, "may not be set for init containers");
+        }
+        return;
+    }
+    for policy in resize.items() {
+        let restart = policy.get("restartPolicy");
+        if !sidecar && restart.str() == "RestartContainer" {
+            judge.invalid(95, &restart, "may not be `RestartContainer` for this init container");
         }
     }
 }
@@ -95,7 +108,7 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     }
     judge.one_of(89, &container.get("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
     ports::validate(judge, &container.get("ports"));
-    env::validate(judge, container);
+    env::validate(judge, container, &pod.spec);
     mounts::validate(judge, pod, container);
     mounts::devices(judge, pod, container);
     judge.one_of(89, &container.get("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
@@ -104,11 +117,12 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     security::container(judge, &container.get("securityContext"), pod.host_users());
 }
 
-/// ContainerRestartRules opens in 1.35; before, only init containers may be restarted on their own.
+/// `ContainerRestartRules` opens in 1.35 and the file source honours it since 1.36; before, only init containers may be
+/// restarted on their own.
 fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
-    if !judge.version.at_least(35) {
+    if !judge.version.at_least(36) {
         if policy.is_set() && init {
             judge.one_of(89, &policy, &["Always"]);
         } else if policy.is_set() {
@@ -132,9 +146,7 @@ fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
 }
 
 fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
-    let actions: &[&str] =
-        if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
-    judge.one_of(95, &rule.get("action"), actions);
+    judge.one_of(95, &rule.get("action"), &["Restart", "RestartAllContainers"]);
     let codes = rule.get("exitCodes");
     if !codes.is_set() {
         judge.required(95, &codes, "a restart rule needs exit codes");

@@ -42,7 +42,8 @@ pub fn relaxed_names(judge: &Judge) -> bool {
 }
 
 /// Judges `env` and `envFrom` of one container.
-pub fn validate(judge: &mut Judge, container: &At<'_>) {
+pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
+    let volumes = spec.get("volumes").items();
     let relaxed = relaxed_names(judge);
     for variable in container.get("env").items() {
         let name = variable.get("name");
@@ -51,7 +52,7 @@ pub fn validate(judge: &mut Judge, container: &At<'_>) {
         } else if let Some(wrong) = names::env(name.str(), relaxed) {
             judge.invalid(95, &name, wrong);
         }
-        value_from(judge, &variable);
+        value_from(judge, &variable, &volumes);
     }
     for source in container.get("envFrom").items() {
         let prefix = source.get("prefix");
@@ -63,16 +64,18 @@ pub fn validate(judge: &mut Judge, container: &At<'_>) {
             let reference = source.get(kind);
             if reference.is_set() {
                 given += 1;
-                require_name(judge, &reference);
+                object_name(judge, &reference.get("name"), names::object_prefix);
             }
         }
         exactly_one(judge, &source, given, "configMapRef or secretRef");
     }
 }
 
-fn require_name(judge: &mut Judge, reference: &At<'_>) {
-    if reference.get("name").is_empty() {
-        judge.required(95, &reference.get("name"), "the name of the object is required");
+fn object_name(judge: &mut Judge, name: &At<'_>, rule: fn(&str) -> names::Wrong) {
+    if name.is_empty() {
+        judge.required(95, name, "the name of the object is required");
+    } else if let Some(wrong) = rule(name.str()) {
+        judge.invalid(95, name, wrong);
     }
 }
 
@@ -84,7 +87,7 @@ fn exactly_one(judge: &mut Judge, at: &At<'_>, given: usize, what: &str) {
     }
 }
 
-fn value_from(judge: &mut Judge, variable: &At<'_>) {
+fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
     let source = variable.get("valueFrom");
     if !source.is_set() {
         return;
@@ -102,7 +105,7 @@ fn value_from(judge: &mut Judge, variable: &At<'_>) {
         let reference = source.get(kind);
         if reference.is_set() {
             given += 1;
-            require_name(judge, &reference);
+            object_name(judge, &reference.get("name"), names::subdomain);
             let key = reference.get("key");
             if key.is_empty() {
                 judge.required(95, &key, "the key is required");
@@ -111,10 +114,10 @@ fn value_from(judge: &mut Judge, variable: &At<'_>) {
             }
         }
     }
-    // EnvFiles opens in 1.35.
-    if source.get("fileKeyRef").is_set() {
+    // EnvFiles opens in 1.35, and the file source honours it since 1.36.
+    if source.get("fileKeyRef").is_set() && judge.version.at_least(36) {
         given += 1;
-        file_key(judge, &source.get("fileKeyRef"));
+        file_key(judge, &source.get("fileKeyRef"), volumes);
     }
     if given > 0 && !variable.get("value").is_empty() {
         judge.invalid(95, &source, "may not stand beside a value that is not empty");
@@ -128,17 +131,26 @@ fn value_from(judge: &mut Judge, variable: &At<'_>) {
     );
 }
 
-fn file_key(judge: &mut Judge, reference: &At<'_>) {
+fn file_key(judge: &mut Judge, reference: &At<'_>, volumes: &[At<'_>]) {
     let volume = reference.get("volumeName");
     if volume.is_empty() {
         judge.required(95, &volume, "the volume is required");
     } else if let Some(wrong) = names::label(volume.str()) {
         judge.invalid(95, &volume, wrong);
     }
+    match volumes.iter().rfind(|item| item.get("name").str() == volume.str()) {
+        None => {
+            judge.object(95, &volume, Objection::NotFound, "there is no such volume");
+        }
+        Some(found) if !found.get("emptyDir").is_set() => {
+            judge.invalid(95, &volume, "must be a volume of type emptyDir");
+        }
+        Some(_) => {}
+    }
     let path = reference.get("path");
     if path.is_empty() {
         judge.required(95, &path, "the path of the file is required");
-    } else if let Some(wrong) = names::local_path(path.str()) {
+    } else if let Some(wrong) = names::no_backsteps(path.str()) {
         judge.invalid(95, &path, wrong);
     }
     let key = reference.get("key");

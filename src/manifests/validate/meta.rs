@@ -6,7 +6,7 @@ use crate::manifests::report::PodIdentity;
 
 use super::names;
 
-/// The kubelet's limit for all annotations together (TotalAnnotationSizeLimitB in apimachinery).
+/// The kubelet's limit for all annotations together (`TotalAnnotationSizeLimitB` in apimachinery).
 const ANNOTATION_BYTES: usize = 256 * 1024;
 /// The annotation that the kubelet adds: its key and a hash of 32 digits.
 const HASH_KEY: &str = "kubernetes.io/config.hash";
@@ -34,14 +34,7 @@ fn generate_name(judge: &mut Judge, at: &At<'_>) {
         return;
     }
     // A trailing dash is fine: the server would put something behind it.
-    let text = at.str();
-    let masked = match text.strip_suffix('-') {
-        Some(rest) if text.len() > 1 => {
-            format!("{}a", rest.get(..rest.len().saturating_sub(1)).unwrap_or_default())
-        }
-        _ => text.to_owned(),
-    };
-    if let Some(wrong) = names::subdomain(&masked) {
+    if let Some(wrong) = names::object_prefix(at.str()) {
         judge.invalid(61, at, wrong);
     }
 }

@@ -37,11 +37,23 @@ pub fn subdomain(text: &str) -> Wrong {
     (!text.split('.').all(label_shape)).then_some(SUBDOMAIN)
 }
 
+/// The beginning of a name: a subdomain to which something is added, so that it may end in a dash.
+pub fn object_prefix(text: &str) -> Wrong {
+    match text.strip_suffix('-') {
+        Some(rest) if text.len() > 1 => {
+            let kept =
+                rest.char_indices().next_back().map_or("", |(last, _)| rest.get(..last).unwrap_or_default());
+            subdomain(&format!("{kept}a"))
+        }
+        _ => subdomain(text),
+    }
+}
+
 /// A DNS search path as newer releases take it: underscores and a lone dot are fine.
 pub fn relaxed_search(text: &str) -> Wrong {
     let part = |part: &str| {
-        let border = |byte: u8| alphanumeric_lower(byte) || byte == b'_';
-        bordered(part, border, |byte| alphanumeric_lower(byte) || matches!(byte, b'-' | b'_'))
+        let inner = |byte: u8| alphanumeric_lower(byte) || matches!(byte, b'-' | b'_');
+        bordered(part.strip_prefix('_').unwrap_or(part), alphanumeric_lower, inner)
     };
     if text.len() > 253 {
         return Some("must be no more than 253 characters long");
@@ -200,7 +212,7 @@ mod tests {
     fn subdomains() {
         let long = "a".repeat(254);
         table(subdomain, &["a", "a.b-c.d", &long[..253]], &["", ".", "a.", ".a", "a..b", "A", "a_b", &long]);
-        table(relaxed_search, &["a_b.c", "_x"], &["", "a..b", "A"]);
+        table(relaxed_search, &["a_b.c", "_x"], &["", "a..b", "A", "__x", "x_"]);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
     }
 }
 
-/// ContainerStopSignals is closed by default in every release so far, but the field is validated.
+/// `ContainerStopSignals` is closed by default in every release so far, but the field is validated.
 fn stop_signal(judge: &mut Judge, signal: &At<'_>, spec: &At<'_>) {
     if !signal.is_set() {
         return;
@@ -111,26 +111,27 @@ fn linux_signal(name: &str) -> bool {
 }
 
 fn handler(judge: &mut Judge, id: u16, at: &At<'_>, kinds: &[&str], none: &str) {
-    let given: Vec<At<'_>> = kinds.iter().map(|kind| at.get(kind)).filter(At::is_set).collect();
+    let given: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
         judge.required(id, at, none);
         return;
     };
     for other in others {
-        judge.forbidden(id, other, "may not have more than one handler");
+        judge.forbidden(id, &at.get(other), "may not have more than one handler");
     }
-    if first.path().ends_with(".exec") {
-        if first.get("command").is_empty() {
-            judge.required(id, &first.get("command"), "the command is required");
+    let action = at.get(first);
+    match *first {
+        "exec" if action.get("command").is_empty() => {
+            judge.required(id, &action.get("command"), "the command is required");
         }
-    } else if first.path().ends_with(".httpGet") {
-        http_get(judge, id, first);
-    } else if first.path().ends_with(".tcpSocket") {
-        port(judge, id, &first.get("port"));
-    } else if first.path().ends_with(".grpc") {
-        if let Some(wrong) = names::port_number(first.get("port").int()) {
-            judge.invalid(id, &first.get("port"), wrong);
+        "httpGet" => http_get(judge, id, &action),
+        "tcpSocket" => port(judge, id, &action.get("port")),
+        "grpc" => {
+            if let Some(wrong) = names::port_number(action.get("port").int()) {
+                judge.invalid(id, &action.get("port"), wrong);
+            }
         }
+        _ => {}
     }
 }
 

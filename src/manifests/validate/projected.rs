@@ -119,7 +119,7 @@ fn token(judge: &mut Judge, token: &At<'_>) {
     let path = token.get("path");
     if path.is_empty() {
         judge.required(85, &path, "the path is required");
-    } else if let Some(wrong) = names::local_path(path.str()) {
+    } else if let (true, Some(wrong)) = (judge.version.at_least(31), names::local_path(path.str())) {
         judge.invalid(85, &path, wrong);
     }
 }

@@ -32,23 +32,28 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
     if !resources.is_set() {
         return;
     }
-    if !resources.get("claims").is_empty() {
+    if spec.get("os").get("name").str() == "windows" {
+        judge.forbidden(92, &resources, "may not be set for a Windows pod");
+        return;
+    }
+    if resources.get("claims").is_set() {
         judge.forbidden(92, &resources.get("claims"), "claims are not supported at pod level");
     }
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
     list(judge, &limits, pod_resource);
     list(judge, &requests, pod_resource);
     against_limits(judge, &limits, &requests);
-    if spec.get("os").get("name").str() == "windows" {
-        judge.forbidden(92, &resources, "may not be set for a Windows pod");
-    }
     for (entry, request) in requests.entries() {
-        let total = total(spec, &entry.key);
-        if total > request.quantity().rounded_to_milli() {
+        if total(spec, "requests", &entry.key) > request.quantity().rounded_to_milli() {
             judge.invalid(92, &request, "must be at least what the containers request together");
         }
     }
-    for container in spec.get("containers").items().iter().chain(&spec.get("initContainers").items()) {
+    for (entry, limit) in limits.entries() {
+        if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity().rounded_to_milli() {
+            judge.invalid(92, &limit, "must be at least what the limits of the containers add up to");
+        }
+    }
+    for container in spec.get("containers").items() {
         for (entry, limit) in container.get("resources").get("limits").entries() {
             let of_pod = limits.key(&entry.key);
             if of_pod.is_set() && limit.quantity().rounded_to_milli() > of_pod.quantity().rounded_to_milli() {
@@ -58,11 +63,10 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
     }
 }
 
-/// What the containers request together.
-fn total(spec: &At<'_>, name: &str) -> Quantity {
-    let amount = |container: &At<'_>| {
-        container.get("resources").get("requests").key(name).quantity().rounded_to_milli()
-    };
+/// What the containers request, or are limited to, together.
+fn total(spec: &At<'_>, list: &str, name: &str) -> Quantity {
+    let amount =
+        |container: &At<'_>| container.get("resources").get(list).key(name).quantity().rounded_to_milli();
     let mut sum =
         spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(amount(item)));
     let mut sidecars = Quantity::ZERO;
@@ -138,10 +142,10 @@ fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
         if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
             judge.duplicate(92, &claim);
         }
-        if !request.is_empty() {
-            if let Some(wrong) = names::label(request.str()) {
-                judge.invalid(92, &request, wrong);
-            }
+        if !request.is_empty()
+            && let Some(wrong) = names::label(request.str())
+        {
+            judge.invalid(92, &request, wrong);
         }
         if !known.contains(name.str()) {
             judge.object(

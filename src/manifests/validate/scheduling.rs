@@ -21,6 +21,7 @@ pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
         }
         for term in terms.items() {
             node_term(judge, &term);
+            required_values(judge, &term);
         }
     }
     for preferred in node.get(PREFERRED).items() {
@@ -92,6 +93,18 @@ fn node_term(judge: &mut Judge, term: &At<'_>) {
     }
 }
 
+/// Values of required terms are label values, which releases before 1.33 did not ask for.
+fn required_values(judge: &mut Judge, term: &At<'_>) {
+    if !judge.version.at_least(33) {
+        return;
+    }
+    for value in term.get("matchExpressions").items().iter().flat_map(|item| item.get("values").items()) {
+        if let Some(wrong) = names::label_value(value.str()) {
+            judge.invalid(95, &value, wrong);
+        }
+    }
+}
+
 fn label_key(judge: &mut Judge, key: &At<'_>) {
     if let Some(wrong) = names::qualified(key.str()) {
         judge.invalid(95, key, wrong);
@@ -110,6 +123,7 @@ fn pod_term(judge: &mut Judge, term: &At<'_>) {
     for keys in [&matching, &other] {
         selector_keys(judge, keys, &term.get("labelSelector"));
     }
+    repeated_keys(judge, &matching, &term.get("labelSelector"));
     for key in matching.items() {
         if other.items().iter().any(|item| item.str() == key.str()) {
             judge.invalid(95, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
@@ -124,9 +138,23 @@ fn selector_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
     }
     if !selector.is_set() {
         judge.forbidden(95, keys, "may not be given without labelSelector");
+        return;
     }
     for key in keys.items() {
         label_key(judge, &key);
+    }
+}
+
+/// A key to match may stand in the selector once, because the API server puts it there itself, but not again.
+fn repeated_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+    let mut seen: HashSet<&str> = HashSet::new();
+    let labels = selector.get("matchLabels").entries();
+    seen.extend(labels.iter().map(|(entry, _)| &*entry.key));
+    for requirement in selector.get("matchExpressions").items() {
+        let key = requirement.get("key");
+        if !seen.insert(key.str()) && keys.items().iter().any(|item| item.str() == key.str()) {
+            judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
+        }
     }
 }
 
@@ -219,7 +247,9 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
             judge.invalid(95, &skew, "must be greater than 0");
         }
         let (key, action) = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
-        topology_key(judge, &key);
+        if key.is_empty() {
+            judge.required(95, &key, "the topology key is required");
+        }
         judge.one_of(89, &action, &["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.insert((key.str(), action.str())) {
             judge.object(
@@ -245,18 +275,23 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
         }
         let selector = constraint.get("labelSelector");
         label_selector(judge, &selector);
-        let keys = constraint.get("matchLabelKeys");
-        selector_keys(judge, &keys, &selector);
-        for key in keys.items() {
-            let in_labels = selector.get("matchLabels").key(key.str()).is_set();
-            let in_expressions = selector
-                .get("matchExpressions")
-                .items()
-                .iter()
-                .any(|item| item.get("key").str() == key.str());
-            if in_labels || in_expressions {
-                judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
-            }
+        spread_keys(judge, &constraint.get("matchLabelKeys"), &selector);
+    }
+}
+
+/// Since 1.36 (the gate is open since 1.34) keys to match are merged into the selector before they are compared.
+fn spread_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+    selector_keys(judge, keys, selector);
+    if judge.version.at_least(36) {
+        repeated_keys(judge, keys, selector);
+        return;
+    }
+    for key in keys.items() {
+        let in_labels = selector.get("matchLabels").key(key.str()).is_set();
+        let in_expressions =
+            selector.get("matchExpressions").items().iter().any(|item| item.get("key").str() == key.str());
+        if in_labels || in_expressions {
+            judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
         }
     }
 }

@@ -52,16 +52,25 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
     for (name, allowed) in [
         ("fsGroupChangePolicy", ["Always", "OnRootMismatch"]),
         ("supplementalGroupsPolicy", ["Merge", "Strict"]),
-        ("seLinuxChangePolicy", ["MountOption", "Recursive"]),
     ] {
         let policy = context.get(name);
         if policy.is_set() {
             judge.one_of(89, &policy, &allowed);
         }
     }
+    selinux_change(judge, &context.get("seLinuxChangePolicy"));
     seccomp(judge, &context.get("seccompProfile"));
     app_armor(judge, &context.get("appArmorProfile"));
     windows::options(judge, &context.get("windowsOptions"));
+}
+
+/// While the gate `SELinuxMount` is closed, a file source that honours gates (since 1.36) takes one value only.
+fn selinux_change(judge: &mut Judge, policy: &At<'_>) {
+    let allowed: &[&str] =
+        if judge.version.at_least(36) { &["Recursive"] } else { &["MountOption", "Recursive"] };
+    if policy.is_set() {
+        judge.one_of(89, policy, allowed);
+    }
 }
 
 fn id(judge: &mut Judge, at: &At<'_>) {

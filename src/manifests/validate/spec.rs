@@ -60,6 +60,7 @@ pub fn validate(judge: &mut Judge, spec: &At<'_>) {
     host_users(judge, spec);
     dns(judge, spec);
     hostname_override(judge, spec);
+    scheduling_group(judge, &spec.get("schedulingGroup"));
 }
 
 /// A user namespace of its own excludes the host's other namespaces.
@@ -71,6 +72,33 @@ fn host_users(judge: &mut Judge, spec: &At<'_>) {
         if spec.get(field).is_true() {
             judge.forbidden(95, &spec.get(field), "may not be true when hostUsers is false");
         }
+    }
+    if !judge.version.at_least(36) {
+        return;
+    }
+    for list in ["initContainers", "containers"] {
+        for container in spec.get(list).items() {
+            if !container.get("volumeDevices").is_empty() {
+                judge.forbidden(
+                    95,
+                    &container.get("volumeDevices"),
+                    "may not be given when hostUsers is false",
+                );
+            }
+        }
+    }
+}
+
+/// The group that a pod is scheduled with.
+fn scheduling_group(judge: &mut Judge, group: &At<'_>) {
+    if !group.is_set() {
+        return;
+    }
+    let name = group.get("podGroupName");
+    if !name.is_set() {
+        judge.invalid(95, &name, "the name of the pod group is required");
+    } else if let Some(wrong) = names::subdomain(name.str()) {
+        judge.invalid(95, &name, wrong);
     }
 }
 
@@ -125,7 +153,7 @@ fn searches(judge: &mut Judge, searches: &At<'_>) {
     }
 }
 
-/// HostnameOverride opens in 1.35.
+/// `HostnameOverride` opens in 1.35.
 fn hostname_override(judge: &mut Judge, spec: &At<'_>) {
     let name = spec.get("hostnameOverride");
     if !name.is_set() {

@@ -129,10 +129,8 @@ fn source(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
         }
     }
     match *first {
-        "emptyDir" => {
-            if at.get("sizeLimit").quantity().is_negative() {
-                judge.forbidden(85, &at.get("sizeLimit"), "must not be negative");
-            }
+        "emptyDir" if at.get("sizeLimit").quantity().is_negative() => {
+            judge.forbidden(85, &at.get("sizeLimit"), "must not be negative");
         }
         "hostPath" => host_path(judge, &at),
         "gitRepo" => git_repo(judge, &at),

@@ -57,7 +57,7 @@ fn is_domain(text: &str) -> bool {
     }
     let netbios = text.len() <= 15
         && !text.starts_with('.')
-        && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|', ' ']);
+        && !text.contains(['\\', '/', ':', '*', '?', '"', '<', '>', '|']);
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('-')
@@ -75,10 +75,10 @@ pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
     for container in all_containers(spec) {
         all += 1;
         let own = container.get("securityContext").get("windowsOptions").get("hostProcess");
-        if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool()) {
-            if of_pod != of_container {
-                judge.invalid(95, &own, "must agree with the pod's own hostProcess");
-            }
+        if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool())
+            && of_pod != of_container
+        {
+            judge.invalid(95, &own, "must agree with the pod's own hostProcess");
         }
         if own.opt_bool().or(of_pod.opt_bool()) == Some(true) {
             with += 1;
