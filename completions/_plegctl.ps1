@@ -37,12 +37,46 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('health', 'health', [CompletionResultType]::ParameterValue, 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first')
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page for every command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;health' {
+            [CompletionResult]::new('--budget', '--budget', [CompletionResultType]::ParameterName, 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]')
+            [CompletionResult]::new('--kubelet-healthz', '--kubelet-healthz', [CompletionResultType]::ParameterName, 'The kubelet''s health check; only plain http')
+            [CompletionResult]::new('--kubelet-metrics', '--kubelet-metrics', [CompletionResultType]::ParameterName, 'The kubelet''s metrics: an http URL, a file, or `-` for stdin')
+            [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Release of the kubelet whose relist is estimated [default: what the running kubelet''s metrics say, else the newest known]')
+            [CompletionResult]::new('--runtime-request-timeout', '--runtime-request-timeout', [CompletionResultType]::ParameterName, 'The kubelet''s time-out of one call [default: the running kubelet''s, else 2m]')
+            [CompletionResult]::new('--threshold', '--threshold', [CompletionResultType]::ParameterName, 'Age from which on PLEG is not healthy [default: 3m]')
+            [CompletionResult]::new('--save', '--save', [CompletionResultType]::ParameterName, 'Write the report as JSON to this file, besides what is printed')
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show a saved report instead of making one')
+            [CompletionResult]::new('--proc', '--proc', [CompletionResultType]::ParameterName, 'The node''s process table [default: /proc]')
+            [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'Which findings make the exit status 1')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('--deep', '--deep', [CompletionResultType]::ParameterName, 'Take second samples everywhere')
+            [CompletionResult]::new('--probe-shims', '--probe-shims', [CompletionResultType]::ParameterName, 'Ask `ContainerStats` of every running container too: the only read that shows a shim which no longer answers')
+            [CompletionResult]::new('--npd', '--npd', [CompletionResultType]::ParameterName, 'One line of at most 80 bytes, for node-problem-detector')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'plegctl;relist' {
@@ -124,6 +158,98 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
+        'plegctl;sim' {
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Name every scenario')
+            [CompletionResult]::new('describe', 'describe', [CompletionResultType]::ParameterValue, 'Say what is wrong in a scenario, what a kubelet would show and what to try')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;sim;list' {
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'plegctl;sim;describe' {
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'plegctl;sim;serve' {
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Socket to make; nothing may be there yet')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'plegctl;sim;help' {
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Name every scenario')
+            [CompletionResult]::new('describe', 'describe', [CompletionResultType]::ParameterValue, 'Say what is wrong in a scenario, what a kubelet would show and what to try')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;sim;help;list' {
+            break
+        }
+        'plegctl;sim;help;describe' {
+            break
+        }
+        'plegctl;sim;help;serve' {
+            break
+        }
+        'plegctl;sim;help;help' {
+            break
+        }
         'plegctl;completions' {
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
             [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
@@ -159,12 +285,17 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help' {
+            [CompletionResult]::new('health', 'health', [CompletionResultType]::ParameterValue, 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first')
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page for every command')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;help;health' {
             break
         }
         'plegctl;help;relist' {
@@ -174,6 +305,21 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help;diff' {
+            break
+        }
+        'plegctl;help;sim' {
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Name every scenario')
+            [CompletionResult]::new('describe', 'describe', [CompletionResultType]::ParameterValue, 'Say what is wrong in a scenario, what a kubelet would show and what to try')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM')
+            break
+        }
+        'plegctl;help;sim;list' {
+            break
+        }
+        'plegctl;help;sim;describe' {
+            break
+        }
+        'plegctl;help;sim;serve' {
             break
         }
         'plegctl;help;completions' {

@@ -34,12 +34,45 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
+            cand health 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;health'= {
+            cand --budget 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]'
+            cand --kubelet-healthz 'The kubelet''s health check; only plain http'
+            cand --kubelet-metrics 'The kubelet''s metrics: an http URL, a file, or `-` for stdin'
+            cand --kubelet-version 'Release of the kubelet whose relist is estimated [default: what the running kubelet''s metrics say, else the newest known]'
+            cand --runtime-request-timeout 'The kubelet''s time-out of one call [default: the running kubelet''s, else 2m]'
+            cand --threshold 'Age from which on PLEG is not healthy [default: 3m]'
+            cand --save 'Write the report as JSON to this file, besides what is printed'
+            cand --from 'Show a saved report instead of making one'
+            cand --proc 'The node''s process table [default: /proc]'
+            cand --fail-on 'Which findings make the exit status 1'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --deep 'Take second samples everywhere'
+            cand --probe-shims 'Ask `ContainerStats` of every running container too: the only read that shows a shim which no longer answers'
+            cand --npd 'One line of at most 80 bytes, for node-problem-detector'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'plegctl;relist'= {
             cand --inspect 'Whether to make the kubelet''s status calls too, for every pod'
@@ -117,6 +150,89 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
+        &'plegctl;sim'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;list'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;describe'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;serve'= {
+            cand --listen 'Socket to make; nothing may be there yet'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;sim;help'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;sim;help;list'= {
+        }
+        &'plegctl;sim;help;describe'= {
+        }
+        &'plegctl;sim;help;serve'= {
+        }
+        &'plegctl;sim;help;help'= {
+        }
         &'plegctl;completions'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -150,18 +266,33 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --help 'Print help'
         }
         &'plegctl;help'= {
+            cand health 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;help;health'= {
         }
         &'plegctl;help;relist'= {
         }
         &'plegctl;help;watch'= {
         }
         &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;sim'= {
+            cand list 'Name every scenario'
+            cand describe 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+            cand serve 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+        }
+        &'plegctl;help;sim;list'= {
+        }
+        &'plegctl;help;sim;describe'= {
+        }
+        &'plegctl;help;sim;serve'= {
         }
         &'plegctl;help;completions'= {
         }

@@ -36,12 +36,44 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -s v -l verbose -d 'Say mo
 complete -c plegctl -n "__fish_plegctl_needs_command" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plegctl -n "__fish_plegctl_needs_command" -s V -l version -d 'Print version'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "man" -d 'Write a man page for every command'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l budget -d 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-healthz -d 'The kubelet\'s health check; only plain http' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-metrics -d 'The kubelet\'s metrics: an http URL, a file, or `-` for stdin' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-version -d 'Release of the kubelet whose relist is estimated [default: what the running kubelet\'s metrics say, else the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l runtime-request-timeout -d 'The kubelet\'s time-out of one call [default: the running kubelet\'s, else 2m]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l threshold -d 'Age from which on PLEG is not healthy [default: 3m]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l save -d 'Write the report as JSON to this file, besides what is printed' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l from -d 'Show a saved report instead of making one' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l proc -d 'The node\'s process table [default: /proc]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l fail-on -d 'Which findings make the exit status 1' -r -f -a "critical\t'An unhealthy PLEG'
+warning\t'A degraded one too'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s o -l output -d 'How to print' -r -f -a "table\t'A screen to be read from the top down'
+wide\t'The same with every probe'
+json\t'One document'
+jsonl\t'The same on one line'
+prometheus\t'Verdict, findings and estimate as metrics'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l deep -d 'Take second samples everywhere'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l probe-shims -d 'Ask `ContainerStats` of every running container too: the only read that shows a shim which no longer answers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l npd -d 'One line of at most 80 bytes, for node-problem-detector'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l inspect -d 'Whether to make the kubelet\'s status calls too, for every pod' -r -f -a "none\t'The two list calls only'
 all\t'Every pod'"
 complete -c plegctl -n "__fish_plegctl_using_subcommand relist" -l concurrency -d 'How many pods to ask about at once' -r
@@ -113,6 +145,59 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s q -l quiet -d '
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l listen -d 'Socket to make; nothing may be there yet' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand completions" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
@@ -135,9 +220,14 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'L
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "completions" -d 'Print the completion script of a shell'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "man" -d 'Write a man page for every command'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "list" -d 'Name every scenario'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'

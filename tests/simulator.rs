@@ -87,13 +87,14 @@ async fn an_unknown_id_is_not_found() {
 #[tokio::test]
 async fn a_socket_serves_any_client_and_is_gone_afterwards() {
     let path = Path::new("serve");
-    let socket = Socket::bind(&path.0).unwrap();
-    assert!(matches!(Socket::bind(&path.0), Err(sim::Error::PathTaken { .. })));
     let scenario = sim::load("busy-deploy").unwrap();
+    let bind = || Socket::bind(&path.0, &scenario, clock());
+    let socket = bind().unwrap();
+    assert!(matches!(bind(), Err(sim::Error::PathTaken { .. })));
     let (end, ended) = oneshot::channel::<()>();
     let server = tokio::spawn(async move {
         let end = async { drop(ended.await) };
-        socket.serve(&scenario, clock(), end).await
+        socket.serve(end).await
     });
     let client = Client::new(&path.0, "unix:///x", PATIENCE, clock());
     assert!(!client.list_containers(&Filter::default()).await.result.unwrap().is_empty());
@@ -104,7 +105,8 @@ async fn a_socket_serves_any_client_and_is_gone_afterwards() {
 
 #[test]
 fn a_socket_in_no_directory_cannot_be_made() {
-    let why = Socket::bind(std::path::Path::new("/nowhere/at/all.sock")).unwrap_err();
+    let path = std::path::Path::new("/nowhere/at/all.sock");
+    let why = Socket::bind(path, &sim::load("quiet").unwrap(), clock()).err().unwrap();
     assert_eq!(
         why.to_string(),
         "cannot listen on `/nowhere/at/all.sock`: No such file or directory (os error 2)"
@@ -137,4 +139,23 @@ async fn only_one_container_is_silent_on_a_node_with_a_hung_container() {
         }
     }
     assert_eq!(silent, ["postgres"]);
+}
+
+/// The example of the reference is a scenario, and an own file is found by its path.
+#[test]
+fn the_example_in_the_documentation_can_be_played() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md")).unwrap();
+    let example = text.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let path = env::temp_dir().join(format!("plegctl-sim-{}-mine.yaml", process::id()));
+    fs::write(&path, example).unwrap();
+    let scenario = sim::load(path.to_str().unwrap());
+    fs::write(&path, example.replace("lives: 40s", "livse: 40s")).unwrap();
+    let malformed = sim::load(path.to_str().unwrap());
+    fs::remove_file(&path).unwrap();
+    let scenario = scenario.unwrap();
+    assert_eq!((scenario.groups.len(), scenario.faults.len(), scenario.seed), (3, 2, 7));
+    let why = malformed.unwrap_err();
+    assert_eq!(why.to_string(), format!("{}:11:54: a group of pods has no `livse`", path.display()));
+    assert_eq!(why.hint().unwrap(), "did you mean `lives`?");
+    assert!(matches!(sim::load("./nowhere.yaml"), Err(sim::Error::Read { .. })));
 }

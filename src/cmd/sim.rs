@@ -3,13 +3,14 @@
 //! ```text
 //! $ plegctl sim describe hung-list
 //! $ plegctl sim serve hung-list --listen /tmp/hung.sock
+//! unix:///tmp/hung.sock
 //! $ plegctl health -r sim:hung-list
 //! ```
 //!
 //! `serve` makes one socket and removes it when it ends; nothing else is touched.
 
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
@@ -18,7 +19,8 @@ use super::context::{Context, block_on};
 use super::render::sim as text;
 use super::stops::Stops;
 use super::{Error, Exit};
-use crate::sim::{Socket, built_in, load};
+use crate::escape::escaped;
+use crate::sim::{Scenario, Socket, built_in, load};
 
 /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
 #[derive(Debug, Args)]
@@ -56,20 +58,22 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
         Action::Describe { scenario } => {
             text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
         }
-        Action::Serve { scenario, listen } => {
-            let scenario = load(scenario)?;
-            block_on(async {
-                let mut stops = Stops::listen(None).map_err(Error::Start)?;
-                let socket = Socket::bind(listen)?;
-                context.remark(&format!(
-                    "playing {} on unix://{} until Ctrl-C",
-                    scenario.name,
-                    listen.display()
-                ));
-                socket.serve(&scenario, Arc::clone(&context.clock), stops.next()).await?;
-                Ok::<_, Error>(())
-            })??;
-        }
+        Action::Serve { scenario, listen } => serve(&load(scenario)?, listen, context)?,
     }
     Ok(Exit::Good)
+}
+
+/// Serves until a signal comes. Says on stdout where, once it can be connected to.
+fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
+    block_on(async {
+        let mut stops = Stops::listen(None).map_err(Error::Start)?;
+        let socket = Socket::bind(listen, scenario, Arc::clone(&context.clock))?;
+        context.remark(&format!("playing {} until Ctrl-C", scenario.name));
+        let mut out = io::stdout();
+        let path = std::path::absolute(listen)?;
+        writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
+        out.flush()?;
+        socket.serve(stops.next()).await?;
+        Ok(())
+    })?
 }

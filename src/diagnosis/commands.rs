@@ -78,7 +78,9 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
 
 /// Reads the last minutes of the journal of kubelet, runtime and kernel.
 pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
-    let dir = host_root.join("var/log/journal");
+    // A journal that is not kept across boots is under /run.
+    let kept = host_root.join("var/log/journal");
+    let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
     let dir = dir.to_string_lossy();
     let mut args =
         vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];

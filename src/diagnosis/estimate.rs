@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::evidence::{Evidence, Kind, Settings, StatusRecord};
 use super::limits;
 use super::report::{Basis, EstimateReport};
+use super::words::seconds;
 use crate::clock::Wall;
 use crate::cri::label;
 use crate::pleg::Era;
@@ -33,8 +34,8 @@ pub struct Estimate {
     pub full: Duration,
     /// The same without the hung calls.
     pub full_answering: Duration,
-    /// The age reached before the next relist's lists are through.
-    pub peak_age: Duration,
+    /// The age reached before the next relist's lists are through; `None` where it grows without end.
+    pub peak_age: Option<Duration>,
     /// Over the threshold.
     pub would_trip: bool,
     /// Comes back between two relists.
@@ -58,10 +59,7 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
         .find(|(_, other)| other.would_trip != estimate.would_trip);
     estimate.other_era = other.map(|(era, other)| {
         let then = if other.would_trip { "would trip" } else { "would not trip" };
-        format!(
-            "with a kubelet {era} the threshold {then}: the age would peak at {}",
-            seconds(other.peak_age)
-        )
+        format!("with a kubelet {era} the threshold {then}: the age would peak at {}", other.peak_text())
     });
     estimate
 }
@@ -73,11 +71,16 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
         answered.or_else(|| hung.then_some(settings.request_timeout.value))
     };
     let sandboxes = list(runtime.sandboxes.duration(), runtime.sandboxes.hung().is_some());
-    let containers = list(runtime.containers.duration(), runtime.containers.hung().is_some());
+    let first_hangs = runtime.sandboxes.hung().is_some();
+    let containers = list(runtime.containers.duration(), runtime.containers.hung().is_some() && !first_hangs);
     let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
     let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
 
-    let hung = hung_pods(evidence);
+    let no_relist = runtime.sandboxes.error().is_some()
+        || runtime.containers.error().is_some()
+        || evidence.over_kubelet_limit().is_some();
+    // A relist whose lists fail ends there; it comes to no status call.
+    let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
     let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
     let hung_calls = hung.len() * fetches;
     let changed = changed_pods(evidence, &hung);
@@ -91,26 +94,20 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let hung_time = times(settings.request_timeout.value, hung_calls);
     let now: Duration = changed.iter().map(visit).sum();
     let all: Duration = calls.keys().filter(|pod| !hung.contains(*pod)).map(visit).sum();
-    let no_relist = runtime.sandboxes.error().is_some()
-        || runtime.containers.error().is_some()
-        || evidence.over_kubelet_limit().is_some();
-
-    let status_time = hung_time + now;
-    let peak_age = lists_time + status_time + limits::PERIOD + lists_time;
+    let status_time = if no_relist { Duration::ZERO } else { hung_time + now };
+    let peak_age = lists_time + status_time + settings.period + lists_time;
     let threshold = settings.threshold.value;
     let would_trip = no_relist || peak_age > threshold;
     Estimate {
         lists: answered.map(|(first, second)| first + second),
         no_relist,
         hung_pods: hung.len(),
-        hung_calls: hung_calls
-            + usize::from(runtime.sandboxes.hung().is_some())
-            + usize::from(runtime.containers.hung().is_some()),
+        hung_calls: hung_calls + usize::from(!runtime.hung_lists().is_empty()),
         changed_pods: changed.len() + hung.len(),
         serial: lists_time + status_time,
         full: lists_time + hung_time + all,
         full_answering: lists_time + all,
-        peak_age,
+        peak_age: (!no_relist).then_some(peak_age),
         would_trip,
         // The lists themselves keep the age up when they alone are over it.
         flaps: would_trip && !no_relist && lists_time <= threshold,
@@ -228,22 +225,12 @@ fn times(duration: Duration, count: usize) -> Duration {
     duration.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A duration as people say it.
-pub fn seconds(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis < 10 {
-        format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
-    } else if millis < 1000 {
-        format!("{millis} ms")
-    } else if duration < Duration::from_secs(100) {
-        format!("{:.1} s", duration.as_secs_f64())
-    } else {
-        let whole = duration.as_secs();
-        format!("{}m{:02}s", whole / 60, whole % 60)
-    }
-}
-
 impl Estimate {
+    /// The peak of the age, in words.
+    pub fn peak_text(&self) -> String {
+        self.peak_age.map_or_else(|| "no end".to_owned(), seconds)
+    }
+
     /// For the report.
     pub fn report(&self, settings: &Settings) -> EstimateReport {
         let basis = |what: &str, value: String, source: &str| Basis {
@@ -275,24 +262,11 @@ impl Estimate {
             changed_pods: self.changed_pods,
             request_timeout_seconds: settings.request_timeout.value.as_secs_f64(),
             threshold_seconds: settings.threshold.value.as_secs_f64(),
-            peak_age_seconds: self.peak_age.as_secs_f64(),
+            peak_age_seconds: self.peak_age.map(|age| age.as_secs_f64()),
             would_trip: self.would_trip,
             flaps: self.flaps,
             basis: rests_on,
             other_era: self.other_era.clone(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_read_like_speech() {
-        assert_eq!(seconds(Duration::from_micros(1500)), "1.5 ms");
-        assert_eq!(seconds(Duration::from_millis(250)), "250 ms");
-        assert_eq!(seconds(Duration::from_millis(4100)), "4.1 s");
-        assert_eq!(seconds(Duration::from_secs(241)), "4m01s");
     }
 }

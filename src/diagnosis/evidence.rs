@@ -3,6 +3,7 @@
 //! One field for each step of the ladder. Nothing here says what a figure means; that is what [`super::rules`] is for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Journal, SystemState};
@@ -27,6 +28,8 @@ pub struct Evidence {
     pub node: String,
     /// The endpoint as the user knows it.
     pub endpoint: String,
+    /// The runtime's socket as its daemon calls it.
+    pub socket: Option<PathBuf>,
     /// Other sockets that exist here, for a wrong endpoint.
     pub other_sockets: Vec<String>,
     /// What the estimate rests on.
@@ -84,6 +87,8 @@ pub struct Settings {
     pub request_timeout: Sourced<Duration>,
     /// Age at which PLEG is unhealthy.
     pub threshold: Sourced<Duration>,
+    /// Its pause between two relists.
+    pub period: Duration,
     /// Its release.
     pub kubelet: Sourced<KubeletVersion>,
 }
@@ -94,6 +99,7 @@ impl Default for Settings {
         Self {
             request_timeout: Sourced::new(super::limits::REQUEST_TIMEOUT, source),
             threshold: Sourced::new(super::limits::THRESHOLD, source),
+            period: super::limits::PERIOD,
             kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
         }
     }
@@ -348,6 +354,8 @@ pub struct HostEvidence {
     pub ownership: Ownership,
     /// The first look.
     pub first: ProcSample,
+    /// Names of the network plugins that are installed, cut as the kernel cuts them.
+    pub network_plugins: BTreeSet<String>,
     /// A second look, and how much later.
     pub second: Option<(Duration, ProcSample)>,
 }

@@ -1,16 +1,17 @@
 //! Runs every probe within the budget, and looks twice where the first look was suspicious.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use super::budget::Budget;
 use super::commands::{self, SystemState};
 use super::evidence::{Evidence, HostEvidence, Settings, Sourced};
-use super::kubelet::{Config, Healthz, KubeletEvidence, Metrics, MetricsSource, Reading, http};
+use super::kubelet::{Config, MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
-use crate::cri::{Error, Runtime};
+use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
 use crate::host::WELL_KNOWN_SOCKETS;
 use crate::pleg::KubeletVersion;
 
@@ -26,11 +27,12 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         taken_at: inputs.clock.wall(),
         node: inputs.node.clone(),
         endpoint: inputs.endpoint.clone(),
+        socket: inputs.socket.clone(),
         ..Evidence::default()
     };
     let look = first_look(inputs, &budget);
-    let ladder = probes::ladder(inputs, &budget, progress);
-    let kubelet = kubelet(inputs, &budget);
+    let ladder = Box::pin(probes::ladder(inputs, &budget, progress));
+    let kubelet = ask::ask(inputs, &budget);
     let ((runtime, outside), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
     evidence.runtime = runtime;
     evidence.names.learn_lists(
@@ -42,6 +44,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence.not_checked.append(&mut kubelet.not_checked);
     evidence.kubelet = kubelet.found;
     take_look(inputs, &mut evidence, look.sample);
+    confirm_blocked(inputs, &budget, &mut evidence).await;
     kubelet_files(inputs, &mut evidence).await;
     settle(inputs, &mut evidence);
     look_again(inputs, &budget, progress, &mut evidence, look.at).await;
@@ -101,7 +104,12 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
             return;
         }
     };
-    let ids = evidence.runtime.asked.iter().map(|record| record.target.id.as_str());
+    // Only ids that the runtime itself knows: the hunt's own may come from this very process table.
+    let runtime = &evidence.runtime;
+    let sandboxes = runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
+    let containers = runtime.containers.items().into_iter().flatten().map(|container| container.id.as_str());
+    let answered = runtime.asked.iter().filter(|record| record.result.is_ok());
+    let ids = sandboxes.chain(containers).chain(answered.map(|record| record.target.id.as_str()));
     let ownership = sample.ownership(ids);
     if ownership == Ownership::Foreign {
         evidence
@@ -109,99 +117,29 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     }
-    evidence.host = Some(HostEvidence { ownership, first: sample, second: None });
+    evidence.host = Some(HostEvidence { ownership, first: sample, ..HostEvidence::default() });
 }
 
-#[derive(Default)]
-struct KubeletAnswers {
-    found: KubeletEvidence,
-    not_checked: Vec<super::report::NotChecked>,
-    bad_input: Vec<String>,
-}
-
-impl KubeletAnswers {
-    fn skip(&mut self, what: &str, why: String) {
-        self.not_checked.push(super::report::NotChecked { what: what.to_owned(), why });
-    }
-}
-
-async fn kubelet<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
-    let mut answers = KubeletAnswers::default();
-    let limit = inputs.deadlines().http.min(budget.left());
-    let (healthz, metrics) = tokio::join!(
-        async {
-            match &inputs.kubelet.healthz {
-                Some(url) => Some(http::get(url, limit).await),
-                None => None,
-            }
-        },
-        async {
-            match &inputs.kubelet.metrics {
-                Some(source) => Some(read_metrics(source, limit).await),
-                None => None,
-            }
-        }
-    );
-    match healthz {
-        None => answers.skip("the kubelet's /healthz", "left out".into()),
-        Some(Ok(answer)) if answer.status == 200 => answers.found.healthz = Some(Healthz::Ok),
-        Some(Ok(answer)) => {
-            answers.found.healthz = Some(Healthz::Failing {
-                status: answer.status,
-                text: answer.body.chars().take(500).collect(),
-            });
-        }
-        Some(Err(http::Error::Silent { waited, .. })) => {
-            answers.found.healthz = Some(Healthz::Silent(waited));
-        }
-        Some(Err(why)) => {
-            if matches!(why, http::Error::Refused { .. }) {
-                answers.found.healthz = Some(Healthz::Refused);
-            }
-            answers.skip("the kubelet's /healthz", why.to_string());
-        }
-    }
-    match metrics {
-        None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
-        Some(Ok(metrics)) => {
-            answers.found.first = Some(Reading { at: inputs.clock.wall(), metrics });
-        }
-        Some(Err(MetricsTrouble::Silent(waited))) => {
-            answers.found.metrics_silent = Some(waited);
-            answers.skip("the kubelet's metrics", "it did not answer in time".into());
-        }
-        Some(Err(MetricsTrouble::Bad(why))) => {
-            answers.bad_input.push(why.clone());
-            answers.skip("the kubelet's metrics", why);
-        }
-        Some(Err(MetricsTrouble::Away(why))) => answers.skip("the kubelet's metrics", why),
-    }
-    answers
-}
-
-enum MetricsTrouble {
-    Silent(Duration),
-    Bad(String),
-    Away(String),
-}
-
-async fn read_metrics(source: &MetricsSource, limit: Duration) -> Result<Metrics, MetricsTrouble> {
-    let (name, text) = match source {
-        MetricsSource::Unreadable { name, why } => {
-            return Err(MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")));
-        }
-        MetricsSource::Text { name, text } => (name.clone(), text.clone()),
-        MetricsSource::Url(url) => match http::get(url, limit).await {
-            Ok(answer) if answer.status == 200 => (url.clone(), answer.body),
-            Ok(answer) => {
-                return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
-            }
-            Err(http::Error::Silent { waited, .. }) => return Err(MetricsTrouble::Silent(waited)),
-            Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
-        },
+/// A task that waits for an instant is no news: every write to a disk does. Only what still waits a moment later is
+/// worth a second look.
+async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+    let Some(host) = evidence.node() else { return };
+    let pids: Vec<u32> = host
+        .first
+        .processes
+        .values()
+        .filter(|process| !process.blocked.is_empty() && evidence.concerns(process))
+        .map(|process| process.pid)
+        .collect();
+    let Some(places) = places(inputs).filter(|_| !pids.is_empty() && budget.left() > FILES) else {
+        return;
     };
-    Metrics::parse(&text)
-        .map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
+    tokio::time::sleep(limits::INSTANT).await;
+    let asked = pids.clone();
+    let again = offload::value(FILES, move || proc::read_again(&places, &asked)).await;
+    if let (Some(again), Some(host)) = (again, &mut evidence.host) {
+        host.first.confirm(&pids, again);
+    }
 }
 
 /// The kubelet's process, its command line and its configuration file.
@@ -210,14 +148,18 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let root = inputs.host_root.clone();
     let file = kubelet.as_ref().and_then(|process| process.flag("config")).map(str::to_owned);
     let read = offload::value(FILES, move || {
+        let plugins = network_plugins(&root);
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
         let text = file.and_then(|file| read_bounded(&hunt::below(&root, Path::new(&file))));
-        (installed, text)
+        (installed, text, plugins)
     });
-    let (installed, text) = read.await.unwrap_or_default();
+    let (installed, text, plugins) = read.await.unwrap_or_default();
+    if let Some(host) = &mut evidence.host {
+        host.network_plugins = plugins;
+    }
     evidence.kubelet.installed = installed;
     let mut config = Config::default();
     if let Some(text) = text {
@@ -229,6 +171,16 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         evidence.kubelet.age = Some(process.age);
     }
     evidence.kubelet.config = config;
+}
+
+/// What is in the directories of network plugins, by the name that the kernel gives a process of it.
+fn network_plugins(root: &Path) -> BTreeSet<String> {
+    const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
+    DIRS.iter()
+        .filter_map(|dir| std::fs::read_dir(root.join(dir)).ok())
+        .flat_map(Iterator::flatten)
+        .filter_map(|entry| Some(entry.file_name().to_str()?.chars().take(15).collect()))
+        .collect()
 }
 
 fn has_entry(dir: &Path, name: &str) -> bool {
@@ -252,11 +204,13 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|value| Sourced::new(value, "--runtime-request-timeout"))
         .or_else(|| evidence.kubelet.config.request_timeout.clone())
         .unwrap_or(defaults.request_timeout);
-    let threshold = inputs
-        .kubelet
-        .threshold
-        .map(|value| Sourced::new(value, "--threshold"))
-        .unwrap_or(defaults.threshold);
+    let evented = evidence.kubelet.evented() == Some(true);
+    let (by_mode, period) = if evented {
+        (Sourced::new(limits::EVENTED_THRESHOLD, "Evented PLEG is in use"), limits::EVENTED_PERIOD)
+    } else {
+        (defaults.threshold, defaults.period)
+    };
+    let threshold = inputs.kubelet.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
     let by_flag = inputs.kubelet.version;
     let reading = evidence.kubelet.first.as_ref();
     let by_metrics =
@@ -265,7 +219,7 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|minor| Sourced::new(minor, "--kubelet-version"))
         .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
         .unwrap_or(defaults.kubelet);
-    evidence.settings = Settings { request_timeout, threshold, kubelet };
+    evidence.settings = Settings { request_timeout, threshold, period, kubelet };
 }
 
 /// Second samples: of the lists, of the node and of the kubelet's metrics.
@@ -309,7 +263,7 @@ async fn look_again<R: Runtime + 'static>(
     }
     if let Some(url) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
-        if let Ok(metrics) = read_metrics(&MetricsSource::Url(url), limit).await {
+        if let Ok(metrics) = ask::read_metrics(&MetricsSource::Url(url), limit).await {
             evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }
@@ -332,20 +286,22 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
 fn node_is_suspicious(evidence: &Evidence) -> bool {
     let Some(host) = evidence.node() else { return false };
     let sample = &host.first;
-    let of_interest = |process: &&proc::Process| {
-        process.role != Role::Other || process.container_id.is_some() || process.pod_uid.is_some()
-    };
     let pressed = |psi: Option<proc::Psi>, at: f64| psi.is_some_and(|psi| psi.full >= at);
     rpc_is_suspicious(evidence)
-        || !sample.frozen.is_empty()
-        || sample.processes.values().filter(of_interest).any(|process| !process.blocked.is_empty())
-        || sample.with_role(Role::Shim).any(proc::Process::is_stopped)
+        || sample.frozen.iter().any(|freeze| evidence.concerns_cgroup(freeze))
+        || sample
+            .processes
+            .values()
+            .filter(|process| {
+                !process.blocked.is_empty() || (process.role == Role::Shim && process.is_stopped())
+            })
+            .any(|process| evidence.concerns(process))
         || pressed(sample.pressure.io, limits::IO_FULL_HINT)
         || pressed(sample.pressure.memory, limits::MEMORY_FULL)
 }
 
 /// The journal and systemd, where there is a reason to run another program.
-async fn ask_systemd<R>(
+async fn ask_systemd<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
@@ -360,11 +316,10 @@ async fn ask_systemd<R>(
         evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
         return;
     }
-    let limit = inputs.deadlines().command;
-    if budget.allow(limit).is_none() {
+    let Some(limit) = budget.allow(inputs.deadlines().command) else {
         evidence.skip("the journal", "no budget left");
         return;
-    }
+    };
     progress("the journal");
     let (journal, systemd) = tokio::join!(commands::journal(&inputs.host_root, limit), async {
         if suspicious && inputs.host_root == Path::new("/") {
@@ -373,6 +328,9 @@ async fn ask_systemd<R>(
             None
         }
     });
+    if suspicious && evidence.kubelet.config.cgroup_driver.is_none() && !unreachable(evidence) {
+        evidence.kubelet.config.cgroup_driver = cgroup_driver(inputs, limit).await;
+    }
     match journal {
         Ok(journal) if journal.lines > 0 => evidence.journal = Some(journal),
         Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
@@ -384,6 +342,16 @@ async fn ask_systemd<R>(
         Some(Err(why)) => evidence.skip("systemd", why.to_string()),
         None => {}
     }
+}
+
+/// The driver as the runtime knows it, for a kubelet that does not say; runtimes before 2023 do not know the question.
+async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
+    let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
+    let word = match call.result.ok()?? {
+        CgroupDriver::Systemd => "systemd",
+        CgroupDriver::Cgroupfs => "cgroupfs",
+    };
+    Some(word.to_owned())
 }
 
 async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {

@@ -16,6 +16,7 @@ use super::evidence::Kind;
 use super::limits::MAX_OUTSIDE_IDS;
 use super::offload;
 use super::proc::cgroup::container_id;
+use super::proc::process;
 use super::report::PodRef;
 
 /// Directories in which runtimes keep one directory a container, below the host root.
@@ -149,6 +150,7 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
         }
         let comm = fs::read_to_string(dir.join("comm")).unwrap_or_default();
         if comm.starts_with("containerd-shim")
+            && !process::waits_uninterruptibly(&dir)
             && let Ok(bundle) = fs::read_link(dir.join("cwd"))
             && let Some(parent) = bundle.parent()
         {

@@ -1,7 +1,9 @@
 //! From a hung id to what may hold it: its shim, its OCI runtime process, its cgroup, its blocked tasks, its mounts.
 
+use std::path::Path;
+
 use super::evidence::{Evidence, HostEvidence};
-use super::proc::{Blocked, Freeze, Mount, ProcSample, Process, Role};
+use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
 
 /// What the node has of one container or sandbox.
 #[derive(Debug, Default)]
@@ -85,6 +87,68 @@ fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]
             .with_role(Role::Shim)
             .find(|shim| own.iter().any(|process| sample.descends(process.pid, shim.pid)))
     })
+}
+
+impl Evidence {
+    /// Whether a process is the kubelet's, belongs to the runtime that was asked, or to one of its containers: a node
+    /// may have a second runtime, whose troubles are not ours.
+    pub fn concerns(&self, process: &Process) -> bool {
+        let names = &self.names;
+        let in_known_container = process.container_id.as_deref().is_some_and(|id| names.knows(id));
+        match process.role {
+            Role::Kubelet => true,
+            Role::Daemon => match self.host.as_ref().map(|host| &host.ownership) {
+                Some(Ownership::Ours { daemon: Some(pid) }) => *pid == process.pid,
+                _ => true,
+            },
+            Role::Shim => self.owns_shim(process),
+            Role::OciRuntime => {
+                in_known_container
+                    || process.command.iter().any(|word| names.knows(word))
+                    || self.parent(process).is_some_and(|parent| match parent.role {
+                        Role::Shim => self.owns_shim(parent),
+                        role => role == Role::Daemon && self.concerns(parent),
+                    })
+            }
+            Role::Other => {
+                in_known_container
+                    || process.pod_uid.as_deref().is_some_and(|uid| names.pod_by_uid(uid).is_some())
+            }
+        }
+    }
+
+    /// Whether a frozen cgroup is of one of the runtime's pods.
+    pub fn concerns_cgroup(&self, freeze: &Freeze) -> bool {
+        let id = freeze.container_id.as_deref();
+        let uid = freeze.pod_uid.as_deref();
+        id.is_some_and(|id| self.names.knows(id))
+            || uid.is_some_and(|uid| self.names.pod_by_uid(uid).is_some())
+            || self.host.as_ref().is_some_and(|host| {
+                let below = |process: &&Process| process.cgroup.starts_with(&freeze.path);
+                let mut inside = host.latest().processes.values().filter(below);
+                inside.any(|process| process.container_id.as_deref().is_some_and(|id| self.names.knows(id)))
+            })
+    }
+
+    /// A shim is told where its daemon listens. One whose command line may not be read is known by what it started.
+    fn owns_shim(&self, shim: &Process) -> bool {
+        if let (Some(address), Some(socket)) = (shim.flag("address"), &self.socket) {
+            return proc::same_socket(Path::new(address), socket);
+        }
+        let named = [shim.flag("id"), shim.flag("c")].into_iter().flatten().any(|id| self.names.knows(id));
+        named
+            || self.host.as_ref().is_some_and(|host| {
+                let sample = host.latest();
+                sample.processes.values().any(|process| {
+                    process.container_id.as_deref().is_some_and(|id| self.names.knows(id))
+                        && sample.descends(process.pid, shim.pid)
+                })
+            })
+    }
+
+    fn parent(&self, process: &Process) -> Option<&Process> {
+        self.host.as_ref()?.latest().processes.get(&process.parent)
+    }
 }
 
 /// Blocked in both looks, where there were two.

@@ -82,6 +82,8 @@ pub const GROWTH_PERCENT: u64 = 5;
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
 /// How far apart two readings of the kubelet's metrics have to be.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
+/// How long a task may wait uninterruptibly without anybody taking note.
+pub const INSTANT: Duration = Duration::from_millis(100);
 /// How far apart two samples of the node have to be.
 pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 
@@ -110,6 +112,10 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 pub const THRESHOLD: Duration = Duration::from_secs(180);
 /// Its pause between two relists.
 pub const PERIOD: Duration = Duration::from_secs(1);
+/// The relist threshold while Evented PLEG is in use (kubelet.go: `eventedPlegRelistThreshold`).
+pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
+/// The pause between two relists while Evented PLEG is in use.
+pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 
 /// How long each probe may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,7 @@ pub mod render;
 pub mod report;
 pub mod rules;
 mod verdict;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -138,5 +139,6 @@ impl<R> Inputs<R> {
 
 /// Probes, judges and reports.
 pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> HealthReport {
-    judge(&gather(inputs, progress).await)
+    // On the heap: a run holds the state of every probe.
+    judge(&Box::pin(gather(inputs, progress)).await)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::hunt::OutsideId;
 use super::report::{ContainerRef, PodRef};
+use super::words::short;
 use crate::cri::{Container, Sandbox, label};
 
 /// What is known of one id.
@@ -116,11 +117,11 @@ impl Names {
 
     /// `namespace/pod/container`, as far as known, and the short id.
     pub fn describe(&self, id: &str) -> String {
-        let short: String = id.chars().take(12).collect();
+        let short = short(id);
         match (self.pod(id), self.container(id)) {
             (Some(pod), Some(container)) => format!("{pod}/{} ({short})", container.name),
             (Some(pod), None) => format!("{pod} ({short})"),
-            (None, _) => short,
+            (None, _) => short.to_owned(),
         }
     }
 }

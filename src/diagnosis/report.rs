@@ -90,6 +90,17 @@ pub enum Severity {
     Info,
 }
 
+impl Severity {
+    /// The word itself.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Info => "info",
+        }
+    }
+}
+
 /// How sure we are. The surer one is the smaller one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -242,8 +253,9 @@ pub struct EstimateReport {
     pub request_timeout_seconds: f64,
     /// Age of the last relist at which PLEG is called unhealthy.
     pub threshold_seconds: f64,
-    /// The age that PLEG would reach in each cycle.
-    pub peak_age_seconds: f64,
+    /// The age that PLEG would reach in each cycle; absent where it grows without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_age_seconds: Option<f64>,
     /// Whether that is over the threshold.
     pub would_trip: bool,
     /// Whether the node would come back between two relists.
@@ -290,6 +302,7 @@ pub struct HealthReport {
     /// When the probing began.
     pub taken_at: Wall,
     /// The node.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,

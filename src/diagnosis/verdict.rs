@@ -1,6 +1,6 @@
 //! From findings to the report: which one to start with, and the verdict.
 
-use super::estimate::{self, Estimate, seconds};
+use super::estimate::{self, Estimate};
 use super::evidence::{Evidence, StatusRecord};
 use super::proc::Role;
 use super::report::{
@@ -8,6 +8,7 @@ use super::report::{
     Verdict,
 };
 use super::rules::{self, Case};
+use super::words::seconds;
 use crate::cri::{Call, Error, Outcome};
 use crate::pleg::RuntimeRef;
 
@@ -54,9 +55,10 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     let mut findings = rules::apply(&case);
     findings.sort_by_key(order);
     let verdict = verdict(&case, &findings);
-    if findings.is_empty() && verdict == Verdict::Healthy {
-        findings.push(rules::nothing_found(&case));
+    if verdict == Verdict::Healthy {
+        findings.insert(0, rules::nothing_found(&case));
     }
+    let keep = keep(&case, verdict, &findings);
     let primary = findings.first().cloned();
     let phase = match (&primary, verdict) {
         (Some(primary), Verdict::Degraded | Verdict::Unhealthy | Verdict::Unknown) => primary.phase,
@@ -84,7 +86,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         not_checked: not_checked(evidence),
         estimate: version.map(|_| case.estimate.report(&evidence.settings)),
         kubelet: kubelet(evidence),
-        keep: keep(&case, verdict),
+        keep,
     }
 }
 
@@ -162,6 +164,14 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
         probes.extend(together(rpc.name(), calls));
     }
     probes.extend(together("ContainerStats", runtime.shims.iter()));
+    probes.extend(evidence.kubelet.asked.iter().map(|(name, outcome, took)| ProbeReport {
+        name: (*name).to_owned(),
+        outcome: *outcome,
+        duration_seconds: took.as_secs_f64(),
+        response_bytes: None,
+        calls: None,
+        message: None,
+    }));
     probes
 }
 
@@ -170,7 +180,9 @@ fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Ve
     let (silent, answered): (Vec<_>, Vec<_>) = calls.partition(|record| record.is_silent());
     let mut lines = Vec::new();
     if !answered.is_empty() {
-        let failed = answered.iter().filter(|record| record.result.is_err()).count();
+        // Between a list and its status call things go; that is no failure.
+        let is_failure = |why: &Error| !why.is_not_found();
+        let failed = answered.iter().filter(|record| record.result.as_ref().is_err_and(is_failure)).count();
         lines.push(ProbeReport {
             name: name.to_owned(),
             outcome: if failed > 0 { Outcome::Error } else { Outcome::Ok },
@@ -237,7 +249,7 @@ fn kubelet(evidence: &Evidence) -> Option<KubeletReport> {
 }
 
 /// What to save before anybody restarts anything. Printed, never done.
-fn keep(case: &Case<'_>, verdict: Verdict) -> Vec<String> {
+fn keep(case: &Case<'_>, verdict: Verdict, findings: &[Finding]) -> Vec<String> {
     if verdict == Verdict::Healthy {
         return Vec::new();
     }
@@ -259,7 +271,7 @@ fn keep(case: &Case<'_>, verdict: Verdict) -> Vec<String> {
         for (process, task) in case.blocked().into_iter().take(5) {
             keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
         }
-    } else if case.evidence.runtime.version.is_some() {
+    } else if findings.iter().all(|finding| finding.id != RuleId::D06) {
         keep.push(
             "kill -USR1 $(pidof containerd)   # or crio: goroutine stacks under /tmp; twice, 60 s apart"
                 .into(),

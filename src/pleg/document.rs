@@ -132,3 +132,23 @@ pub struct RuntimeRef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_survive_json_to_the_nanosecond() {
+        for nanos in [0, 1, -1, 999_999_999, 1_234_567_890_123, -500_000_000] {
+            let text = serde_json::to_string(&Seconds::from_nanos(nanos)).unwrap();
+            assert_eq!(serde_json::from_str::<Seconds>(&text).unwrap(), Seconds::from_nanos(nanos), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_of_seconds_is_refused() {
+        for text in ["1e300", "-1e300", "null", "\"1s\""] {
+            assert!(serde_json::from_str::<Seconds>(text).is_err(), "{text}");
+        }
+    }
+}

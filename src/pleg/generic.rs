@@ -1,19 +1,20 @@
 //! The relisting PLEG.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{CallLog, Caller, Failure, Sink};
 use super::document::PodRef;
 use super::era::Era;
+use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
-use super::pods::{KubeletState, Pod, Pods};
+use super::pods::{self, KubeletState, Pod, Pods};
 use super::records::{Members, Record, Transition, transitions};
 use super::status::{Fetch, PodStatus};
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
-use crate::cri::{Outcome, Runtime};
+use crate::cri::{Container, Outcome, Runtime, Sandbox};
 
 /// Pause between relists (`genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);
@@ -43,11 +44,11 @@ pub struct Generic {
     hub: Arc<Hub>,
     settings: Settings,
     records: HashMap<String, Record>,
+    fingerprints: Fingerprints,
     /// Pods that failed in the previous relist, for the era that has a second round.
     failed: Vec<PodRef>,
     calls: CallLog,
     relists: u64,
-    pass: u64,
     listed_before: bool,
 }
 
@@ -77,10 +78,10 @@ impl Generic {
             hub,
             settings,
             records: HashMap::new(),
+            fingerprints: Fingerprints::new(),
             failed: Vec::new(),
             calls: CallLog::default(),
             relists: 0,
-            pass: 0,
             listed_before: false,
         }
     }
@@ -135,11 +136,13 @@ impl Generic {
         match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.lock().last_list = Some(started);
-                let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
-                self.count(&pods, &mut report);
+                let scan = self.fingerprints.scan(&sandboxes, &containers);
+                self.count(&scan, &mut report);
+                let uids = self.uids_to_look_at(scan);
+                let pods = self.group(&sandboxes, &containers, &uids);
                 let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
                 self.listed_before = true;
-                report.events = self.reconcile_all(&pods, pass, &mut io).await;
+                report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
                 self.hub.lock().cache.update_time(started.wall);
             }
             Err(failure) => {
@@ -193,42 +196,72 @@ impl Generic {
         found
     }
 
-    fn count(&self, pods: &Pods<'_>, report: &mut Relist) {
-        let mut states: [i64; KubeletState::ALL.len()] = [0; KubeletState::ALL.len()];
-        let mut running = 0;
-        for pod in pods.iter() {
-            report.sandboxes += count(pod.sandboxes.len());
-            report.containers += count(pod.containers.len());
-            let runs = pod
-                .sandboxes
-                .iter()
-                .any(|sandbox| KubeletState::from(sandbox.state) == KubeletState::Running);
-            running += i64::from(runs);
-            for container in pod.containers {
-                let state = KubeletState::from(container.state);
-                for (slot, known) in states.iter_mut().zip(KubeletState::ALL) {
-                    *slot += i64::from(known == state);
-                }
-            }
-        }
-        report.pods = count(pods.len());
-        let present: BTreeMap<KubeletState, i64> =
-            KubeletState::ALL.into_iter().zip(states).filter(|(_, containers)| *containers > 0).collect();
-        self.hub.lock().metrics.set_running(running, &present);
+    fn count(&self, scan: &Scan<'_>, report: &mut Relist) {
+        report.pods = count(scan.pods.all);
+        report.sandboxes = count(scan.sandboxes);
+        report.containers = count(scan.containers.iter().sum());
+        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let present = KubeletState::ALL
+            .into_iter()
+            .zip(scan.containers.map(gauge))
+            .filter(|(_, containers)| *containers > 0)
+            .collect();
+        self.hub.lock().metrics.set_running(gauge(scan.pods.running), &present);
     }
 
-    async fn reconcile_all<R: Runtime>(&mut self, pods: &Pods<'_>, pass: Pass, io: &mut Io<'_, R>) -> u64 {
-        self.pass += 1;
+    /// The pods with these UIDs.
+    fn group<'a>(
+        &self,
+        sandboxes: &'a [Sandbox],
+        containers: &'a [Container],
+        uids: &HashSet<String>,
+    ) -> Pods<'a> {
+        if uids.is_empty() {
+            return Pods::default();
+        }
+        let chosen = self.fingerprints.choose(uids);
+        Pods::group(
+            sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
+            containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
+            self.settings.era.member_order(),
+        )
+    }
+
+    /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.
+    fn uids_to_look_at(&self, scan: Scan<'_>) -> HashSet<String> {
+        let mut uids = self.hub.lock().reinspect.clone();
+        uids.extend(scan.changed.into_iter().map(str::to_owned));
+        if scan.misses_some {
+            let misses = |(uid, record): &(&String, &Record)| {
+                record.old.as_ref().is_some_and(|old| self.fingerprints.misses(uid, old))
+            };
+            uids.extend(self.records.iter().filter(misses).map(|(uid, _)| uid.clone()));
+        }
+        uids
+    }
+
+    /// Reconciles the pods with these UIDs, of which `pods` has those that are listed.
+    async fn reconcile_all<R: Runtime>(
+        &mut self,
+        pods: &Pods<'_>,
+        uids: &HashSet<String>,
+        pass: Pass,
+        io: &mut Io<'_, R>,
+    ) -> u64 {
         let mut events = 0;
         let mut again = std::mem::take(&mut self.failed);
         let mut failed = Vec::new();
-        let touched = self.touched(pods);
+        let listed = pods.newest_first();
+        let here: HashSet<&str> = listed.iter().map(|pod| pod.uid).collect();
+        for pod in &listed {
+            self.remember(pod);
+        }
         // What has gone costs no call, so it need not wait behind what may hang.
-        let vanished = self.vanished(pods.len());
-        let work = vanished
-            .iter()
-            .map(|uid| (uid.as_str(), None))
-            .chain(touched.iter().map(|pod| (pod.uid, Some(pod))));
+        let mut vanished: Vec<&str> =
+            uids.iter().map(String::as_str).filter(|uid| !here.contains(uid)).collect();
+        vanished.sort_unstable();
+        let work =
+            vanished.iter().map(|uid| (*uid, None)).chain(listed.iter().map(|pod| (pod.uid, Some(pod))));
         for (uid, pod) in work {
             match self.reconcile(uid, pod, pass, io).await {
                 Reconciled::Quiet => {}
@@ -251,45 +284,11 @@ impl Generic {
         events
     }
 
-    /// The pods that differ from what is remembered or are to be inspected again, in the kubelet's order of pods.
-    fn touched<'g, 'a>(&mut self, pods: &'g Pods<'a>) -> Vec<Pod<'g, 'a>> {
-        let flagged = self.hub.lock().reinspect.clone();
-        let mut touched = Vec::new();
-        for pod in pods.iter() {
-            let unchanged = if let Some(record) = self.records.get_mut(pod.uid) {
-                record.seen = self.pass;
-                record.old.as_ref().is_some_and(|old| old.same_as(&pod))
-            } else {
-                self.remember(&pod);
-                false
-            };
-            if !unchanged || (!flagged.is_empty() && flagged.contains(pod.uid)) {
-                touched.push(pod);
-            }
-        }
-        touched.sort_unstable_by(Pod::newest_first);
-        touched
-    }
-
-    /// The remembered pods that the current pass, with so many pods, did not list.
-    fn vanished(&self, listed: usize) -> Vec<String> {
-        if self.records.len() == listed {
-            return Vec::new();
-        }
-        let gone = self.records.iter().filter(|(_, record)| record.seen != self.pass);
-        let mut uids: Vec<String> = gone.map(|(uid, _)| uid.clone()).collect();
-        uids.sort_unstable();
-        uids
-    }
-
     fn remember(&mut self, pod: &Pod<'_, '_>) {
-        let pass = self.pass;
-        let record = self.records.entry(pod.uid.to_owned()).or_insert_with(|| Record {
-            pod: PodRef::from(pod),
-            old: None,
-            seen: pass,
-        });
-        record.seen = pass;
+        if !self.records.contains_key(pod.uid) {
+            let record = Record { pod: PodRef::from(pod), old: None };
+            self.records.insert(pod.uid.to_owned(), record);
+        }
     }
 
     /// Brings the record of one pod up to date; `pod` is `None` when it is no longer listed.
@@ -300,7 +299,7 @@ impl Generic {
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self { hub, settings, records, calls, .. } = self;
+        let Self { hub, settings, records, fingerprints, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
@@ -336,15 +335,11 @@ impl Generic {
             let event = |change| pass.event(&identity, change, status.as_deref());
             changes.iter().map(event).collect()
         };
+        fingerprints.replace(uid, record.old.as_ref(), new.as_ref());
+        // The record goes on before the events go out: what is lost to a full channel is lost for good.
         match new {
-            // Before sending: what is lost to a full channel is lost for good.
-            Some(new) => {
-                if let Some(record) = records.get_mut(uid) {
-                    record.old = Some(new);
-                    record.pod = identity;
-                }
-            }
             None => drop(records.remove(uid)),
+            old => drop(records.insert(uid.to_owned(), Record { pod: identity, old })),
         }
         Reconciled::Done(send(hub, events, io))
     }

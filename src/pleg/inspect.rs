@@ -105,37 +105,33 @@ async fn inspect<R: Runtime>(
 
 /// Drives the futures to their ends, up to `concurrency` of them at once; the results are in their order.
 async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) -> Vec<F::Output> {
-    enum Slot<F: Future> {
-        Waiting(Pin<Box<F>>),
-        Done(F::Output),
-    }
-
-    let mut slots: Vec<Slot<F>> = futures.map(|future| Slot::Waiting(Box::pin(future))).collect();
-    let concurrency = concurrency.max(1);
-    // Everything before `first` is done, so that a poll does not walk the finished ones again and again.
-    let mut first = 0;
+    let mut waiting = futures.enumerate();
+    let mut active: Vec<(usize, Pin<Box<F>>)> = Vec::new();
+    let mut done: Vec<(usize, F::Output)> = Vec::new();
     poll_fn(|context| {
-        let mut running = 0;
-        for slot in slots.iter_mut().skip(first) {
-            let Slot::Waiting(future) = slot else { continue };
-            match future.as_mut().poll(context) {
-                Poll::Ready(output) => *slot = Slot::Done(output),
-                Poll::Pending => running += 1,
+        loop {
+            let room = concurrency.max(1).saturating_sub(active.len());
+            active.extend(waiting.by_ref().take(room).map(|(number, future)| (number, Box::pin(future))));
+            if active.is_empty() {
+                return Poll::Ready(());
             }
-            if running == concurrency {
-                break;
+            let before = active.len();
+            active.retain_mut(|(number, future)| match future.as_mut().poll(context) {
+                Poll::Ready(output) => {
+                    done.push((*number, output));
+                    false
+                }
+                Poll::Pending => true,
+            });
+            // Whoever has ended makes room for the next, who has to be polled before anybody waits.
+            if active.len() == before {
+                return Poll::Pending;
             }
         }
-        let done = |slot: &&Slot<F>| matches!(slot, Slot::Done(_));
-        first += slots.iter().skip(first).take_while(done).count();
-        if running == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    let done = slots.into_iter().filter_map(|slot| match slot {
-        Slot::Done(output) => Some(output),
-        Slot::Waiting(_) => None,
-    });
-    done.collect()
+    done.sort_unstable_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, output)| output).collect()
 }
 
 struct Quiet;

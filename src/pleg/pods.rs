@@ -124,7 +124,7 @@ pub struct Pod<'g, 'a> {
 }
 
 /// The pods of a pass, not yet in any order among themselves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pods<'a> {
     heads: Vec<Head<'a>>,
     sandboxes: Vec<&'a Sandbox>,
@@ -148,32 +148,22 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Pods<'a> {
-    /// Groups both lists.
-    pub fn group(sandboxes: &'a [Sandbox], containers: &'a [Container], order: MemberOrder) -> Self {
+    /// Groups what two lists have.
+    pub fn group(
+        sandboxes: impl IntoIterator<Item = &'a Sandbox>,
+        containers: impl IntoIterator<Item = &'a Container>,
+        order: MemberOrder,
+    ) -> Self {
         let mut index = Index::default();
-        let sandbox_buckets = Buckets::fill(
-            sandboxes,
-            |sandbox| {
-                let metadata = sandbox.metadata.as_ref()?;
-                Some(metadata.uid.as_str())
-            },
-            &mut index,
-        );
+        let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
         let with_sandbox = index.heads.len();
-        let container_buckets = Buckets::fill(
-            containers,
-            |container| {
-                container.metadata.as_ref()?;
-                Some(container.labels.get(label::POD_UID).unwrap_or_default())
-            },
-            &mut index,
-        );
+        let container_buckets = Buckets::fill(containers, uid_of_container, &mut index);
 
         let mut heads = index.heads;
         let mut pods = Self {
             heads: Vec::new(),
-            sandboxes: Vec::with_capacity(sandboxes.len()),
-            containers: Vec::with_capacity(containers.len()),
+            sandboxes: Vec::with_capacity(sandbox_buckets.items.len()),
+            containers: Vec::with_capacity(container_buckets.items.len()),
         };
         for (number, head) in heads.iter_mut().enumerate() {
             head.sandboxes = gather(
@@ -186,7 +176,7 @@ impl<'a> Pods<'a> {
                         (head.name, head.namespace) = (&metadata.name, &metadata.namespace);
                     }
                 },
-                |sandbox| !sandbox.id.is_empty(),
+                is_sandbox_kept,
             );
             head.created_at = pods
                 .sandboxes
@@ -203,7 +193,7 @@ impl<'a> Pods<'a> {
                         head.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
                     }
                 },
-                |container| !container.id.is_empty() && container.image.is_some(),
+                is_container_kept,
             );
         }
         pods.heads = heads;
@@ -294,11 +284,15 @@ struct Buckets<'a, T> {
 }
 
 impl<'a, T> Buckets<'a, T> {
-    fn fill(items: &'a [T], uid: impl Fn(&'a T) -> Option<&'a str>, index: &mut Index<'a>) -> Self {
-        let numbers: Vec<Option<usize>> =
-            items.iter().map(|item| uid(item).map(|uid| index.number(uid))).collect();
+    fn fill(
+        items: impl IntoIterator<Item = &'a T>,
+        uid: fn(&T) -> Option<&str>,
+        index: &mut Index<'a>,
+    ) -> Self {
+        let numbered: Vec<(usize, &T)> =
+            items.into_iter().filter_map(|item| uid(item).map(|uid| (index.number(uid), item))).collect();
         let mut ends = vec![0_usize; index.heads.len()];
-        for number in numbers.iter().flatten() {
+        for (number, _) in &numbered {
             if let Some(count) = ends.get_mut(*number) {
                 *count += 1;
             }
@@ -309,8 +303,7 @@ impl<'a, T> Buckets<'a, T> {
         }
         // `ends` holds starts now; placing an item moves its bucket's start on, until it is the end.
         let mut placed = vec![None; start];
-        for (item, number) in items.iter().zip(&numbers) {
-            let Some(number) = *number else { continue };
+        for (number, item) in numbered {
             if let Some(next) = ends.get_mut(number)
                 && let Some(slot) = placed.get_mut(*next)
             {
@@ -328,6 +321,27 @@ impl<'a, T> Buckets<'a, T> {
         let start = number.checked_sub(1).and_then(|before| self.ends.get(before)).copied();
         self.items.get(start.unwrap_or(0)..end).unwrap_or_default()
     }
+}
+
+/// UID of the pod of a sandbox; `None` if the kubelet skips it.
+pub(super) fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
+    sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str())
+}
+
+/// UID of the pod of a container, by its label; `None` if the kubelet skips it.
+pub(super) fn uid_of_container(container: &Container) -> Option<&str> {
+    container.metadata.as_ref()?;
+    Some(container.labels.get(label::POD_UID).unwrap_or_default())
+}
+
+/// Whether the kubelet can convert a sandbox.
+pub(super) fn is_sandbox_kept(sandbox: &Sandbox) -> bool {
+    !sandbox.id.is_empty()
+}
+
+/// Whether the kubelet can convert a container.
+pub(super) fn is_container_kept(container: &Container) -> bool {
+    !container.id.is_empty() && container.image.is_some()
 }
 
 /// Appends one pod's members to `all`, in order, without those that the kubelet cannot convert. `first` sees the first
@@ -369,4 +383,102 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
 
 fn newest_container_first(one: &Container, other: &Container) -> Ordering {
     other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::{ContainerMetadata, Image, Labels, SandboxMetadata};
+
+    fn sandbox(id: &str, uid: &str, attempt: u32, created_at: i64) -> Sandbox {
+        Sandbox {
+            id: id.into(),
+            metadata: Some(SandboxMetadata {
+                name: format!("{uid}-{attempt}"),
+                uid: uid.into(),
+                namespace: "ns".into(),
+                attempt,
+            }),
+            state: SandboxState::Ready,
+            created_at,
+            labels: Labels::default(),
+            annotations: Labels::default(),
+        }
+    }
+
+    fn container(id: &str, uid: &str, created_at: i64) -> Container {
+        Container {
+            id: id.into(),
+            sandbox_id: "of another pod".into(),
+            metadata: Some(ContainerMetadata::default()),
+            image: Some(Image::default()),
+            image_ref: String::new(),
+            state: ContainerState::Running,
+            created_at,
+            labels: [
+                (label::POD_UID, uid),
+                (label::POD_NAME, &format!("named by {id}")),
+                (label::POD_NAMESPACE, "ns"),
+            ]
+            .into_iter()
+            .collect(),
+            annotations: Labels::default(),
+        }
+    }
+
+    /// Each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
+    fn grouped(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
+        let pods = Pods::group(sandboxes, containers, MemberOrder::NewestFirst);
+        let describe = |pod: &Pod<'_, '_>| {
+            let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
+            let containers: Vec<&str> =
+                pod.containers.iter().map(|container| container.id.as_str()).collect();
+            let (sandboxes, containers) = (sandboxes.join(","), containers.join(","));
+            format!("{} {} {} [{sandboxes}] [{containers}]", pod.uid, pod.name, pod.created_at)
+        };
+        pods.newest_first().iter().map(describe).collect()
+    }
+
+    #[test]
+    fn containers_join_their_pod_by_label_and_not_by_sandbox() {
+        let pods = grouped(&[sandbox("s", "a", 0, 7)], &[container("c1", "a", 1), container("c2", "a", 2)]);
+        assert_eq!(pods, ["a a-0 7 [s] [c2,c1]"]);
+    }
+
+    #[test]
+    fn pods_come_newest_first_and_those_without_sandboxes_last() {
+        let sandboxes = [sandbox("s1", "a", 0, 10), sandbox("s2", "b", 0, 5), sandbox("s3", "c", 0, 20)];
+        let pods = grouped(&sandboxes, &[container("x", "d", 99)]);
+        assert_eq!(
+            pods,
+            ["c c-0 20 [s3] []", "a a-0 10 [s1] []", "b b-0 5 [s2] []", "d named by x 0 [] [x]"]
+        );
+    }
+
+    #[test]
+    fn a_pod_is_named_by_its_newest_sandbox_and_dated_by_its_oldest() {
+        let sandboxes = [sandbox("old", "a", 0, 10), sandbox("new", "a", 1, 20), sandbox("a", "a", 1, 20)];
+        assert_eq!(grouped(&sandboxes, &[]), ["a a-1 10 [a,new,old] []"]);
+    }
+
+    #[test]
+    fn what_cannot_be_converted_makes_a_pod_all_the_same() {
+        let imageless = Container { image: None, ..container("c", "b", 2) };
+        let pods = grouped(&[sandbox("", "a", 3, 10)], &[imageless, container("d", "b", 1)]);
+        assert_eq!(pods, ["a a-3 0 [] []", "b named by c 0 [] [d]"]);
+    }
+
+    #[test]
+    fn what_has_no_metadata_makes_none() {
+        let sandbox = Sandbox { metadata: None, ..sandbox("s", "a", 0, 1) };
+        let container = Container { metadata: None, ..container("c", "b", 1) };
+        assert_eq!(grouped(&[sandbox], &[container]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_time_before_1970_is_the_newest_of_all_as_the_kubelet_holds_it_unsigned() {
+        let zero_time = -6_795_364_578_871_345_152;
+        let pods = grouped(&[sandbox("s1", "a", 0, 10), sandbox("s2", "b", 0, zero_time)], &[]);
+        assert_eq!(pods, [format!("b b-0 {zero_time} [s2] []"), "a a-0 10 [s1] []".into()]);
+    }
 }

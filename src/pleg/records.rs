@@ -54,23 +54,8 @@ impl Members {
         Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
-    /// Whether a listed pod has exactly these ids and states in this order. If so, there is no event.
-    pub fn same_as(&self, pod: &Pod<'_, '_>) -> bool {
-        self.containers.len() == pod.containers.len()
-            && self.sandboxes.len() == pod.sandboxes.len()
-            && self
-                .containers
-                .iter()
-                .zip(pod.containers)
-                .all(|(old, new)| old.state == container_state(new) && *old.id == *new.id)
-            && self
-                .sandboxes
-                .iter()
-                .zip(pod.sandboxes)
-                .all(|(old, new)| old.state == sandbox_state(new) && *old.id == *new.id)
-    }
-
-    fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
+    /// Containers, then sandboxes.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
         let containers = self.containers.iter().map(|member| (Subject::Container, member));
         let sandboxes = self.sandboxes.iter().map(|member| (Subject::Sandbox, member));
         containers.chain(sandboxes)
@@ -165,6 +150,58 @@ pub(super) struct Record {
     pub pod: PodRef,
     /// What the last delivered events led to; `None` until the first fetch succeeded.
     pub old: Option<Members>,
-    /// Number of the last pass that listed the pod.
-    pub seen: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(containers: &[(&str, PlegState)], sandboxes: &[(&str, PlegState)]) -> Members {
+        let all = |items: &[(&str, PlegState)]| {
+            let member = |(id, state): &(&str, PlegState)| Member {
+                id: (*id).into(),
+                name: Box::default(),
+                state: *state,
+            };
+            items.iter().map(member).collect()
+        };
+        Members { containers: all(containers), sandboxes: all(sandboxes) }
+    }
+
+    #[test]
+    fn each_pair_of_states_has_the_kubelets_events() {
+        use PlegState::{Exited, NonExistent, Running, Unknown};
+        let rows = [
+            (Running, [(Running, ""), (Exited, "Died"), (Unknown, "Changed"), (NonExistent, "Died Removed")]),
+            (Exited, [(Running, "Started"), (Exited, ""), (Unknown, "Changed"), (NonExistent, "Removed")]),
+            (Unknown, [(Running, "Started"), (Exited, "Died"), (Unknown, ""), (NonExistent, "Died Removed")]),
+            (NonExistent, [(Running, "Started"), (Exited, "Died"), (Unknown, "Changed"), (NonExistent, "")]),
+        ];
+        for (from, cells) in rows {
+            for (to, expected) in cells {
+                let types = event_types(from, to).iter();
+                let names: Vec<&str> =
+                    types.map(|kind| kind.as_str().trim_start_matches("Container")).collect();
+                assert_eq!(names.join(" "), expected, "{from:?} to {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn old_members_come_before_new_ones_and_containers_before_sandboxes() {
+        use PlegState::Running;
+        let old = members(&[("c1", Running)], &[("s1", Running)]);
+        let new = members(&[("c2", Running)], &[("s2", Running)]);
+        let ids: Vec<&str> =
+            transitions(Some(&old), Some(&new)).iter().map(|change| &*change.member.id).collect();
+        assert_eq!(ids, ["c1", "c1", "s1", "s1", "c2", "s2"]);
+    }
+
+    #[test]
+    fn of_two_members_with_one_id_the_first_counts() {
+        use PlegState::{Exited, Running};
+        let old = members(&[("x", Running)], &[("x", Running)]);
+        let new = members(&[("x", Running)], &[("x", Exited)]);
+        assert_eq!(transitions(Some(&old), Some(&new)), []);
+    }
 }

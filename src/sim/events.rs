@@ -20,6 +20,9 @@ const QUEUE: usize = 1000;
 /// How long containerd 2.x keeps events that nobody listens to.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
+/// Before anything happens: what happens at the very start comes after it.
+const BEGINNING: Nanos = -1;
+
 /// Where the listeners meet.
 #[derive(Debug, Default)]
 pub struct Stage {
@@ -31,9 +34,8 @@ pub struct Stage {
 #[derive(Debug, Default)]
 struct Audience {
     listeners: u32,
-    ever: bool,
-    /// Up to when events have reached somebody.
-    heard: Nanos,
+    /// Up to when events have reached somebody; `None` if nobody ever listened.
+    heard: Option<Nanos>,
 }
 
 /// A place in the story of the node.
@@ -97,7 +99,7 @@ pub fn compete(simulation: Arc<Simulation>) -> mpsc::Receiver<Bytes> {
         loop {
             let event = {
                 let mut shared = simulation.stage().shared.lock().await;
-                shared.get_or_insert_with(|| Cursor::new(0)).next(&simulation).await
+                shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&simulation).await
             };
             if feed.send(event.message.encode_to_vec().into()).await.is_err() {
                 return;
@@ -112,14 +114,13 @@ fn enter(simulation: &Simulation) -> Nanos {
     let now = simulation.elapsed();
     let mut audience = simulation.stage().audience();
     let kept_from = match simulation.family() {
-        Family::Containerd => audience.heard.max(now - nanos(KEPT_FOR)),
+        Family::Containerd => audience.heard.unwrap_or(BEGINNING).max(now - nanos(KEPT_FOR)),
         // CRI-O holds events for its first listener only.
-        Family::CriO if audience.ever => now,
-        Family::CriO => 0,
+        Family::CriO => audience.heard.map_or(BEGINNING, |_| now),
     };
     let from = if audience.listeners == 0 { kept_from } else { now };
     audience.listeners += 1;
-    audience.ever = true;
+    audience.heard.get_or_insert(from);
     from
 }
 
@@ -137,6 +138,6 @@ impl Drop for Seat {
         let now = self.0.elapsed();
         let mut audience = self.0.stage().audience();
         audience.listeners = audience.listeners.saturating_sub(1);
-        audience.heard = now;
+        audience.heard = Some(now);
     }
 }

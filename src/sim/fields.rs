@@ -6,6 +6,9 @@ use super::error::Position;
 use super::nearest::nearest;
 use super::tree::{Key, Kind, Value, Wrong};
 
+/// Longer times would not fit the CRI's nanoseconds.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
+
 /// A map of which the keys asked for so far are known.
 pub struct Fields<'a> {
     at: Position,
@@ -127,8 +130,12 @@ pub fn duration(value: &Value) -> Result<Duration, Wrong> {
 }
 
 fn duration_in(value: &Value, text: &str) -> Result<Duration, Wrong> {
-    humantime::parse_duration(text.trim())
-        .map_err(|_| Wrong::new(value.at, format!("`{text}` is not a time like `500ms`, `30s` or `2h`")))
+    let time = humantime::parse_duration(text.trim())
+        .map_err(|_| Wrong::new(value.at, format!("`{text}` is not a time like `500ms`, `30s` or `2h`")))?;
+    if time > LONGEST {
+        return Err(Wrong::new(value.at, "nothing here takes longer than ten years"));
+    }
+    Ok(time)
 }
 
 /// A time, or two with `..` between them.

@@ -7,7 +7,7 @@ use super::fields::{
     Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
 };
 use super::nearest::nearest;
-use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario};
+use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 use super::tree::{Value, Wrong, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 
@@ -16,7 +16,9 @@ const MIB: u64 = 1024 * 1024;
 const SHORTEST_LIFE: Duration = Duration::from_millis(100);
 /// More containers than this, the dead ones included, fit no memory that we would want to fill.
 const MOST_CONTAINERS: u64 = 500_000;
-/// The same in bytes of padding.
+/// More restarts than this before the simulation begins take too long to be played.
+const MOST_RESTARTS: u128 = 10_000;
+/// The most bytes of padding.
 const MOST_PADDING: u64 = 256 * MIB;
 
 /// Reads the scenario called `name` out of the text of its file.
@@ -152,6 +154,7 @@ fn group(value: &Value) -> Result<Group, Wrong> {
         ("job", Owner::Job),
         ("static", Owner::Static),
     ];
+    let successors = [("pod", Successor::Pod), ("sandbox", Successor::Sandbox)];
     let name = text(fields.need("name")?)?;
     let owner = fields.or("owner", Owner::Deployment, |owner| word(owner, &owners))?;
     let lives = fields.maybe("lives", life)?;
@@ -170,11 +173,22 @@ fn group(value: &Value) -> Result<Group, Wrong> {
         backoff: fields.or("backoff", Duration::from_secs(10), life)?,
         backoff_limit: fields.or("backoff-limit", Duration::from_secs(300), life)?,
         lives,
+        successor: fields.or("successor", Successor::Pod, |value| word(value, &successors))?,
         every: fields.maybe("every", life)?,
         kept: fields.or("kept", kept, |value| duration(value).map(Some))?,
         annotation_bytes: fields.or("annotation-bytes", 0, count)?,
         name,
     };
+    if group.successor == Successor::Sandbox && (group.lives.is_none() || group.runs.is_some()) {
+        let problem = "`successor: sandbox` needs `lives`, and containers that run on (no `runs`)";
+        return Err(Wrong::new(value.at, problem));
+    }
+    if let (Some(runs), true) = (group.runs, group.restarts) {
+        let cycle = runs.saturating_add(group.backoff_limit).as_millis();
+        if group.age.as_millis().checked_div(cycle).unwrap_or_default() > MOST_RESTARTS {
+            return Err(Wrong::new(value.at, format!("these are more than {MOST_RESTARTS} restarts")));
+        }
+    }
     fields.end()?;
     Ok(group)
 }
@@ -284,4 +298,141 @@ fn failure(value: &Value) -> Result<Effect, Wrong> {
     let message = text(fields.need("message")?)?;
     fields.end()?;
     Ok(Effect::Fails { code, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scenario that has the least, with `more` behind it.
+    fn with(more: &str) -> Result<Scenario, Malformed> {
+        read("mine.yaml", format!("title: a\nteaches: b\nwrong: c\nkubelet: d\n{more}").as_bytes())
+    }
+
+    fn wrong(more: &str) -> (String, Option<String>) {
+        let malformed = with(more).unwrap_err();
+        (malformed.to_string(), malformed.hint)
+    }
+
+    #[test]
+    fn what_is_not_said_is_usual() {
+        let scenario = with("pods: [{ name: web }]\n").unwrap();
+        assert_eq!(scenario.runtime, typical(Family::Containerd));
+        let group = &scenario.groups[0];
+        assert_eq!((group.count, group.namespace.as_str()), (1, "default"));
+        assert_eq!(group.containers, ["web"]);
+        assert!(group.restarts && group.kept.is_none());
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_its_place_and_the_nearest_one() {
+        assert_eq!(
+            wrong("pods:\n  - name: web\n    conut: 3\n"),
+            ("mine.yaml:7:5: a group of pods has no `conut`".into(), Some("did you mean `count`?".into()))
+        );
+        let (message, hint) = wrong("pods: []\ncolour: red\n");
+        assert_eq!(message, "mine.yaml:6:1: a scenario has no `colour`");
+        assert_eq!(
+            hint.unwrap(),
+            "a scenario has title, teaches, wrong, kubelet, try, seed, runtime, pods, faults"
+        );
+    }
+
+    #[test]
+    fn a_missing_key_is_told_at_the_beginning_of_what_needs_it() {
+        assert_eq!(wrong("").0, "mine.yaml:1:1: a scenario needs `pods`");
+        assert_eq!(wrong("pods:\n  - count: 3\n").0, "mine.yaml:6:5: a group of pods needs `name`");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_told_at_the_value() {
+        let of_group = |rest: &str| wrong(&format!("pods:\n  - name: web\n    {rest}\n")).0;
+        assert_eq!(of_group("count: few"), "mine.yaml:7:12: `few` is not a whole number");
+        assert_eq!(of_group("age: 30"), "mine.yaml:7:10: `30` is not a time like `500ms`, `30s` or `2h`");
+        assert_eq!(of_group("exit-code: 256"), "mine.yaml:7:16: `256` is not an exit code (0 to 255)");
+        assert_eq!(of_group("restarts: maybe"), "mine.yaml:7:15: `maybe` is not `true` or `false`");
+        assert_eq!(of_group("lives: 1ms"), "mine.yaml:7:12: nothing here takes less than 100ms");
+        assert_eq!(of_group("age: 30y"), "mine.yaml:7:10: nothing here takes longer than ten years");
+        assert_eq!(of_group("containers: app"), "mine.yaml:7:17: this has to be a list");
+        assert_eq!(of_group("containers: [a, a]"), "mine.yaml:7:17: there are two containers called `a`");
+    }
+
+    #[test]
+    fn an_unknown_word_is_answered_with_the_nearest_known_one() {
+        let (message, hint) = wrong("pods: [{ name: web, owner: deploymnet }]\n");
+        assert!(message.starts_with("mine.yaml:5:28: `deploymnet` is not one of deployment, "), "{message}");
+        assert_eq!(hint.unwrap(), "did you mean `deployment`?");
+    }
+
+    #[test]
+    fn a_fault_names_what_is_there() {
+        let fault = |fault: &str| wrong(&format!("pods: [{{ name: web }}]\nfaults: [{{ {fault} }}]\n"));
+        let (message, hint) = fault("calls: [ContainerStatus], pod: wbe, hangs: true");
+        assert_eq!(message, "mine.yaml:6:43: `wbe` is not one of web");
+        assert_eq!(hint, None);
+        let (message, hint) = fault("calls: [ListContainer], hangs: true");
+        assert!(message.starts_with("mine.yaml:6:20: `ListContainer` is not one of Version, "), "{message}");
+        assert_eq!(hint.unwrap(), "did you mean `ListContainers`?");
+        assert_eq!(
+            fault("calls: [ListContainers], pod: web, hangs: true").0,
+            "mine.yaml:6:19: only PodSandboxStatus, ContainerStatus and ContainerStats are about one pod or container"
+        );
+        assert_eq!(
+            fault("calls: [Version]").0,
+            "mine.yaml:6:10: a fault needs one of `hangs: true`, `takes` and `fails`"
+        );
+        assert_eq!(
+            fault("calls: [Version], takes: 2s..1s").0,
+            "mine.yaml:6:37: `2s..1s` ends before it begins"
+        );
+        assert_eq!(
+            fault("calls: [Version], hangs: true, every: 1m").0,
+            "mine.yaml:6:50: what comes back needs a `for` that is shorter than `every`"
+        );
+        assert_eq!(
+            fault("calls: [ContainerStatus], container: app, hangs: true").0,
+            "mine.yaml:6:49: there is no container `app`"
+        );
+    }
+
+    #[test]
+    fn a_fault_is_read_whole() {
+        let scenario = with(
+            "pods: [{ name: web, containers: [app] }]\nfaults:\n  - calls: [ContainerStatus]\n    pod: web\n    \
+             container: app\n    fails: { code: Unavailable, message: not now }\n    after: 5s\n    for: 2s\n    every: 1m\n",
+        )
+        .unwrap();
+        assert_eq!(
+            scenario.faults,
+            [Fault {
+                calls: vec![Rpc::ContainerStatus],
+                pod: Some("web".into()),
+                container: Some("app".into()),
+                effect: Effect::Fails { code: Code::Unavailable, message: "not now".into() },
+                after: Duration::from_secs(5),
+                lasts: Some(Duration::from_secs(2)),
+                every: Some(Duration::from_secs(60)),
+            }]
+        );
+    }
+
+    #[test]
+    fn a_scenario_that_would_fill_the_memory_is_refused() {
+        let too_many = |group: &str| {
+            let (message, _) = wrong(&format!("pods: [{{ name: web, {group} }}]\n"));
+            assert!(message.starts_with("mine.yaml:5:8: these are more than "), "{message}");
+        };
+        too_many("count: 300000");
+        too_many("count: 4000000000, containers: [a, b]");
+        too_many("owner: job, runs: 1s, every: 100ms, age: 400d");
+        too_many("lives: 100ms, kept: 9y");
+        too_many("runs: 100ms, backoff-limit: 100ms, age: 9y");
+        too_many("count: 200000, annotation-bytes: 4000");
+    }
+
+    #[test]
+    fn two_groups_of_one_name_could_not_be_told_apart() {
+        let (message, _) = wrong("pods:\n  - name: web\n  - name: web\n");
+        assert_eq!(message, "mine.yaml:7:5: there are two groups called `web`");
+    }
 }

@@ -14,19 +14,22 @@ mod fields;
 mod format;
 mod grpc;
 mod life;
+mod naming;
 mod nearest;
 mod node;
 mod scenario;
 mod seed;
 mod simulation;
 mod simulator;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod wire;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
 pub use nearest::nearest;
-pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Runtime, Scenario};
+pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 pub use simulator::{Simulator, Socket};
 
 /// What the node calls itself in the names of static pods.

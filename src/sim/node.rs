@@ -15,6 +15,12 @@ use super::seed::Seed;
 use super::wire::Scribe;
 use crate::cri::generated as wire;
 
+/// Length of an id that is not abbreviated.
+const WHOLE_ID: usize = 64;
+
+/// How many items containerd puts into one message of a streamed list.
+const BATCH: usize = 5000;
+
 /// The pods of a scenario.
 #[derive(Debug)]
 pub struct Node {
@@ -23,8 +29,17 @@ pub struct Node {
     lively: Vec<Slot>,
     settled: Vec<Pod>,
     settled_ids: HashMap<String, Place>,
-    settled_sandboxes: Bytes,
-    settled_containers: Bytes,
+    settled_sandboxes: Written,
+    settled_containers: Written,
+}
+
+/// Items of a list, encoded one after another as its first field. That is what each of the CRI's list answers looks
+/// like, the streamed ones too; and since repeated fields may be written in pieces, what else there is can follow.
+#[derive(Debug, Default)]
+struct Written {
+    bytes: Bytes,
+    /// Where it may be cut into batches.
+    cuts: Vec<usize>,
 }
 
 /// Where a settled object is.
@@ -52,9 +67,21 @@ impl Node {
             let group = Arc::new(group.clone());
             (0..group.count).map(move |index| Slot::new(Arc::clone(&group), index, seed))
         });
-        let (lively, still): (Vec<Slot>, Vec<Slot>) = slots.partition(|slot| slot.next_after(0).is_some());
-        let settled: Vec<Pod> = still.iter().flat_map(|slot| slot.pods_at(0)).collect();
-        let (settled_sandboxes, settled_containers) = written_down(scribe, &settled);
+        let (mut lively, mut settled): (Vec<Slot>, Vec<Pod>) = (Vec::new(), Vec::new());
+        for mut slot in slots {
+            settled.extend(slot.settle(0));
+            if slot.next_after(0).is_some() {
+                lively.push(slot);
+            }
+        }
+        let settled_sandboxes = Written::of(&settled, |pod| {
+            (1, wire::ListPodSandboxResponse { items: vec![scribe.sandbox(pod, 0)] })
+        });
+        let settled_containers = Written::of(&settled, |pod| {
+            let lives = pod.containers_at(0).map(|container| scribe.container(pod, container, 0));
+            let containers: Vec<_> = lives.collect();
+            (containers.len(), wire::ListContainersResponse { containers })
+        });
         Self {
             scribe,
             competing: scenario.runtime.events == Delivery::Competing,
@@ -73,13 +100,25 @@ impl Node {
     /// Answer to `ListPodSandbox` without a filter, encoded.
     pub fn all_sandboxes(&self, at: Nanos) -> Bytes {
         let items = self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)).collect();
-        appended(&self.settled_sandboxes, &wire::ListPodSandboxResponse { items })
+        appended(&self.settled_sandboxes.bytes, &wire::ListPodSandboxResponse { items })
+    }
+
+    /// Answer to `StreamPodSandboxes` without a filter, in batches.
+    pub fn sandbox_batches(&self, at: Nanos) -> Vec<Bytes> {
+        let pod_sandboxes = self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)).collect();
+        self.settled_sandboxes.batches(&wire::StreamPodSandboxesResponse { pod_sandboxes })
     }
 
     /// Answer to `ListContainers` without a filter, encoded.
     pub fn all_containers(&self, at: Nanos) -> Bytes {
         let containers = self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)).collect();
-        appended(&self.settled_containers, &wire::ListContainersResponse { containers })
+        appended(&self.settled_containers.bytes, &wire::ListContainersResponse { containers })
+    }
+
+    /// Answer to `StreamContainers` without a filter, in batches.
+    pub fn container_batches(&self, at: Nanos) -> Vec<Bytes> {
+        let containers = self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)).collect();
+        self.settled_containers.batches(&wire::StreamContainersResponse { containers })
     }
 
     /// The sandboxes that `wanted` lets through.
@@ -100,29 +139,46 @@ impl Node {
         pod.containers_at(at).map(|container| self.scribe.container(pod, container, at)).collect()
     }
 
-    /// The pod whose sandbox is called `id`.
+    /// The pod whose sandbox is called `id`, or is the only one whose id starts so.
     pub fn find_sandbox(&self, id: &str, at: Nanos) -> Option<Pod> {
-        match self.settled_ids.get(id) {
-            Some(Place::Sandbox(pod)) => self.settled.get(*pod).cloned(),
-            Some(Place::Container(..)) => None,
-            None => self.lively_at(at).find(|pod| pod.sandbox_id() == id),
+        let place = |place: &Place| match place {
+            Place::Sandbox(pod) => self.settled.get(*pod).cloned(),
+            Place::Container(..) => None,
+        };
+        if let Some(found) = self.settled_ids.get(id).and_then(place) {
+            return Some(found);
         }
+        let lively = self.lively_at(at).filter(|pod| pod.sandbox_id().starts_with(id));
+        only(id, self.abbreviated(id).filter_map(place).chain(lively))
     }
 
-    /// The container called `id` and its pod.
+    /// The container called `id`, or the only one whose id starts so, and its pod.
     pub fn find_container(&self, id: &str, at: Nanos) -> Option<(Pod, ContainerLife)> {
-        match self.settled_ids.get(id) {
-            Some(Place::Container(pod, container)) => {
+        let place = |place: &Place| match place {
+            Place::Container(pod, container) => {
                 let pod = self.settled.get(*pod)?;
                 Some((pod.clone(), pod.containers.get(*container)?.clone()))
             }
-            Some(Place::Sandbox(_)) => None,
-            None => self.lively_at(at).find_map(|pod| {
-                let found =
-                    pod.containers_at(at).find(|container| pod.container_id(container) == id)?.clone();
-                Some((pod, found))
-            }),
+            Place::Sandbox(_) => None,
+        };
+        if let Some(found) = self.settled_ids.get(id).and_then(place) {
+            return Some(found);
         }
+        let lively = self.lively_at(at).flat_map(|pod| {
+            let its: Vec<ContainerLife> = pod
+                .containers_at(at)
+                .filter(|life| pod.container_id(life).starts_with(id))
+                .cloned()
+                .collect();
+            its.into_iter().map(move |life| (pod.clone(), life))
+        });
+        only(id, self.abbreviated(id).filter_map(place).chain(lively))
+    }
+
+    /// The settled objects whose ids start with `id`; none for a whole id, which the index would have had.
+    fn abbreviated(&self, id: &str) -> impl Iterator<Item = &Place> {
+        let settled = (id.len() < WHOLE_ID).then_some(&self.settled_ids).into_iter().flatten();
+        settled.filter(move |(other, _)| other.starts_with(id)).map(|(_, place)| place)
     }
 
     /// Everything that the runtime tells of after `from` and up to `to`, in order.
@@ -152,17 +208,36 @@ impl Node {
     }
 }
 
-/// The settled pods' part of the two unfiltered lists. Repeated fields may be written one after another, so what
-/// else there is can follow.
-fn written_down(scribe: Scribe, pods: &[Pod]) -> (Bytes, Bytes) {
-    let (mut sandboxes, mut containers) = (BytesMut::new(), BytesMut::new());
-    for pod in pods {
-        let items = vec![scribe.sandbox(pod, 0)];
-        write(&mut sandboxes, &wire::ListPodSandboxResponse { items });
-        let of_pod = pod.containers_at(0).map(|container| scribe.container(pod, container, 0)).collect();
-        write(&mut containers, &wire::ListContainersResponse { containers: of_pod });
+impl Written {
+    /// Encodes what `items` makes of each pod.
+    fn of<M: Message>(pods: &[Pod], items: impl Fn(&Pod) -> (usize, M)) -> Self {
+        let (mut bytes, mut cuts, mut in_batch) = (BytesMut::new(), Vec::new(), 0);
+        for pod in pods {
+            let (count, message) = items(pod);
+            if in_batch + count > BATCH {
+                cuts.push(bytes.len());
+                in_batch = 0;
+            }
+            in_batch += count;
+            write(&mut bytes, &message);
+        }
+        Self { bytes: bytes.freeze(), cuts }
     }
-    (sandboxes.freeze(), containers.freeze())
+
+    /// The batches, and `rest` behind them; an empty batch is none.
+    fn batches(&self, rest: &impl Message) -> Vec<Bytes> {
+        let mut left = self.bytes.clone();
+        let mut done = 0;
+        let mut batches = Vec::with_capacity(self.cuts.len() + 2);
+        for cut in &self.cuts {
+            batches.push(left.split_to(cut - done));
+            done = *cut;
+        }
+        batches.push(left);
+        batches.push(rest.encode_to_vec().into());
+        batches.retain(|batch| !batch.is_empty());
+        batches
+    }
 }
 
 fn write(buffer: &mut BytesMut, message: &impl Message) {
@@ -179,6 +254,12 @@ fn appended(settled: &Bytes, rest: &impl Message) -> Bytes {
     buffer.freeze()
 }
 
+/// The only one found; an empty abbreviation stands for nobody.
+fn only<T>(id: &str, mut found: impl Iterator<Item = T>) -> Option<T> {
+    let first = found.next().filter(|_| !id.is_empty())?;
+    found.next().is_none().then_some(first)
+}
+
 fn index(pods: &[Pod]) -> HashMap<String, Place> {
     let mut places = HashMap::new();
     for (number, pod) in pods.iter().enumerate() {
@@ -189,4 +270,68 @@ fn index(pods: &[Pod]) -> HashMap<String, Place> {
         }
     }
     places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::format::read;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn node(pods: &str) -> Node {
+        let file = format!("title: a\nteaches: b\nwrong: c\nkubelet: d\npods: {pods}\n");
+        Node::new(&read("test", file.as_bytes()).unwrap(), 1_700_000_000 * SECOND)
+    }
+
+    const MIXED: &str =
+        "[{ name: still, count: 7, containers: [a, b] }, { name: busy, count: 3, lives: 10s }]";
+
+    #[test]
+    fn what_is_written_down_once_is_what_would_be_written_each_time() {
+        let node = node(MIXED);
+        assert_eq!((node.settled.len(), node.lively.len()), (7, 3));
+        for at in [0, 5 * SECOND, 333 * SECOND] {
+            let sandboxes = wire::ListPodSandboxResponse::decode(node.all_sandboxes(at)).unwrap().items;
+            assert_eq!(sandboxes, node.sandboxes(at, |_| true));
+            let containers =
+                wire::ListContainersResponse::decode(node.all_containers(at)).unwrap().containers;
+            assert_eq!(containers, node.containers(at, |_| true));
+            let batches = node.container_batches(at).into_iter();
+            let streamed =
+                batches.flat_map(|batch| wire::StreamContainersResponse::decode(batch).unwrap().containers);
+            assert_eq!(streamed.collect::<Vec<_>>(), containers);
+        }
+    }
+
+    #[test]
+    fn streamed_lists_come_in_batches_of_five_thousand() {
+        let node = node("[{ name: still, count: 5600, containers: [a, b] }]");
+        let sizes: Vec<usize> = node
+            .container_batches(0)
+            .into_iter()
+            .map(|batch| wire::StreamContainersResponse::decode(batch).unwrap().containers.len())
+            .collect();
+        assert_eq!(sizes, [5000, 5000, 1200]);
+        assert!(super::Written::default().batches(&wire::StreamContainersResponse::default()).is_empty());
+    }
+
+    #[test]
+    fn everything_listed_is_found_by_its_id_and_by_its_beginning() {
+        let node = node(MIXED);
+        let at = 42 * SECOND;
+        for sandbox in node.sandboxes(at, |_| true) {
+            assert_eq!(node.find_sandbox(&sandbox.id, at).unwrap().sandbox_id(), sandbox.id);
+            assert_eq!(node.find_sandbox(&sandbox.id[..12], at).unwrap().sandbox_id(), sandbox.id);
+            assert!(node.find_container(&sandbox.id, at).is_none());
+        }
+        for container in node.containers(at, |_| true) {
+            let (pod, found) = node.find_container(&container.id[..12], at).unwrap();
+            assert_eq!(pod.container_id(&found), container.id);
+            assert!(node.find_container(&container.id, at).is_some());
+            assert!(node.find_sandbox(&container.id, at).is_none());
+        }
+        assert!(node.find_sandbox("", at).is_none());
+        assert!(node.find_container("nobody", at).is_none());
+    }
 }

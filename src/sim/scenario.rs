@@ -46,13 +46,13 @@ pub struct Runtime {
     pub cgroup_driver: Option<CgroupDriver>,
     /// Largest message that it sends.
     pub send_limit: u64,
-    /// What `Status` says.
+    /// What it says of itself.
     pub ready: Ready,
     /// Whether anybody listens on its socket.
     pub listens: bool,
 }
 
-/// The two conditions of `Status`.
+/// What a runtime says of itself in `Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// `RuntimeReady`
@@ -112,12 +112,23 @@ pub struct Group {
     pub backoff_limit: Duration,
     /// When a pod is deleted, counted from its start.
     pub lives: Option<Duration>,
+    /// What comes after it.
+    pub successor: Successor,
     /// When its successor starts, counted from its start.
     pub every: Option<Duration>,
     /// How long a dead pod is kept before it is collected; `None` for ever.
     pub kept: Option<Duration>,
     /// Size of one more annotation on each sandbox and container.
     pub annotation_bytes: u32,
+}
+
+/// What comes after a pod that was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Successor {
+    /// Another pod of the group.
+    Pod,
+    /// The same pod in a new sandbox: only the sandbox had died.
+    Sandbox,
 }
 
 /// What made a pod; its name, UID and network follow from it.

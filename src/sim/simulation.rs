@@ -17,9 +17,6 @@ use crate::clock::{Clock, Mono};
 use crate::cri::generated as wire;
 use crate::cri::{CgroupDriver, Code, Rpc};
 
-/// How many items containerd puts into one message of a streamed list.
-const BATCH: usize = 5000;
-
 /// A scenario being played.
 pub struct Simulation {
     node: Node,
@@ -177,7 +174,11 @@ impl Simulation {
             self.runtime.ready.network,
             ("NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized"),
         );
-        wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions: vec![runtime, network] }) }
+        let mut conditions = vec![runtime, network];
+        if self.runtime.family == Family::Containerd {
+            conditions.push(condition("ContainerdHasNoDeprecationWarnings", true, ("", "")));
+        }
+        wire::StatusResponse { status: Some(wire::RuntimeStatus { conditions }) }
     }
 
     fn runtime_config(&self) -> Result<Answer, Refusal> {
@@ -225,11 +226,12 @@ impl Simulation {
             return Err(unknown_method(Rpc::StreamPodSandboxes));
         }
         let filter = decoded::<wire::StreamPodSandboxesRequest>(request)?.filter.unwrap_or_default();
-        let found = self.node.sandboxes(self.elapsed(), |sandbox| lets_sandbox(&filter, sandbox));
-        let batch = |items: &[wire::PodSandbox]| {
-            wire::StreamPodSandboxesResponse { pod_sandboxes: items.to_vec() }.encode_to_vec().into()
-        };
-        Ok(Answer::Messages(found.chunks(BATCH).map(batch).collect()))
+        let now = self.elapsed();
+        if filter == wire::PodSandboxFilter::default() {
+            return Ok(Answer::Messages(self.node.sandbox_batches(now)));
+        }
+        let pod_sandboxes = self.node.sandboxes(now, |sandbox| lets_sandbox(&filter, sandbox));
+        Ok(unless_empty(&wire::StreamPodSandboxesResponse { pod_sandboxes }))
     }
 
     fn stream_containers(&self, request: Bytes) -> Result<Answer, Refusal> {
@@ -237,11 +239,12 @@ impl Simulation {
             return Err(unknown_method(Rpc::StreamContainers));
         }
         let filter = decoded::<wire::StreamContainersRequest>(request)?.filter.unwrap_or_default();
-        let found = self.node.containers(self.elapsed(), |container| lets_container(&filter, container));
-        let batch = |items: &[wire::Container]| {
-            wire::StreamContainersResponse { containers: items.to_vec() }.encode_to_vec().into()
-        };
-        Ok(Answer::Messages(found.chunks(BATCH).map(batch).collect()))
+        let now = self.elapsed();
+        if filter == wire::ContainerFilter::default() {
+            return Ok(Answer::Messages(self.node.container_batches(now)));
+        }
+        let containers = self.node.containers(now, |container| lets_container(&filter, container));
+        Ok(unless_empty(&wire::StreamContainersResponse { containers }))
     }
 
     fn sandbox_status(&self, request: Bytes) -> Result<Answer, Refusal> {
@@ -284,6 +287,11 @@ impl Simulation {
 
 fn one(message: &impl Message) -> Answer {
     Answer::Messages(vec![message.encode_to_vec().into()])
+}
+
+/// One batch of a streamed list; an empty list has none.
+fn unless_empty(batch: &impl Message) -> Answer {
+    if batch.encoded_len() == 0 { Answer::Messages(Vec::new()) } else { one(batch) }
 }
 
 fn decoded<M: Message + Default>(request: Bytes) -> Result<M, Refusal> {

@@ -32,16 +32,17 @@ impl Simulator {
     /// Starts to play `scenario`; it ends with the last clone of this and the last client.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let (door, callers) = unbounded_channel();
-        let runtime = current_thread().map_err(|source| Error::Start { source })?;
-        let endpoint = format!("sim:{}", scenario.name).into();
-        let listens = scenario.runtime.listens;
-        let scenario = scenario.clone();
-        let play = move || runtime.block_on(receive(Simulation::start(&scenario, clock), callers));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| Error::Start { source })?;
+        let simulation = Simulation::start(scenario, clock);
         thread::Builder::new()
             .name("simulator".into())
-            .spawn(play)
+            .spawn(move || runtime.block_on(receive(simulation, callers)))
             .map_err(|source| Error::Start { source })?;
-        Ok(Self { door, endpoint, listens })
+        let endpoint = format!("sim:{}", scenario.name).into();
+        Ok(Self { door, endpoint, listens: scenario.runtime.listens })
     }
 
     /// A new connection; must be called within a tokio runtime.
@@ -71,10 +72,6 @@ impl Simulator {
     }
 }
 
-fn current_thread() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
-}
-
 async fn receive(simulation: Arc<Simulation>, mut callers: UnboundedReceiver<StdStream>) {
     while let Some(caller) = callers.recv().await {
         if let Ok(stream) = UnixStream::from_std(caller) {
@@ -83,35 +80,31 @@ async fn receive(simulation: Arc<Simulation>, mut callers: UnboundedReceiver<Std
     }
 }
 
-/// A socket of a simulated runtime, removed when dropped.
-#[derive(Debug)]
+/// A scenario on a socket, which is removed when this is dropped.
 pub struct Socket {
+    /// Absent where nobody is to listen: a socket file alone is what a dead daemon leaves behind.
     listener: Option<StdListener>,
+    simulation: Arc<Simulation>,
     path: PathBuf,
 }
 
 impl Socket {
-    /// Makes the socket at `path`, where nothing may be yet.
-    pub fn bind(path: &Path) -> Result<Self, Error> {
-        match StdListener::bind(path) {
-            Ok(listener) => Ok(Self { listener: Some(listener), path: path.to_path_buf() }),
-            Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
-                Err(Error::PathTaken { path: path.to_path_buf() })
-            }
-            Err(source) => Err(Error::Listen { path: path.to_path_buf(), source }),
-        }
+    /// Starts to play `scenario` on a socket at `path`, where nothing may be yet.
+    pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        // The node first: who sees the socket does not want to wait.
+        let simulation = Simulation::start(scenario, clock);
+        let path = path.to_path_buf();
+        let listener = match StdListener::bind(&path) {
+            Ok(listener) => Some(listener).filter(|_| scenario.runtime.listens),
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse => return Err(Error::PathTaken { path }),
+            Err(source) => return Err(Error::Listen { path, source }),
+        };
+        Ok(Self { listener, simulation, path })
     }
 
-    /// Plays `scenario` to whoever connects, until `end`.
-    pub async fn serve(
-        mut self,
-        scenario: &Scenario,
-        clock: Arc<dyn Clock>,
-        end: impl Future<Output = ()>,
-    ) -> Result<(), Error> {
-        let listener = self.listener.take().filter(|_| scenario.runtime.listens);
-        let Some(listener) = listener else {
-            // A socket file that nobody listens on any more is what a dead daemon leaves behind.
+    /// Answers whoever connects, until `end`.
+    pub async fn serve(mut self, end: impl Future<Output = ()>) -> Result<(), Error> {
+        let Some(listener) = self.listener.take() else {
             end.await;
             return Ok(());
         };
@@ -119,9 +112,8 @@ impl Socket {
             .set_nonblocking(true)
             .and_then(|()| UnixListener::from_std(listener))
             .map_err(|source| Error::Listen { path: self.path.clone(), source })?;
-        let simulation = Simulation::start(scenario, clock);
         tokio::select! {
-            () = accept(&simulation, &listener) => {}
+            () = accept(&self.simulation, &listener) => {}
             () = end => {}
         }
         Ok(())

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_no_yaml_is_told_with_its_place() {
         let (line, column, problem) = wrong("a: 1\nb: [1, 2\nc: 3\n");
-        assert_eq!((line, column), (3, 1), "{problem}");
+        assert_eq!((line, column), (3, 2), "{problem}");
         assert!(problem.starts_with("this is not YAML"), "{problem}");
     }
 

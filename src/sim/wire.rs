@@ -97,7 +97,7 @@ impl Scribe {
                 host_path: format!("/var/lib/kubelet/pods/{uid}/etc-hosts"),
                 readonly: false,
             }],
-            log_path: format!("/var/log/pods/{directory}/{}.log", container.attempt),
+            log_path: format!("/var/log/pods/{directory}/{}.log", pod.container_attempt(container)),
         }
     }
 
@@ -163,12 +163,15 @@ fn sandbox_metadata(pod: &Pod) -> wire::PodSandboxMetadata {
         name: pod.name(),
         uid: pod.uid(),
         namespace: pod.group.namespace.clone(),
-        attempt: 0,
+        attempt: pod.sandbox_attempt(),
     }
 }
 
 fn container_metadata(pod: &Pod, container: &ContainerLife) -> wire::ContainerMetadata {
-    wire::ContainerMetadata { name: pod.container_name(container).to_owned(), attempt: container.attempt }
+    wire::ContainerMetadata {
+        name: pod.container_name(container).to_owned(),
+        attempt: pod.container_attempt(container),
+    }
 }
 
 fn on_host_network(pod: &Pod) -> bool {
@@ -180,7 +183,7 @@ fn address(pod: &Pod, at: Nanos) -> String {
     if on_host_network(pod) || !pod.is_ready(at) {
         return String::new();
     }
-    let seed = pod.seed.of("address");
+    let seed = pod.identity.of("address");
     format!("10.244.{}.{}", seed.below(250), 2 + seed.nth(1).below(250))
 }
 
@@ -240,7 +243,7 @@ fn container_annotations(pod: &Pod, container: &ContainerLife) -> Vec<wire::Pair
     let hash = Seed::new(0).of(&pod.group.name).of(pod.container_name(container)).below(u64::from(u32::MAX));
     let mut annotations = vec![
         pair("io.kubernetes.container.hash", format!("{hash:x}")),
-        pair("io.kubernetes.container.restartCount", container.attempt.to_string()),
+        pair("io.kubernetes.container.restartCount", pod.container_attempt(container).to_string()),
         pair("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
         pair("io.kubernetes.container.terminationMessagePolicy", "File"),
         pair("io.kubernetes.pod.terminationGracePeriod", "30"),

@@ -9,4 +9,5 @@ mod fake_runtime;
 mod lint;
 mod relist;
 mod runner;
+mod sim;
 mod watch;

@@ -44,7 +44,9 @@ fn calls(received: &[Received]) -> Vec<Vec<(String, String)>> {
         }
         relists.last_mut().unwrap().push((call.rpc.name().to_owned(), call.id.clone()));
     }
-    relists.iter_mut().for_each(|calls| calls.sort());
+    for calls in &mut relists {
+        calls.sort();
+    }
     relists
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Code, Container, ContainerState, Labels, Sandbox, SandboxState};
 use plegctl::pleg::inspect::{self, Inspect, Order};
+use plegctl::pleg::report::ReportedPod;
 use plegctl::pleg::stream::{Event, EventType};
 use plegctl::pleg::{
     Era, Generic, Hub, KubeletState, PlegState, RelistReport, RuntimeRef, Settings, diff, document,
@@ -209,6 +210,32 @@ proptest! {
             let mut events = Vec::new();
             let report = block_on(generic.relist(&runtime, &clock(), &mut events));
             prop_assert!(report.reinspect > 0 || events.is_empty(), "the same lists again: {:?}", events);
+        }
+    }
+
+    #[test]
+    fn a_relist_counts_what_a_report_counts(listings in prop::collection::vec(broken_listing(), 1..4)) {
+        let runtime = Scripted::default();
+        let hub = Arc::new(Hub::new(false));
+        let settings = Settings { inspect: false, ..Settings::default() };
+        let mut generic = Generic::new(Arc::clone(&hub), settings);
+        // Twice each: what changed and what did not are counted in two ways.
+        for listing in listings.iter().flat_map(|listing| [listing, listing]) {
+            listing.play(&runtime);
+            let relist = block_on(generic.relist(&runtime, &clock(), &mut Vec::new()));
+            let report = listing.report(Inspect::Nothing);
+            let (pods, sandboxes, containers) = (&report.pods, report.counts.sandboxes, report.counts.containers);
+            prop_assert_eq!(relist.pods, report.counts.pods);
+            prop_assert_eq!(relist.sandboxes, sandboxes.running + sandboxes.exited + sandboxes.unknown);
+            let all = containers.created + containers.running + containers.exited + containers.unknown;
+            prop_assert_eq!(relist.containers, all);
+            let runs = |pod: &&ReportedPod| pod.sandboxes.iter().any(|sandbox| sandbox.state == KubeletState::Running);
+            let running = i64::try_from(pods.iter().filter(runs).count()).unwrap();
+            prop_assert_eq!(hub.lock().metrics.running_pods(), running);
+            if containers.created > 0 {
+                let created = i64::try_from(containers.created).ok();
+                prop_assert_eq!(hub.lock().metrics.running_containers(KubeletState::Created), created);
+            }
         }
     }
 

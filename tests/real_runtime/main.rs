@@ -42,6 +42,7 @@ mod cleanup;
 mod daemon;
 mod faults;
 mod generated;
+mod health;
 mod packages;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;

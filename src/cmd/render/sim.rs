@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn running_text_is_broken_between_words() {
         let mut out = Vec::new();
-        paragraph(&"word ".repeat(40).trim_end().to_owned(), "  ", &mut out).unwrap();
+        paragraph("word ".repeat(40).trim_end(), "  ", &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")), "{text}");
         assert_eq!(text.split_whitespace().count(), 40);

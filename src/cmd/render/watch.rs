@@ -121,7 +121,7 @@ pub fn status(
     healthy: bool,
     waiting: Option<&str>,
 ) -> String {
-    let mut line = format!("relist {relists}");
+    let mut line = format!("relist {relists}  {}", if healthy { "healthy" } else { "NOT HEALTHY" });
     // Writing to a String cannot fail.
     if let Some(quantiles) = quantiles {
         let _ = write!(
@@ -133,7 +133,7 @@ pub fn status(
             took(quantiles.max.duration())
         );
     }
-    let _ = write!(line, "  pods {pods}  {}", if healthy { "healthy" } else { "NOT HEALTHY" });
+    let _ = write!(line, "  pods {pods}");
     if let Some(waiting) = waiting {
         let _ = write!(line, "  waiting {waiting}");
     }

@@ -39,7 +39,7 @@ impl Outlet {
     /// Lines to a terminal, with a status line that stays below them.
     pub fn terminal() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
-        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
         Self::spawn(move |line| {

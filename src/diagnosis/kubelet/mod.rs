@@ -3,6 +3,7 @@
 //! Only what answers without asking the runtime is read. `/stats/summary` and `/metrics/cadvisor` ask it, and hang
 //! with it.
 
+pub(super) mod ask;
 pub mod config;
 pub mod http;
 pub mod metrics;
@@ -13,6 +14,7 @@ pub use config::Config;
 pub use metrics::Metrics;
 
 use crate::clock::Wall;
+use crate::cri::Outcome;
 use crate::pleg::KubeletVersion;
 
 /// Where the kubelet's metrics come from.
@@ -91,6 +93,8 @@ pub struct KubeletEvidence {
     pub config: Config,
     /// `/healthz`.
     pub healthz: Option<Healthz>,
+    /// What was asked of it over HTTP, and how long that took.
+    pub asked: Vec<(&'static str, Outcome, Duration)>,
     /// The metrics were asked for by URL and did not come.
     pub metrics_silent: Option<Duration>,
     /// First reading of the metrics.

@@ -112,6 +112,24 @@ impl ProcSample {
         Ownership::Foreign
     }
 
+    /// Takes what was read again for the truth, and what is blocked in both readings for blocked.
+    pub fn confirm(&mut self, asked: &[u32], again: Vec<Process>) {
+        let mut again: BTreeMap<u32, Process> =
+            again.into_iter().map(|process| (process.pid, process)).collect();
+        for pid in asked {
+            match (self.processes.get_mut(pid), again.remove(pid)) {
+                (Some(before), Some(mut now)) => {
+                    now.blocked.retain(|task| before.blocked.iter().any(|earlier| earlier.tid == task.tid));
+                    *before = now;
+                }
+                (Some(_), None) => {
+                    self.processes.remove(pid);
+                }
+                (None, _) => {}
+            }
+        }
+    }
+
     fn take(&mut self, section: Section) {
         match section {
             Section::Processes(processes) => self.processes = processes,
@@ -184,6 +202,12 @@ pub fn read(places: &Places, send: &dyn Fn(Section)) {
     send(Section::Cgroups(cgroups));
 }
 
+/// Reads some processes again.
+pub fn read_again(places: &Places, pids: &[u32]) -> Vec<Process> {
+    let uptime = uptime(&places.proc);
+    pids.iter().filter_map(|pid| process::read(&places.proc.join(pid.to_string()), *pid, uptime)).collect()
+}
+
 /// One whole sample, in this thread.
 pub fn sample(places: &Places) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
@@ -245,6 +269,11 @@ fn listens(dir: &Path, socket: &Path) -> bool {
     descriptors
         .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
         .any(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
+}
+
+/// Whether two paths are the same socket to the node.
+pub fn same_socket(one: &Path, other: &Path) -> bool {
+    same_run(one) == same_run(other)
 }
 
 /// `/var/run` is `/run` everywhere that matters.

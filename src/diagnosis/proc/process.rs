@@ -161,6 +161,12 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
     Some(process)
 }
 
+/// Whether the process in `dir` is not to be asked for what needs its address space or its files.
+pub fn waits_uninterruptibly(dir: &Path) -> bool {
+    let stat = fs::read_to_string(dir.join("stat")).unwrap_or_default();
+    parse_stat(&stat, 0, Duration::ZERO).is_none_or(|process| process.state == 'D')
+}
+
 fn parse_stat(text: &str, pid: u32, uptime: Duration) -> Option<Process> {
     let (front, back) = text.rsplit_once(')')?;
     let comm = front.split_once('(')?.1.to_owned();

@@ -1,11 +1,12 @@
 //! D01, D02, D28: a call that hangs, and on whom.
 
-use super::{Case, Culprit, finding, plural, short};
+use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds, short};
 
 /// Ids that may be named. When nothing but Version answers, or when very many are silent, it is not the fault of
 /// each of them, and none is named.
@@ -16,10 +17,13 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     if many || silent.len() >= limits::MAX_SILENT || !runtime.anything_but_version_answers() {
         return Vec::new();
     }
-    silent
+    let mut culprits: Vec<Culprit> = silent
         .into_iter()
         .map(|record| Culprit { id: record.target.id.clone(), rpc: record.rpc, waited: record.duration })
-        .collect()
+        .collect();
+    // The answers come in any order; the report is the same in every run.
+    culprits.sort_by(|one, other| one.id.cmp(&other.id));
+    culprits
 }
 
 /// D02. Says "blocked", never "deadlock": a very long wait looks the same.
@@ -54,7 +58,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         Some(culprit) => vec![
             "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"
                 .to_owned(),
-            format!("timeout 5 crictl inspect {}   # must hang too; then see its shim and its cgroup", short(&culprit.id)),
+            format!("{}; then see its shim and its cgroup", inspect(culprit.rpc, &culprit.id)),
         ],
         None => vec![
             "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
@@ -87,6 +91,11 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
                 .filter(|call| call.result.is_ok())
                 .map(|call| format!("Version answered in {} just before", seconds(call.duration))),
         ),
+    }
+    if evidence.kubelet.metrics_silent.is_some() && evidence.kubelet.healthz == Some(Healthz::Ok) {
+        lines.push(
+            "the kubelet's /healthz is ok and its /metrics is silent: it waits for a list too".to_owned(),
+        );
     }
     let lists = [
         (Rpc::ListPodSandbox, runtime.sandboxes.duration()),
@@ -136,7 +145,8 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     if !runtime.hung_lists().is_empty() {
         return Vec::new();
     }
-    let silent: Vec<&StatusRecord> = runtime.silent().collect();
+    let mut silent: Vec<&StatusRecord> = runtime.silent().collect();
+    silent.sort_by(|one, other| one.target.id.cmp(&other.target.id));
     let Some(first) = silent.first() else {
         return Vec::new();
     };
@@ -167,13 +177,14 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
             seconds(record.duration)
         )
     }));
-    found.evidence.push(format!("both lists answer, and so do {answered} other status calls"));
+    let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list hangs" };
+    found.evidence.push(format!("{lists}, and {} answer", plural(answered, "other status call")));
     found.evidence.push(format!(
         "a relist that asks for {} spends {} x {} here; the age peaks at {}, the threshold is {}",
         plural(estimate.hung_pods, "pod"),
         estimate.hung_calls,
         seconds(case.evidence.settings.request_timeout.value),
-        seconds(estimate.peak_age),
+        estimate.peak_text(),
         seconds(case.evidence.settings.threshold.value),
     ));
     found.evidence.push(if estimate.would_trip {
@@ -182,17 +193,19 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
         "the node stays Ready".to_owned()
     });
     if !case.culprits.is_empty() {
-        found.next.push(format!(
-            "timeout 5 crictl {} {}   # must hang too",
-            if first.rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" },
-            short(&first.target.id)
-        ));
+        found.next.push(inspect(first.rpc, &first.target.id));
         found.next.push(
             "see its shim, its OCI runtime process, its cgroup and its volumes; do not drain the node for one pod".to_owned(),
         );
         found.next.push("last resort: delete this one pod, or kill its shim (changes state)".to_owned());
     }
     vec![found]
+}
+
+/// The same question by the tool that everybody has.
+fn inspect(rpc: Rpc, id: &str) -> String {
+    let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
+    format!("timeout 5 crictl {verb} {}   # must hang too", short(id))
 }
 
 /// D28: one hung call hides below the threshold.
@@ -207,10 +220,8 @@ pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
     let age = case.evidence.kubelet.pleg_age();
     let seen = age.is_some_and(|age| age >= limits::PLEG_AGE_STALE.as_secs_f64());
     let confidence = if seen { Confidence::Certain } else { Confidence::Likely };
-    let title = format!(
-        "the node looks Ready, and the state of its pods is up to {} old",
-        seconds(case.estimate.peak_age)
-    );
+    let title =
+        format!("the node looks Ready, and the state of its pods is up to {} old", case.estimate.peak_text());
     let mut found = case.about(finding(RuleId::D28, Severity::Warning, confidence, title), &culprit.id);
     found.phase = Phase::Status;
     found.rpc = Some(culprit.rpc.name().to_owned());

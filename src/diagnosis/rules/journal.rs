@@ -1,9 +1,9 @@
 //! D18, D21, D24, D25, D26: what only the journal tells. A journal that could not be read is not clean.
 
 use super::{Case, finding};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 
 /// D18. No naming conflict: an earlier create has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
@@ -35,7 +35,7 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     let stopped = case.evidence.node().is_some_and(|host| {
         host.latest()
             .with_role(crate::diagnosis::proc::Role::Daemon)
-            .any(crate::diagnosis::proc::Process::is_stopped)
+            .any(|daemon| daemon.is_stopped() && case.evidence.concerns(daemon))
     });
     let restarts = journal.runtime_starts > 1;
     if stopped || !(journal.recovering || restarts) {

@@ -60,6 +60,11 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
             .to_owned(),
     );
+    if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| *verbosity < 4) {
+        found
+            .evidence
+            .push(format!("it logs a fall-back to polling from verbosity 4 on; it runs with {verbosity}"));
+    }
     let errors = kubelet.latest().and_then(|reading| reading.metrics.evented_errors);
     found.evidence.extend(
         errors
@@ -84,7 +89,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             Severity::Warning,
             Confidence::Likely,
             "the kubelet does not answer /healthz".to_owned(),
-            format!("no answer within {}", crate::diagnosis::estimate::seconds(*waited)),
+            format!("no answer within {}", crate::diagnosis::words::seconds(*waited)),
         ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),

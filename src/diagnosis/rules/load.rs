@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Case, finding};
 use crate::diagnosis::commands::SystemState;
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Ownership, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 
 /// By how much a counter of `vmstat` grew between two looks, and in what time.
 fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {

@@ -14,11 +14,12 @@ mod versions;
 
 use std::time::Duration;
 
-use super::estimate::{Estimate, seconds};
+use super::estimate::Estimate;
 use super::evidence::Evidence;
 use super::join::still_blocked;
-use super::proc::{Blocked, Process, Role};
+use super::proc::{Blocked, Process};
 use super::report::{Confidence, Finding, Phase, RuleId, Severity};
+use super::words::seconds;
 use crate::cri::Rpc;
 
 /// What a rule is given.
@@ -91,9 +92,7 @@ impl<'a> Case<'a> {
         host.latest()
             .processes
             .values()
-            .filter(|process| {
-                process.role != Role::Other || process.container_id.is_some() || process.pod_uid.is_some()
-            })
+            .filter(|process| !process.blocked.is_empty() && self.evidence.concerns(process))
             .flat_map(|process| process.blocked.iter().map(move |task| (process, task)))
             .filter(|(_, task)| still_blocked(host, task.tid))
             .collect()
@@ -165,6 +164,12 @@ pub fn apply(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.judge)(case)).collect();
     let slow = size::slow_lists(case, &findings);
     findings.extend(slow);
+    for finding in &mut findings {
+        // What is only possible does not matter until something else agrees.
+        if finding.confidence == Confidence::Possible {
+            finding.severity = Severity::Info;
+        }
+    }
     findings
 }
 
@@ -209,14 +214,4 @@ fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl I
         evidence: Vec::new(),
         next: Vec::new(),
     }
-}
-
-/// `1 pod`, `2 pods`.
-fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
-/// The first twelve digits, as people write ids.
-fn short(id: &str) -> &str {
-    id.get(..12).unwrap_or(id)
 }

@@ -1,12 +1,12 @@
 //! D08, D09, D10, D11: who waits in the kernel, and for what.
 
-use super::{Case, finding, plural};
-use crate::diagnosis::estimate::seconds;
+use super::{Case, finding};
 use crate::diagnosis::join::{self, Holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
 
 /// Parts of kernel functions that wait for the other end of a file system.
 const REMOTE_WAITS: [&str; 10] = [
@@ -285,6 +285,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
         let parent = host.latest().processes.get(&process.parent);
         process.age >= limits::OCI_PROCESS_OLD
             && !process.is_zombie()
+            && case.evidence.concerns(process)
             && parent.is_some_and(|parent| matches!(parent.role, Role::Shim | Role::Daemon))
     });
     old.take(5)
@@ -310,7 +311,8 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let sample = host.latest();
-    let stopped = sample.with_role(Role::Shim).filter(|shim| shim.is_stopped());
+    let stopped =
+        sample.with_role(Role::Shim).filter(|shim| shim.is_stopped() && case.evidence.concerns(shim));
     stopped
         .take(5)
         .map(|shim| {
@@ -352,7 +354,8 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
         Some(_) => host.first.frozen.iter().any(|before| before.path == freeze.path),
     };
     let sample = host.latest();
-    let all: Vec<&Freeze> = sample.frozen.iter().filter(both).collect();
+    let all: Vec<&Freeze> =
+        sample.frozen.iter().filter(both).filter(|freeze| case.evidence.concerns_cgroup(freeze)).collect();
     // What is below a frozen cgroup is frozen with it: name the outermost.
     let outermost = all.iter().filter(|freeze| {
         !all.iter()

@@ -2,9 +2,9 @@
 
 use super::{Case, finding};
 use crate::cri::{Error, FileKind};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::seconds;
 
 /// D06. A path that the kubelet does not use, or may not be opened, says nothing about the runtime.
 pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
@@ -66,6 +66,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
     };
     let mut title = "the runtime accepts connections and does not answer".to_owned();
     let mut facts = Vec::new();
+    let mut next = Vec::new();
     if let Some(host) = case.evidence.node()
         && let Ownership::Ours { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
@@ -83,6 +84,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
         ));
         if daemon.is_stopped() {
             facts.push("somebody stopped it with a signal or a debugger".to_owned());
+            next.push(format!("who stopped it? to let it go on: kill -CONT {pid} (changes state)"));
         }
         if let Some((apart, later)) = &host.second
             && let (Some(before), Some(after)) = (host.first.processes.get(&pid), later.processes.get(&pid))
@@ -100,8 +102,11 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
         seconds(second)
     ));
     found.evidence.extend(facts);
-    found.next.push("save its goroutine stacks first (below); a restart destroys the evidence".to_owned());
-    found.next.push("then see storage, memory and CPU of the node".to_owned());
+    if next.is_empty() {
+        next.push("save its goroutine stacks first (below); a restart destroys the evidence".to_owned());
+        next.push("then see storage, memory and CPU of the node".to_owned());
+    }
+    found.next = next;
     vec![found]
 }
 

@@ -1,11 +1,11 @@
 //! D03, D04, D05, D30: too large, too many, too slow.
 
-use super::{Case, finding, plural};
+use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc};
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
 
 struct Size {
     rpc: Rpc,

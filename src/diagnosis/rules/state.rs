@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Case, finding, plural};
+use super::{Case, finding};
 use crate::cri::{
     Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
 };
-use crate::diagnosis::estimate::seconds;
 use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
 
 fn condition_text(condition: &Condition) -> String {
     format!(
@@ -61,7 +61,7 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
         answer(evidence).and_then(|status| status.condition("NetworkReady")).filter(|ready| !ready.holds);
     if let Some(condition) = not_ready {
         confidence = Confidence::Certain;
-        "the network is not ready".clone_into(&mut title);
+        title = String::from("the network is not ready");
         signs.push(condition_text(condition));
     }
     for plugin in old_plugins(evidence) {
@@ -90,23 +90,21 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Children of the daemon that are neither shims nor OCI runtimes: containerd and CRI-O start nothing else that
-/// lives for long but network plugins.
+/// Children of the daemon that bear the name of an installed plugin. What else the daemon starts, image unpackers and
+/// its own plugins, may live as long as it likes.
 fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
     let Some(host) = evidence.node() else {
         return Vec::new();
     };
     let sample = host.latest();
-    let is_daemon = |pid: u32| {
-        sample.processes.get(&pid).is_some_and(|parent| matches!(parent.comm.as_str(), "containerd" | "crio"))
-    };
+    let of_daemon = |pid: u32| sample.processes.get(&pid).is_some_and(|parent| parent.role == Role::Daemon);
     sample
         .with_role(Role::Other)
         .filter(|process| {
             process.age >= limits::CNI_PROCESS_OLD
                 && !process.is_zombie()
-                && process.container_id.is_none()
-                && is_daemon(process.parent)
+                && host.network_plugins.contains(&process.comm)
+                && of_daemon(process.parent)
         })
         .collect()
 }

@@ -98,7 +98,8 @@ async fn two_hung_pods_trip_the_threshold_and_flap() {
     let estimate = report.estimate.as_ref().unwrap();
     assert!(estimate.would_trip && estimate.flaps);
     assert_eq!(estimate.hung_calls, 2);
-    assert!((estimate.peak_age_seconds - 241.0).abs() < 1.0, "{}", estimate.peak_age_seconds);
+    let peak = estimate.peak_age_seconds.unwrap();
+    assert!((peak - 241.0).abs() < 1.0, "{peak}");
     assert_eq!(report.primary.as_ref().unwrap().ids.len(), 2);
     assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
 }
@@ -240,6 +241,28 @@ async fn a_list_refused_for_its_size_is_counted_in_shards() {
         primary.evidence
     );
     assert!(primary.evidence.iter().any(|line| line.contains("default 320")), "{:?}", primary.evidence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_is_too_large_too_is_counted_by_namespace() {
+    let too_large = Error::TooLarge { rpc: Rpc::ListContainers, message: "larger than max (2 vs. 1)".into() };
+    let script = Scripted::with_pods(20)
+        .on(Rpc::ListContainers, Behaviour::Fails(too_large.clone()))
+        .on_id("part".into(), Behaviour::Fails(too_large))
+        .on_id("shard".into(), Behaviour::Answers);
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("shards", 0);
+    std::fs::create_dir_all(inputs.host_root.join("var/log/pods/default_web-1_uid-1")).unwrap();
+    std::fs::create_dir_all(inputs.host_root.join("var/log/pods/other_x_uid-9")).unwrap();
+    let report = diagnose(&inputs).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D03);
+    let primary = report.primary.unwrap();
+    assert!(
+        primary.evidence.iter().any(|line| line.contains("most in: default 20")),
+        "{:?}",
+        primary.evidence
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -472,3 +472,38 @@ fn a_blocked_process_is_not_asked_for_its_command_line() {
     assert!(sample.processes[&1001].command.is_empty());
     assert!(!sample.processes[&200].command.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_child_of_the_daemon_hangs_as_a_plugin_only_if_it_is_one() {
+    let node = Node::new("cni").with_pods(3);
+    node.file("opt/cni/bin/calico", "");
+    node.process(&Made { pid: 4000, parent: 200, comm: "nri-plugin", age: 9000, ..Made::default() });
+    let unrelated = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(find(&unrelated, RuleId::D16).is_none());
+    node.process(&Made { pid: 4001, parent: 200, comm: "calico", age: 90, ..Made::default() });
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_primary(&report, RuleId::D16, Confidence::Likely, Phase::None, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shims_of_another_runtime_are_not_ours() {
+    let node = Node::new("second").with_pods(3);
+    let other = crate::diagnosis::tests::scripted::id(7, 'e');
+    node.process(&Made {
+        pid: 5000,
+        comm: "containerd-shim",
+        state: 'T',
+        command: &["containerd-shim-runc-v2", "-id", &other, "-address", "/run/other.sock"],
+        ..Made::default()
+    });
+    node.process(&Made {
+        pid: 5001,
+        parent: 5000,
+        state: 'D',
+        wchan: "nfs_wait_bit_killable",
+        ..Made::default()
+    });
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Healthy);
+    assert!(find(&report, RuleId::D10).is_none() && find(&report, RuleId::D09).is_none());
+}

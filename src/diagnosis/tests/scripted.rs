@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
@@ -38,6 +38,8 @@ pub(super) struct Scripted {
     pub(super) recovers: bool,
     pub(super) asked: Mutex<Vec<(Rpc, String)>>,
     pub(super) now: i64,
+    /// Where a container is, made when the first one is asked for.
+    places: OnceLock<BTreeMap<String, usize>>,
 }
 
 pub(super) fn id(number: usize, kind: char) -> String {
@@ -79,6 +81,14 @@ impl Scripted {
         self
     }
 
+    fn place_of(&self, container_id: &str) -> Option<usize> {
+        let places = self.places.get_or_init(|| {
+            let numbered = self.containers.iter().enumerate();
+            numbered.map(|(place, container)| (container.id.clone(), place)).collect()
+        });
+        places.get(container_id).copied()
+    }
+
     pub(super) fn times_asked(&self, rpc: Rpc, id: &str) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(asked, about)| *asked == rpc && about == id).count()
@@ -91,12 +101,11 @@ impl Scripted {
         bytes: u64,
         answer: impl FnOnce() -> Result<T, Error>,
     ) -> Call<T> {
-        let earlier = self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
+        let earlier = self.recovers && self.asked.lock().unwrap().iter().any(|(asked, _)| *asked == rpc);
         self.asked.lock().unwrap().push((rpc, id.to_owned()));
-        let healed = self.recovers && earlier;
         let behaviour =
             self.by_id.get(id).filter(|_| !id.is_empty()).or_else(|| self.by_rpc.get(&rpc)).cloned();
-        let behaviour = behaviour.filter(|_| !healed).unwrap_or_default();
+        let behaviour = behaviour.filter(|_| !earlier).unwrap_or_default();
         let (duration, result) = match behaviour {
             Behaviour::Answers => (Duration::from_micros(500), answer()),
             Behaviour::After(duration) => (duration, answer()),
@@ -156,6 +165,15 @@ pub(super) fn container(pod: usize, state: ContainerState, created_at: i64) -> C
     }
 }
 
+/// What a list is scripted by: nothing for everything, `part` for a state of it, `shard` for a selection by label.
+fn part_of<S>(filter: &Filter<S>) -> &'static str {
+    match (filter.labels.is_empty(), &filter.state) {
+        (false, _) => "shard",
+        (true, Some(_)) => "part",
+        (true, None) => "",
+    }
+}
+
 fn matches(labels: &Labels, wanted: &[(String, String)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
@@ -196,9 +214,7 @@ impl Runtime for Scripted {
             .cloned()
             .collect();
         let bytes = 500 * items.len() as u64;
-        // A part of a list that is too large as a whole fits.
-        let whole = filter.state.is_none() && filter.labels.is_empty();
-        self.answer(Rpc::ListPodSandbox, if whole { "" } else { "part" }, bytes, || Ok(items))
+        self.answer(Rpc::ListPodSandbox, part_of(filter), bytes, || Ok(items))
     }
 
     fn list_containers(
@@ -212,9 +228,9 @@ impl Runtime for Scripted {
             .filter(|container| matches(&container.labels, &filter.labels))
             .cloned()
             .collect();
-        let whole = filter.state.is_none() && filter.labels.is_empty();
-        let bytes = self.list_bytes.filter(|_| whole).unwrap_or(800 * items.len() as u64);
-        self.answer(Rpc::ListContainers, if whole { "" } else { "part" }, bytes, || Ok(items))
+        let bytes =
+            self.list_bytes.filter(|_| part_of(filter).is_empty()).unwrap_or(800 * items.len() as u64);
+        self.answer(Rpc::ListContainers, part_of(filter), bytes, || Ok(items))
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
@@ -241,7 +257,7 @@ impl Runtime for Scripted {
 
     async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
         self.answer(Rpc::ContainerStatus, container_id, 600, || {
-            let found = self.containers.iter().find(|container| container.id == container_id);
+            let found = self.place_of(container_id).and_then(|place| self.containers.get(place));
             let gone = self.gone.contains(container_id);
             let container = found.filter(|_| !gone).ok_or_else(|| not_found(Rpc::ContainerStatus))?;
             Ok(Some(ContainerStatus {

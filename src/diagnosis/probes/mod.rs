@@ -1,5 +1,8 @@
 //! The questions to the runtime: each bounded, none repeated when it hangs, and a stuck one delays no other.
 
+mod pass;
+mod shards;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,12 +10,11 @@ use std::time::Duration;
 
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::Inputs;
+use self::pass::{Answers, Question};
 use super::budget::Budget;
-use super::evidence::{Kind, ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
+use super::evidence::{Kind, RuntimeEvidence, StatusRecord, Target};
 use super::hunt::{self, OutsideId};
-use super::limits;
-use crate::clock::Wall;
+use super::{Inputs, limits};
 use crate::cri::{Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState};
 
 /// Waits for `call` no longer than `limit`. What is given up is silent, by the time it was given.
@@ -279,95 +281,12 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             }
         }
         let targets = targets.into_iter().filter(|target| !self.is_known(target)).collect();
-        let answers = self.ask_each(targets, limits::HUNT_PARALLEL, JoinSet::new()).await;
+        let answers = self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, JoinSet::new()).await;
         (answers, outside)
     }
 
     fn is_known(&self, target: &Target) -> bool {
         self.inputs.known.as_ref().and_then(KnownHang::as_status).is_some_and(|known| known.target == *target)
-    }
-
-    /// The kubelet's status calls for every pod, first some one at a time, then the rest side by side.
-    async fn pass(&self, evidence: &mut RuntimeEvidence) {
-        evidence.asked.extend(self.inputs.known.as_ref().and_then(KnownHang::as_status));
-        let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
-        let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
-        targets.retain(|target| !asked.contains(target));
-        if targets.is_empty() {
-            return;
-        }
-        (self.progress)("the status pass");
-        let (rest, pending) = if evidence.hung_lists().is_empty() {
-            self.serial(targets, evidence).await
-        } else {
-            (targets, JoinSet::new())
-        };
-        let answers = self.ask_each(rest, limits::PASS_PARALLEL, pending).await;
-        evidence.asked.extend(answers.records);
-        evidence.unasked += answers.unasked;
-    }
-
-    /// Samples for the estimate, taken while nothing else is asked. The first one that keeps us waiting stays in
-    /// flight and ends the sampling.
-    async fn serial(
-        &self,
-        mut targets: Vec<Target>,
-        evidence: &mut RuntimeEvidence,
-    ) -> (Vec<Target>, JoinSet<StatusRecord>) {
-        let rest = targets.split_off(targets.len().min(limits::SERIAL_SAMPLES));
-        let started = self.inputs.clock.mono();
-        let mut left = targets.into_iter();
-        let mut pending = JoinSet::new();
-        loop {
-            let patience = limits::SERIAL_PHASE.saturating_sub(self.inputs.clock.mono().since(started));
-            let Some(limit) = self.budget.allow(self.inputs.deadlines().call) else {
-                break;
-            };
-            if patience.is_zero() {
-                break;
-            }
-            let Some(target) = left.next() else { break };
-            pending.spawn(ask(Arc::clone(&self.runtime), target, limit));
-            match tokio::time::timeout(patience, pending.join_next()).await {
-                Ok(Some(Ok(mut record))) => {
-                    record.serial = !record.is_silent();
-                    evidence.asked.push(record);
-                }
-                Ok(_) => evidence.unasked += 1,
-                Err(_) => break,
-            }
-        }
-        (left.chain(rest).collect(), pending)
-    }
-
-    async fn ask_each(
-        &self,
-        targets: Vec<Target>,
-        parallel: usize,
-        mut pending: JoinSet<StatusRecord>,
-    ) -> Answers {
-        let mut answers = Answers::default();
-        let mut queue = targets.into_iter();
-        let mut silent = 0;
-        loop {
-            while pending.len() < parallel && silent < limits::MAX_SILENT {
-                let Some(limit) = self.budget.allow(self.inputs.deadlines().call) else {
-                    break;
-                };
-                let Some(target) = queue.next() else { break };
-                pending.spawn(ask(Arc::clone(&self.runtime), target, limit));
-            }
-            match pending.join_next().await {
-                Some(Ok(record)) => {
-                    silent += usize::from(record.is_silent());
-                    answers.records.push(record);
-                }
-                Some(Err(_)) => answers.unasked += 1,
-                None => break,
-            }
-        }
-        answers.unasked += queue.count();
-        answers
     }
 
     /// What two lists of one pod cost; kubelets before 1.36 send them for each changed pod.
@@ -392,119 +311,6 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         if second.result.is_ok() {
             evidence.filtered_pair = Some(first.duration + second.duration);
         }
-    }
-
-    async fn shims(&self, evidence: &mut RuntimeEvidence) {
-        (self.progress)("ContainerStats of every running container");
-        let running: Vec<String> = evidence
-            .containers
-            .items()
-            .into_iter()
-            .flatten()
-            .filter(|container| container.state == ContainerState::Running)
-            .map(|container| container.id.clone())
-            .collect();
-        let mut pending = JoinSet::new();
-        let mut queue = running.into_iter();
-        let mut silent = 0;
-        loop {
-            while pending.len() < limits::PASS_PARALLEL && silent < limits::MAX_SILENT {
-                let Some(limit) = self.budget.allow(self.inputs.deadlines().call) else {
-                    break;
-                };
-                let Some(id) = queue.next() else { break };
-                pending.spawn(ask_shim(Arc::clone(&self.runtime), id, limit));
-            }
-            let Some(ended) = pending.join_next().await else { break };
-            if let Ok(record) = ended {
-                silent += usize::from(record.is_silent());
-                evidence.shims.push(record);
-            }
-        }
-        evidence.unasked += queue.count();
-    }
-
-    /// A list that is too large as a whole may fit in parts: by namespace, as the directories of the pod logs name
-    /// them.
-    async fn shards(&self, evidence: &mut RuntimeEvidence) {
-        if is_too_large(evidence.sandboxes.error()) {
-            evidence.sandboxes.shards = Some(self.sandbox_shards().await);
-        }
-        if is_too_large(evidence.containers.error()) {
-            evidence.containers.shards = Some(self.container_shards().await);
-        }
-    }
-
-    async fn sandbox_shards(&self) -> super::evidence::Shards {
-        let runtime = Arc::clone(&self.runtime);
-        let ask = move |filter: Filter<SandboxState>| {
-            let runtime = Arc::clone(&runtime);
-            async move { runtime.list_sandboxes(&filter).await }
-        };
-        self.in_shards(Rpc::ListPodSandbox, [SandboxState::Ready, SandboxState::NotReady], ask, |sandbox| {
-            let namespace = sandbox.metadata.as_ref().map(|metadata| metadata.namespace.clone());
-            (namespace, sandbox.state != SandboxState::Ready)
-        })
-        .await
-    }
-
-    async fn container_shards(&self) -> super::evidence::Shards {
-        let runtime = Arc::clone(&self.runtime);
-        let ask = move |filter: Filter<ContainerState>| {
-            let runtime = Arc::clone(&runtime);
-            async move { runtime.list_containers(&filter).await }
-        };
-        let states = [
-            ContainerState::Created,
-            ContainerState::Running,
-            ContainerState::Exited,
-            ContainerState::Unknown,
-        ];
-        self.in_shards(Rpc::ListContainers, states, ask, |container| {
-            let namespace = container.labels.get(crate::cri::label::POD_NAMESPACE).map(str::to_owned);
-            (namespace, container.state == ContainerState::Exited)
-        })
-        .await
-    }
-
-    /// By state first; a state that is still too large, by namespace.
-    async fn in_shards<T, S: Copy, F: Future<Output = Call<Vec<T>>>>(
-        &self,
-        rpc: Rpc,
-        states: impl IntoIterator<Item = S>,
-        ask: impl Fn(Filter<S>) -> F,
-        place: impl Fn(&T) -> (Option<String>, bool),
-    ) -> super::evidence::Shards {
-        (self.progress)("a list in parts");
-        let mut shards = super::evidence::Shards::default();
-        for state in states {
-            let whole = Filter { state: Some(state), labels: Vec::new() };
-            let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
-                shards.failed += 1;
-                continue;
-            };
-            let answer = bounded(rpc, limit, ask(whole)).await;
-            if !is_too_large(answer.result.as_ref().err()) {
-                shards.add(answer, &place);
-                continue;
-            }
-            let namespaces = hunt::namespaces(&self.inputs.host_root, self.budget).await;
-            if namespaces.is_empty() {
-                shards.failed += 1;
-            }
-            for namespace in namespaces {
-                let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
-                    shards.failed += 1;
-                    break;
-                };
-                let part = Filter {
-                    state: Some(state),
-                    labels: vec![(crate::cri::label::POD_NAMESPACE.into(), namespace)],
-                };
-                shards.add(bounded(rpc, limit, ask(part)).await, &place);
-            }
-        }
-        shards
     }
 
     /// One more look at the lists.
@@ -538,92 +344,4 @@ pub(super) async fn lists_again<R: Runtime + 'static>(
     let runtime = if main_answers { Arc::clone(&inputs.runtime) } else { Arc::clone(&inputs.control) };
     let asker = Asker { runtime, inputs, budget, progress };
     asker.again(evidence).await;
-}
-
-/// Whether an answer was refused for its size.
-pub(super) fn is_too_large(error: Option<&Error>) -> bool {
-    matches!(error, Some(Error::TooLarge { .. }))
-}
-
-impl super::evidence::Shards {
-    fn add<T>(&mut self, answer: Call<Vec<T>>, place: impl Fn(&T) -> (Option<String>, bool)) {
-        let Ok(items) = answer.result else {
-            self.failed += 1;
-            return;
-        };
-        self.answered += 1;
-        self.bytes += answer.response_bytes;
-        for item in &items {
-            let (namespace, dead) = place(item);
-            self.total += 1;
-            self.dead += usize::from(dead);
-            if let Some(namespace) = namespace {
-                *self.by_namespace.entry(namespace).or_default() += 1;
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-struct Answers {
-    records: Vec<StatusRecord>,
-    unasked: usize,
-}
-
-/// What lives first, what is dead after it, each newest first.
-fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Container>) -> Vec<Target> {
-    let mut ranked: Vec<(bool, i64, Target)> = Vec::new();
-    for sandbox in sandboxes.items().into_iter().flatten() {
-        let target = Target { kind: Kind::Sandbox, id: sandbox.id.clone() };
-        ranked.push((sandbox.state == SandboxState::NotReady, sandbox.created_at.saturating_neg(), target));
-    }
-    for container in containers.items().into_iter().flatten() {
-        let target = Target { kind: Kind::Container, id: container.id.clone() };
-        ranked.push((
-            container.state == ContainerState::Exited,
-            container.created_at.saturating_neg(),
-            target,
-        ));
-    }
-    ranked.sort();
-    ranked.dedup();
-    ranked.into_iter().map(|(_, _, target)| target).collect()
-}
-
-async fn ask<R: Runtime>(runtime: Arc<R>, target: Target, limit: Duration) -> StatusRecord {
-    let rpc = target.kind.rpc();
-    let call = match target.kind {
-        Kind::Sandbox => {
-            bounded(rpc, limit, runtime.sandbox_status(&target.id)).await.map(|answer| StatusFacts {
-                present: answer.status.is_some(),
-                created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
-                finished_at: None,
-            })
-        }
-        Kind::Container => {
-            bounded(rpc, limit, runtime.container_status(&target.id)).await.map(|status| StatusFacts {
-                present: status.is_some(),
-                created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),
-                finished_at: status.and_then(|status| Wall::known(status.finished_at)),
-            })
-        }
-    };
-    record(target, call)
-}
-
-async fn ask_shim<R: Runtime>(runtime: Arc<R>, id: String, limit: Duration) -> StatusRecord {
-    let call = bounded(Rpc::ContainerStats, limit, runtime.container_stats(&id)).await;
-    let target = Target { kind: Kind::Container, id };
-    record(target, call.map(|()| StatusFacts::default()))
-}
-
-fn record(target: Target, call: Call<StatusFacts>) -> StatusRecord {
-    StatusRecord {
-        target,
-        rpc: call.rpc,
-        duration: call.duration,
-        response_bytes: call.response_bytes,
-        result: call.result,
-        serial: false,
-    }
 }

@@ -3,10 +3,15 @@
 //!
 //! All text from outside is escaped here; the report itself holds it as it came.
 
+mod prometheus;
+
 use std::io::{self, Write};
 
-use super::estimate::seconds;
-use super::report::{Confidence, EstimateReport, Finding, HealthReport, PodRef, RuleId, Severity, Verdict};
+pub use self::prometheus::prometheus;
+use super::report::{
+    Confidence, EstimateReport, Finding, HealthReport, KubeletReport, PodRef, RuleId, Verdict,
+};
+use super::words::{plural, seconds};
 use crate::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
@@ -58,6 +63,9 @@ pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::R
     others(report, out, style)?;
     if let Some(estimate) = &report.estimate {
         relist(estimate, out, style)?;
+    }
+    if let Some(kubelet) = &report.kubelet {
+        kubelets_view(kubelet, out, style)?;
     }
     probes(report, out, style)?;
     not_checked(report, out, style)
@@ -134,11 +142,7 @@ fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
     let (possible, sure): (Vec<&Finding>, Vec<&Finding>) =
         rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
     let line = |finding: &&Finding| {
-        let severity = match finding.severity {
-            Severity::Critical => "critical",
-            Severity::Warning => "warning",
-            Severity::Info => "info",
-        };
+        let severity = finding.severity.as_str();
         let about = match (&finding.pod, finding.ids.as_slice()) {
             (Some(_), [_, _, ..]) => format!(" (and {} more)", finding.ids.len() - 1),
             _ => String::new(),
@@ -155,27 +159,41 @@ fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::R
     let time =
         |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
     let mut lines = vec![format!(
-        "now {}; every pod {}; {} hung calls, {} pods changed within a minute",
+        "now {}; every pod {}; {}, {} changed within a minute",
         time(estimate.serial_relist_seconds),
         time(estimate.full_relist_seconds),
-        estimate.hung_calls,
-        estimate.changed_pods,
+        plural(estimate.hung_calls, "hung call"),
+        plural(estimate.changed_pods, "pod"),
     )];
-    lines.push(format!(
-        "age peaks at {} of {}: {}",
-        time(estimate.peak_age_seconds),
-        time(estimate.threshold_seconds),
-        match (estimate.would_trip, estimate.flaps) {
-            (false, _) => "does not trip",
-            (true, true) => "trips, and comes back in between",
-            (true, false) => "trips and stays so",
-        }
-    ));
+    lines.push(match estimate.peak_age_seconds {
+        None => "no relist succeeds: the age grows until the lists answer".to_owned(),
+        Some(peak) => format!(
+            "age peaks at {} of {}: {}",
+            time(peak),
+            time(estimate.threshold_seconds),
+            match (estimate.would_trip, estimate.flaps) {
+                (false, _) => "does not trip",
+                (true, true) => "trips, and comes back in between",
+                (true, false) => "trips and stays so",
+            }
+        ),
+    });
     lines.extend(
         estimate.basis.iter().map(|basis| format!("{} {} ({})", basis.what, basis.value, basis.source)),
     );
     lines.extend(estimate.other_era.clone());
     section(out, style, "the kubelet's serial relist", &lines)
+}
+
+fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut lines = Vec::new();
+    lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
+    lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
+    lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
+    lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events thrown away")));
+    lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
+    section(out, style, "what the kubelet says", &lines)
 }
 
 fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
@@ -194,8 +212,8 @@ fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Resul
         .collect();
     if report.abandoned_calls > 0 {
         lines.push(format!(
-            "{} calls were given up and may still wait inside the runtime; none was repeated",
-            report.abandoned_calls
+            "{} given up, perhaps still waiting inside the runtime; none was repeated",
+            plural(report.abandoned_calls, "call")
         ));
     }
     section(out, style, "probes", &lines)

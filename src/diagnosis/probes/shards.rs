@@ -1,0 +1,116 @@
+//! A list that is too large to be sent as a whole, in parts.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::{Asker, bounded};
+use crate::cri::{Call, ContainerState, Error, Filter, Rpc, Runtime, SandboxState, label};
+use crate::diagnosis::evidence::{RuntimeEvidence, Shards};
+use crate::diagnosis::hunt;
+
+impl<R: Runtime + 'static> Asker<'_, R> {
+    /// A list that is too large as a whole may fit in parts: by namespace, as the directories of the pod logs name
+    /// them.
+    pub(super) async fn shards(&self, evidence: &mut RuntimeEvidence) {
+        if is_too_large(evidence.sandboxes.error()) {
+            evidence.sandboxes.shards = Some(self.sandbox_shards().await);
+        }
+        if is_too_large(evidence.containers.error()) {
+            evidence.containers.shards = Some(self.container_shards().await);
+        }
+    }
+
+    async fn sandbox_shards(&self) -> Shards {
+        let runtime = Arc::clone(&self.runtime);
+        let ask = move |filter: Filter<SandboxState>| {
+            let runtime = Arc::clone(&runtime);
+            async move { runtime.list_sandboxes(&filter).await }
+        };
+        self.in_shards(Rpc::ListPodSandbox, [SandboxState::Ready, SandboxState::NotReady], ask, |sandbox| {
+            let namespace = sandbox.metadata.as_ref().map(|metadata| metadata.namespace.clone());
+            (namespace, sandbox.state != SandboxState::Ready)
+        })
+        .await
+    }
+
+    async fn container_shards(&self) -> Shards {
+        let runtime = Arc::clone(&self.runtime);
+        let ask = move |filter: Filter<ContainerState>| {
+            let runtime = Arc::clone(&runtime);
+            async move { runtime.list_containers(&filter).await }
+        };
+        let states = [
+            ContainerState::Created,
+            ContainerState::Running,
+            ContainerState::Exited,
+            ContainerState::Unknown,
+        ];
+        self.in_shards(Rpc::ListContainers, states, ask, |container| {
+            let namespace = container.labels.get(label::POD_NAMESPACE).map(str::to_owned);
+            (namespace, container.state == ContainerState::Exited)
+        })
+        .await
+    }
+
+    /// By state first; a state that is still too large, by namespace.
+    async fn in_shards<T, S: Copy, F: Future<Output = Call<Vec<T>>>>(
+        &self,
+        rpc: Rpc,
+        states: impl IntoIterator<Item = S>,
+        ask: impl Fn(Filter<S>) -> F,
+        place: impl Fn(&T) -> (Option<String>, bool),
+    ) -> Shards {
+        (self.progress)("a list in parts");
+        let mut shards = Shards::default();
+        for state in states {
+            let whole = Filter { state: Some(state), labels: Vec::new() };
+            let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
+                shards.failed += 1;
+                continue;
+            };
+            let answer = bounded(rpc, limit, ask(whole)).await;
+            if !is_too_large(answer.result.as_ref().err()) {
+                shards.add(answer, &place);
+                continue;
+            }
+            let namespaces = hunt::namespaces(&self.inputs.host_root, self.budget).await;
+            if namespaces.is_empty() {
+                shards.failed += 1;
+            }
+            for namespace in namespaces {
+                let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
+                    shards.failed += 1;
+                    break;
+                };
+                let part =
+                    Filter { state: Some(state), labels: vec![(label::POD_NAMESPACE.into(), namespace)] };
+                shards.add(bounded(rpc, limit, ask(part)).await, &place);
+            }
+        }
+        shards
+    }
+}
+
+/// Whether an answer was refused for its size.
+fn is_too_large(error: Option<&Error>) -> bool {
+    matches!(error, Some(Error::TooLarge { .. }))
+}
+
+impl Shards {
+    fn add<T>(&mut self, answer: Call<Vec<T>>, place: impl Fn(&T) -> (Option<String>, bool)) {
+        let Ok(items) = answer.result else {
+            self.failed += 1;
+            return;
+        };
+        self.answered += 1;
+        self.bytes += answer.response_bytes;
+        for item in &items {
+            let (namespace, dead) = place(item);
+            self.total += 1;
+            self.dead += usize::from(dead);
+            if let Some(namespace) = namespace {
+                *self.by_namespace.entry(namespace).or_default() += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! A report as metrics, for a textfile collector.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use crate::diagnosis::report::{HealthReport, Verdict};
+
+const VERDICTS: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::Unhealthy, Verdict::Unknown];
+
+/// Writes the whole text.
+pub fn prometheus(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
+    family(out, "plegctl_health_verdict", "Which verdict it is.")?;
+    for verdict in VERDICTS {
+        let labels = [("verdict", verdict.as_str())];
+        sample(out, "plegctl_health_verdict", &labels, f64::from(u8::from(verdict == report.verdict)))?;
+    }
+    if !report.findings.is_empty() {
+        family(out, "plegctl_health_finding", "A finding of the diagnosis.")?;
+    }
+    for finding in &report.findings {
+        let id = finding.id.to_string();
+        let pod = finding.pod.clone().unwrap_or_default();
+        let container = finding.container.as_ref().map_or("", |container| container.name.as_str());
+        let labels = [
+            ("id", id.as_str()),
+            ("severity", finding.severity.as_str()),
+            ("confidence", finding.confidence.as_str()),
+            ("phase", finding.phase.as_str()),
+            ("rpc", finding.rpc.as_deref().unwrap_or_default()),
+            ("namespace", pod.namespace.as_str()),
+            ("pod", pod.name.as_str()),
+            ("container", container),
+        ];
+        sample(out, "plegctl_health_finding", &labels, 1.0)?;
+    }
+    if let Some(estimate) = &report.estimate {
+        let gauges = [
+            (
+                "plegctl_health_serial_relist_seconds",
+                "How long the kubelet's relist would take now.",
+                estimate.serial_relist_seconds,
+            ),
+            (
+                "plegctl_health_full_relist_seconds",
+                "How long a relist of every pod would take.",
+                estimate.full_relist_seconds,
+            ),
+            (
+                "plegctl_health_hung_calls",
+                "Calls that run into the kubelet's time-out in each relist.",
+                f64::from(u32::try_from(estimate.hung_calls).unwrap_or(u32::MAX)),
+            ),
+            (
+                "plegctl_health_would_trip",
+                "Whether PLEG would be called unhealthy.",
+                f64::from(u8::from(estimate.would_trip)),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            family(out, name, help)?;
+            sample(out, name, &[], value)?;
+        }
+    }
+    family(out, "plegctl_health_duration_seconds", "How long the diagnosis took.")?;
+    sample(out, "plegctl_health_duration_seconds", &[], report.duration_seconds)
+}
+
+fn family(out: &mut dyn Write, name: &str, help: &str) -> io::Result<()> {
+    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")
+}
+
+/// Empty labels are the same as absent ones, so they are left out.
+fn sample(out: &mut dyn Write, name: &str, labels: &[(&str, &str)], value: f64) -> io::Result<()> {
+    let mut text = String::new();
+    for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
+        let comma = if text.is_empty() { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{comma}{key}=\"{}\"", quoted(value));
+    }
+    let labels = if text.is_empty() { text } else { format!("{{{text}}}") };
+    writeln!(out, "{name}{labels} {value}")
+}
+
+fn quoted(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_quoted_and_empty_ones_left_out() {
+        let mut out = Vec::new();
+        sample(&mut out, "m", &[("a", "x\"y\\z\n"), ("b", "")], 1.0).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "m{a=\"x\\\"y\\\\z\\n\"} 1\n");
+    }
+}

@@ -1,0 +1,71 @@
+//! What pods, sandboxes and containers are called.
+
+use super::NODE_NAME;
+use super::life::{ContainerLife, Pod};
+use super::scenario::{Owner, Successor};
+use super::seed::Seed;
+
+/// What the first pod of a `CronJob` of the simulation is numbered; a controller would put minutes of the epoch there.
+const FIRST_RUN: i64 = 29_000_000;
+
+impl Pod {
+    /// Its name.
+    pub fn name(&self) -> String {
+        let stem = self.group.pod_name.as_deref().unwrap_or(&self.group.name);
+        match self.group.owner {
+            Owner::Deployment => {
+                format!("{stem}-{}-{}", self.template().suffix(10), self.identity.suffix(5))
+            }
+            Owner::DaemonSet => format!("{stem}-{}", self.identity.suffix(5)),
+            Owner::StatefulSet => format!("{stem}-{}", self.index),
+            Owner::Job => {
+                let runs_before = self.generation * i64::from(self.group.count) + i64::from(self.index);
+                format!("{stem}-{}-{}", FIRST_RUN + runs_before, self.identity.suffix(5))
+            }
+            Owner::Static => format!("{stem}-{NODE_NAME}"),
+        }
+    }
+
+    /// Its UID.
+    pub fn uid(&self) -> String {
+        let seed = self.identity.of("uid");
+        if self.group.owner == Owner::Static { seed.short_hex() } else { seed.uuid() }
+    }
+
+    /// Id of its sandbox.
+    pub fn sandbox_id(&self) -> String {
+        self.seed.of("sandbox").id()
+    }
+
+    /// How many sandboxes it had before.
+    pub fn sandbox_attempt(&self) -> u32 {
+        match self.group.successor {
+            Successor::Pod => 0,
+            Successor::Sandbox => u32::try_from(self.generation).unwrap_or_default(),
+        }
+    }
+
+    /// Id of one of its containers.
+    pub fn container_id(&self, container: &ContainerLife) -> String {
+        self.seed.of("container").of(self.container_name(container)).nth(container.attempt.into()).id()
+    }
+
+    /// Name of one of its containers.
+    pub fn container_name(&self, container: &ContainerLife) -> &str {
+        self.group.containers.get(container.position).map_or("", String::as_str)
+    }
+
+    /// How many containers of this name the pod had before, in all its sandboxes.
+    pub fn container_attempt(&self, container: &ContainerLife) -> u32 {
+        self.sandbox_attempt() + container.attempt
+    }
+
+    /// What the pods of one rollout share.
+    fn template(&self) -> Seed {
+        let rollout = match self.group.successor {
+            Successor::Pod => self.generation.unsigned_abs(),
+            Successor::Sandbox => 0,
+        };
+        Seed::new(0).of(&self.group.name).nth(rollout)
+    }
+}

@@ -1,0 +1,402 @@
+//! Every built-in scenario shows its fault, over real gRPC on a paused clock: nothing here waits for real.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use super::grpc::serve_connection;
+use super::simulation::Simulation;
+use super::{Delivery, Scenario, load, names};
+use crate::clock::SystemClock;
+use crate::cri::{
+    Call, Client, Code, Container, ContainerEvent, ContainerEventType, ContainerState, Error, EventStream,
+    Filter, KUBELET_RECEIVE_LIMIT, Rpc, Runtime, Sandbox, SandboxState,
+};
+
+/// A runtime that plays a scenario on this very thread, and the clients that it gets.
+struct Played(Arc<Simulation>);
+
+impl Played {
+    fn new(scenario: &Scenario) -> Self {
+        Self(Simulation::start(scenario, Arc::new(SystemClock::start())))
+    }
+
+    fn client(&self) -> Client {
+        let simulation = Arc::clone(&self.0);
+        let connect = move || {
+            let simulation = Arc::clone(&simulation);
+            async move {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                tokio::spawn(serve_connection(simulation, theirs));
+                Ok(ours)
+            }
+        };
+        Client::over(connect, "sim:test", Duration::from_secs(10), Arc::new(SystemClock::start()))
+    }
+}
+
+fn playing(name: &str) -> Client {
+    Played::new(&load(name).unwrap()).client()
+}
+
+async fn sandboxes(client: &Client) -> Vec<Sandbox> {
+    client.list_sandboxes(&Filter::default()).await.result.unwrap()
+}
+
+async fn containers(client: &Client) -> Vec<Container> {
+    client.list_containers(&Filter::default()).await.result.unwrap()
+}
+
+/// Names of the pods and containers whose status is silent; all others have to answer.
+async fn silent_ones(client: &Client) -> Vec<String> {
+    let mut silent = Vec::new();
+    let mut note = |name: String, error: Option<Error>| match error {
+        Some(Error::Silent { .. }) => silent.push(name),
+        None => {}
+        // What was collected in the meantime may be missed.
+        Some(why) => assert!(why.is_not_found(), "{why}"),
+    };
+    for sandbox in sandboxes(client).await {
+        let answer = client.sandbox_status(&sandbox.id).await;
+        note(sandbox.metadata.unwrap().name, answer.result.err());
+    }
+    for container in client.list_containers(&Filter::default()).await.result.unwrap_or_default() {
+        let answer = client.container_status(&container.id).await;
+        note(container.metadata.unwrap().name, answer.result.err());
+    }
+    silent
+}
+
+fn is_silent<T>(call: &Call<T>) -> bool {
+    matches!(call.result, Err(Error::Silent { .. }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn quiet_answers_everything() {
+    let client = playing("quiet");
+    assert!(silent_ones(&client).await.is_empty());
+    assert!(sandboxes(&client).await.len() > 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hung_container_is_silent_about_one_container() {
+    assert_eq!(silent_ones(&playing("hung-container")).await, ["postgres"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hung_two_pods_are_silent_about_two_sandboxes() {
+    let mut silent = silent_ones(&playing("hung-two-pods")).await;
+    silent.sort();
+    assert_eq!(silent, ["archive-0", "media-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hung_list_is_silent_about_all_containers_and_one() {
+    let scenario = load("hung-list").unwrap();
+    let client = Played::new(&scenario).client();
+    assert!(is_silent(&client.list_containers(&Filter::default()).await));
+    assert!(!sandboxes(&client).await.is_empty());
+    assert!(client.version().await.result.is_ok());
+    // The list does not say who it is; without its fault it does.
+    let healthy = Played::new(&Scenario { faults: Vec::new(), ..scenario }).client();
+    for container in containers(&healthy).await {
+        let name = container.metadata.unwrap().name;
+        assert_eq!(is_silent(&client.container_status(&container.id).await), name == "worker", "{name}");
+        assert_eq!(is_silent(&client.container_stats(&container.id).await), name == "worker", "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_disk_answers_late_but_answers() {
+    let client = playing("slow-disk");
+    let listed = client.list_containers(&Filter::default()).await;
+    assert!(listed.duration >= Duration::from_secs(1), "{:?}", listed.duration);
+    let mut whole = Duration::ZERO;
+    for container in listed.result.unwrap() {
+        let answer = client.container_status(&container.id).await;
+        assert!(answer.duration >= Duration::from_millis(300), "{:?}", answer.duration);
+        whole += answer.duration;
+    }
+    assert!(whole > Duration::from_secs(20), "{whole:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_dead_are_more_than_two_thousand_sandboxes_and_fit_a_message() {
+    let client = playing("too-many-dead");
+    let listed = client.list_containers(&Filter::default()).await;
+    assert!(listed.response_bytes < KUBELET_RECEIVE_LIMIT);
+    assert!(listed.duration > Duration::from_secs(1));
+    let exited = listed.result.unwrap().iter().filter(|it| it.state == ContainerState::Exited).count();
+    let all = sandboxes(&client).await;
+    let dead = all.iter().filter(|sandbox| sandbox.state == SandboxState::NotReady).count();
+    assert!(dead > 2000 && exited > 10 * (all.len() - dead), "{dead} dead, {exited} exited");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_too_large_is_refused_whole_and_given_in_parts() {
+    let client = playing("list-too-large");
+    let refused = client.list_containers(&Filter::default()).await.result.unwrap_err();
+    assert_eq!(refused.code(), Some(Code::ResourceExhausted));
+    assert!(refused.to_string().contains("trying to send message larger than max ("), "{refused}");
+    assert!(refused.to_string().contains(" vs. 16777216)"), "{refused}");
+    let running = Filter { state: Some(ContainerState::Running), ..Filter::default() };
+    assert!(!client.list_containers(&running).await.result.unwrap().is_empty());
+    let sandboxes = client.list_sandboxes(&Filter::default()).await;
+    assert!(sandboxes.result.is_ok() && sandboxes.response_bytes < KUBELET_RECEIVE_LIMIT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flapping_hangs_and_answers_in_turns() {
+    let client = playing("flapping");
+    let hangs = async || is_silent(&client.list_sandboxes(&Filter::default()).await);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        seen.push(hangs().await);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+    seen.dedup();
+    assert_eq!(seen, [false, true, false, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_lock_is_answered_when_it_is_released() {
+    let client = playing("flapping").with_deadline(Duration::from_secs(600));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let answer = client.list_sandboxes(&Filter::default()).await;
+    assert!(answer.result.is_ok());
+    assert!(
+        answer.duration.abs_diff(Duration::from_secs(210)) < Duration::from_secs(1),
+        "{:?}",
+        answer.duration
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_static_pods_are_two_of_one_name_and_one_more() {
+    let client = playing("stale-static-pod");
+    let from_file: Vec<Sandbox> = sandboxes(&client)
+        .await
+        .into_iter()
+        .filter(|sandbox| sandbox.annotations.get("kubernetes.io/config.source") == Some("file"))
+        .collect();
+    let uids_of = |name: &str| {
+        from_file
+            .iter()
+            .filter_map(|sandbox| sandbox.metadata.clone())
+            .filter(|metadata| metadata.name == name)
+            .map(|metadata| metadata.uid)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(uids_of("old-proxy-sim-node").len(), 1);
+    let both = uids_of("kube-apiserver-sim-node");
+    assert_eq!(both.len(), 2);
+    assert_ne!(both[0], both[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn big_node_is_as_large_as_it_says_in_one_message_and_streamed() {
+    let client = playing("big-node");
+    let listed = client.list_containers(&Filter::default()).await;
+    assert!(listed.response_bytes > KUBELET_RECEIVE_LIMIT);
+    let listed = listed.result.unwrap();
+    assert_eq!((sandboxes(&client).await.len(), listed.len()), (10_000, 50_000));
+    let client = client.with_streamed_lists();
+    let streamed = client.list_containers(&Filter::default()).await;
+    assert_eq!(streamed.rpc, Rpc::StreamContainers);
+    assert_eq!(streamed.result.unwrap(), listed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn crash_loop_restarts_containers_with_a_higher_attempt() {
+    let client = playing("crash-loop");
+    let highest = async || {
+        let all = containers(&client).await;
+        let of_importer = all.into_iter().filter_map(|it| it.metadata).filter(|it| it.name == "importer");
+        of_importer.map(|metadata| metadata.attempt).max().unwrap()
+    };
+    let before = highest().await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(highest().await > before + 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_not_streamed_where_the_runtime_cannot() {
+    let client = playing("quiet").with_streamed_lists();
+    let refused = client.list_containers(&Filter::default()).await.result.unwrap_err();
+    assert!(matches!(refused, Error::Unimplemented { .. }), "{refused}");
+}
+
+/// The events that a client gets in `time`.
+async fn heard(stream: &mut EventStream, time: Duration) -> Vec<ContainerEvent> {
+    let mut events = Vec::new();
+    let listening = async {
+        while let Some(received) = stream.next().await.unwrap() {
+            events.push(received.event);
+        }
+    };
+    // It does not end by itself.
+    assert!(tokio::time::timeout(time, listening).await.is_err());
+    events
+}
+
+const LIFE: &str = "
+title: One pod from its beginning to its end
+teaches: x
+wrong: x
+kubelet: x
+pods: [{ name: web, containers: [app, proxy], age: 0s, lives: 20s, every: 1h, kept: 5s }]
+";
+
+fn one_life(change: impl FnOnce(&mut Scenario)) -> Played {
+    let mut scenario = super::format::read("life", LIFE.as_bytes()).unwrap();
+    change(&mut scenario);
+    Played::new(&scenario)
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_come_in_the_order_and_with_the_content_of_containerd() {
+    use ContainerEventType::{Created, Deleted, Started, Stopped};
+    use SandboxState::{NotReady, Ready};
+    let client = one_life(|_| ()).client();
+    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    let sandbox_id = events[0].container_id.clone();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let of_sandbox = event.container_id == sandbox_id;
+            let states: Vec<ContainerState> = event.containers.iter().map(|status| status.state).collect();
+            (of_sandbox, event.kind, event.sandbox.as_ref().map(|sandbox| sandbox.state), states)
+        })
+        .collect();
+    let (created, running, exited) =
+        (ContainerState::Created, ContainerState::Running, ContainerState::Exited);
+    assert_eq!(
+        told,
+        [
+            (true, Created, Some(Ready), vec![]),
+            (true, Started, Some(Ready), vec![]),
+            (false, Created, Some(Ready), vec![created]),
+            (false, Started, Some(Ready), vec![running]),
+            (false, Created, Some(Ready), vec![running, created]),
+            (false, Started, Some(Ready), vec![running, running]),
+            (false, Stopped, Some(Ready), vec![exited, running]),
+            (false, Stopped, Some(Ready), vec![exited, exited]),
+            (true, Stopped, Some(NotReady), vec![exited, exited]),
+            (false, Deleted, Some(NotReady), vec![exited]),
+            (false, Deleted, Some(NotReady), vec![]),
+            (true, Deleted, Some(NotReady), vec![]),
+        ]
+    );
+    let stamps: Vec<i64> = events.iter().map(|event| event.created_at).collect();
+    assert!(stamps.is_sorted() && stamps[0] > 0);
+    assert_eq!(events[7].containers[0].exit_code, 143);
+    assert_eq!(events[7].containers[0].reason, "Error");
+}
+
+#[tokio::test(start_paused = true)]
+async fn containerd_17_forgets_the_sandbox_before_it_tells_of_its_end() {
+    let client = one_life(|scenario| scenario.runtime.events = Delivery::Competing).client();
+    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    assert_eq!(events.last().unwrap().kind, ContainerEventType::Deleted);
+    assert_eq!(events.last().unwrap().sandbox, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cri_o_tells_nothing_of_a_sandboxs_beginning_and_end() {
+    let client = one_life(|scenario| scenario.runtime.family = super::Family::CriO).client();
+    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    let of_sandbox: Vec<ContainerEventType> = events
+        .iter()
+        .filter(|event| event.sandbox.as_ref().is_some_and(|sandbox| sandbox.id == event.container_id))
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(of_sandbox, [ContainerEventType::Started, ContainerEventType::Stopped]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_reaches_everybody_and_waits_for_the_first() {
+    let played = one_life(|_| ());
+    // What happened before anybody listened is kept for five minutes.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (one, other) = (played.client(), played.client());
+    let (mut first, mut second) =
+        (one.container_events().await.unwrap(), other.container_events().await.unwrap());
+    let time = Duration::from_secs(60);
+    let (first, second) = tokio::join!(heard(&mut first, time), heard(&mut second, time));
+    assert_eq!((first.len(), second.len()), (12, 6));
+    assert_eq!(first[6..], second[..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn competing_listeners_take_events_from_each_other() {
+    let played = one_life(|scenario| scenario.runtime.events = Delivery::Competing);
+    let (one, other) = (played.client(), played.client());
+    let (mut first, mut second) =
+        (one.container_events().await.unwrap(), other.container_events().await.unwrap());
+    let time = Duration::from_secs(60);
+    let (first, second) = tokio::join!(heard(&mut first, time), heard(&mut second, time));
+    assert!(!first.is_empty() && !second.is_empty());
+    assert_eq!(first.len() + second.len(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_went_away_swallows_one_event_of_containerd_17() {
+    let played = one_life(|scenario| scenario.runtime.events = Delivery::Competing);
+    let gone = played.client();
+    drop(heard(&mut gone.container_events().await.unwrap(), Duration::from_secs(10)).await);
+    // The runtime is told of the end of the stream before the next event.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let client = played.client();
+    let rest = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    assert_eq!(rest.len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_stream_is_unimplemented_and_a_disabled_one_ends_at_once() {
+    let absent = one_life(|scenario| scenario.runtime.events = Delivery::Unimplemented).client();
+    let refused = absent.container_events().await.unwrap().next().await.unwrap_err();
+    assert!(matches!(refused, Error::Unimplemented { rpc: Rpc::GetContainerEvents, .. }), "{refused}");
+    let disabled = one_life(|scenario| scenario.runtime.events = Delivery::Ends).client();
+    assert!(disabled.container_events().await.unwrap().next().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_events_are_some_of_all_and_always_the_same() {
+    let scenario = load("missed-events").unwrap();
+    let whole = Scenario {
+        runtime: super::scenario::Runtime { loses_every: 0, ..scenario.runtime.clone() },
+        ..scenario.clone()
+    };
+    let listen = async |scenario: &Scenario| {
+        let client = Played::new(scenario).client();
+        let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(120)).await;
+        events.into_iter().map(|event| (event.container_id, event.kind)).collect::<Vec<_>>()
+    };
+    let (all, some, again) = (listen(&whole).await, listen(&scenario).await, listen(&scenario).await);
+    assert_eq!(some, again);
+    assert!(some.iter().all(|event| all.contains(event)));
+    assert!(all.len() > 100 && some.len() < all.len() * 9 / 10, "{} of {}", some.len(), all.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_tells_the_same_story_and_another_seed_another() {
+    let scenario = load("busy-deploy").unwrap();
+    let ids = async |seed: u64| {
+        let client = Played::new(&Scenario { seed, ..scenario.clone() }).client();
+        tokio::time::sleep(Duration::from_secs(77)).await;
+        let all = containers(&client).await;
+        all.into_iter().map(|container| (container.id, container.state)).collect::<Vec<_>>()
+    };
+    let first = ids(1).await;
+    assert_eq!(first, ids(1).await);
+    assert_ne!(first, ids(2).await);
+}
+
+#[test]
+fn every_built_in_scenario_is_found_by_its_name() {
+    assert_eq!(names().count(), 14);
+    for name in names() {
+        assert_eq!(load(name).unwrap().name, name);
+    }
+}
