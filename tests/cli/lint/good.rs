@@ -190,7 +190,7 @@ spec:
     - mountPath: /var/log/kube-apiserver
       name: audit-dir
     livenessProbe:
-      httpGet: {scheme: HTTPS, port: 6443, path: livez?exclude=etcd}
+      httpGet: {scheme: HTTPS, port: 6443, path: \"livez?exclude=etcd\"}
       timeoutSeconds: 10
     securityContext:
       privileged: true
