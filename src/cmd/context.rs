@@ -93,6 +93,11 @@ impl Context {
         self.host.node_name(self.kubelet(), Path::new(PROC))
     }
 
+    /// Whether somebody said which runtime to ask, on the command line or in the environment.
+    pub fn names_a_runtime(&self) -> bool {
+        self.flag.is_some() || self.variable.is_some() || self.crictl_config.is_some()
+    }
+
     /// The runtime to ask, and with `-v` why this one.
     pub fn endpoint(&self) -> Result<Endpoint, Error> {
         let said_outright = self.flag.is_some() || self.variable.is_some();

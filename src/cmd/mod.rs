@@ -8,10 +8,12 @@ mod diff;
 mod error;
 mod exit;
 mod health;
+mod lint;
 mod relist;
 mod render;
 mod save;
 mod sim;
+mod static_pods;
 mod stops;
 mod watch;
 
@@ -47,6 +49,7 @@ enum Command {
     Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
     Diff(diff::DiffArgs),
+    StaticPods(static_pods::StaticPodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
@@ -134,6 +137,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
         Command::Diff(arguments) => diff::run(arguments, &context()),
+        Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),
         Command::Man(arguments) => completions::man(arguments),

@@ -1,26 +1,35 @@
-//! Writes a document to a file so that whoever reads the file sees all of it or none.
+//! Writes a file so that whoever reads it sees all of it or none.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::Error;
 
-/// Writes `document` beside `path` and renames it.
+/// Writes `document` as JSON.
 pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
-    replace(document, path).map_err(|source| Error::Write { path: path.to_path_buf(), source })
+    write(path, |file| {
+        serde_json::to_writer_pretty(&mut *file, document)?;
+        file.write_all(b"\n")
+    })
 }
 
-fn replace(document: &impl Serialize, path: &Path) -> io::Result<()> {
+/// Has `content` write a file beside `path`, and renames it.
+pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    replace(path, content).map_err(|source| Error::Write { path: path.to_path_buf(), source })
+}
+
+fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = path.with_file_name(name);
-    let written = File::create(&beside).and_then(|mut file| {
-        serde_json::to_writer_pretty(&mut file, document)?;
-        file.write_all(b"\n")?;
-        file.sync_all()
+    let written = File::create(&beside).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        content(&mut file)?;
+        file.flush()?;
+        file.get_ref().sync_all()
     });
     written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
         // What could not be finished should not be found; if it cannot be removed either, it is only litter.

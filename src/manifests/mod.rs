@@ -16,11 +16,13 @@
 //! ```
 
 mod at;
+pub mod checks;
 mod decode;
 mod defaults;
 mod finding;
 mod glob;
 mod judge;
+pub mod lint;
 mod nearest;
 mod path;
 mod pod_resources;
@@ -45,6 +47,7 @@ pub use report::{
 };
 pub use source::{inspect, inspect_bytes};
 pub use tree::{Entry, Map, Node, Position, Value};
+pub use verdict::SIZE_LIMIT;
 pub use version::KubeletVersion;
 
 /// The kubelet whose eyes are borrowed.

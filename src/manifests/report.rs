@@ -105,6 +105,15 @@ pub struct FileReport {
     pub document: Option<Document>,
 }
 
+impl FileReport {
+    /// The UID that the file itself gives its pod.
+    pub fn fixed_uid(&self) -> Option<String> {
+        let pod = &self.document.as_ref()?.pod.as_ref()?.pod;
+        let uid = pod.get("metadata")?.get("uid")?.as_str()?;
+        (!uid.is_empty()).then(|| uid.to_owned())
+    }
+}
+
 /// The text of a file and what was understood of it.
 #[derive(Clone, Debug)]
 pub struct Document {

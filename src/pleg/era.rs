@@ -43,6 +43,11 @@ impl KubeletVersion {
         minor.parse().map(|minor| Self { minor }).map_err(|_| bad())
     }
 
+    /// The minor number: 30 for 1.30.
+    pub const fn minor(self) -> u16 {
+        self.minor
+    }
+
     /// The algorithm of this release, or of the nearest one that is known.
     pub const fn era(self) -> Era {
         match self.minor {

@@ -28,6 +28,7 @@ mod wire;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
+pub use nearest::nearest;
 pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 pub use simulator::{Simulator, Socket};
 

@@ -43,6 +43,7 @@ mod daemon;
 mod faults;
 mod generated;
 mod health;
+mod lint;
 mod packages;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;

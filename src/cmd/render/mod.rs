@@ -1,7 +1,11 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
 pub mod diff;
+pub mod github;
+pub mod health;
+pub mod lint;
 pub mod relist;
+pub mod sarif;
 pub mod sim;
 pub mod table;
 pub mod watch;

@@ -1,0 +1,322 @@
+//! `plegctl static-pods lint`: what this kubelet will run from this directory, file by file, and what really runs.
+//!
+//! ```text
+//! $ plegctl static-pods lint
+//! /etc/kubernetes/manifests/etcd.yaml: loaded as kube-system/etcd-n1
+//!   warning[SP053] line 9, column 7: `comand` is not known in spec.containers[0]: the kubelet drops it without a word
+//!      9 |       comand: [etcd]
+//!        |       ^
+//!     fix: did you mean `command`?
+//! ```
+//!
+//! It opens regular files only and changes nothing. The rules are the kubelet's, not the API server's.
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::render::{Style, github, lint as text, sarif};
+use super::{Error, Exit, save};
+use crate::host::HostRoot;
+use crate::manifests::checks::catalogue::{CHECKS, Check};
+use crate::manifests::checks::runtime::{self, RuntimeFinding};
+use crate::manifests::checks::{self, Surroundings};
+use crate::manifests::lint::{LintReport, NotChecked};
+use crate::manifests::{
+    self, CheckId, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
+};
+use crate::pleg;
+use crate::pleg::document;
+use crate::sim::nearest;
+
+/// Where kubeadm has the kubelet look.
+const USUAL_PATH: &str = "/etc/kubernetes/manifests";
+
+/// What the kubelet does with each manifest, what is wrong with it, and whether that is what runs.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// A directory, a file, or `-` for stdin [default: the running kubelet's staticPodPath, else
+    /// /etc/kubernetes/manifests]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// Name of the node, which every static pod gets as a suffix [default: this node's]
+    #[arg(long, value_name = "NAME")]
+    node_name: Option<String>,
+
+    /// Release of the kubelet whose rules count, such as 1.31 [default: the newest known]
+    #[arg(long, value_name = "VERSION", value_parser = pleg::KubeletVersion::parse)]
+    kubelet_version: Option<pleg::KubeletVersion>,
+
+    /// What makes the exit status 1
+    #[arg(long, value_name = "SEVERITY", default_value = "error")]
+    fail_on: FailOn,
+
+    /// Leave out this check, such as SP053; may be given more than once
+    #[arg(long, value_name = "ID", value_parser = check_id)]
+    ignore: Vec<CheckId>,
+
+    /// Do not compare with what the runtime runs
+    #[arg(long)]
+    no_cri: bool,
+
+    /// Write this format to a file too, such as sarif=lint.sarif; may be given more than once
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = output_file)]
+    output_file: Vec<(Output, PathBuf)>,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Something that the kubelet rejects, ignores or stops
+    Error,
+    /// Or something that was hardly meant
+    Warning,
+    /// Or anything at all
+    Info,
+    /// Nothing
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Each finding with its line, then which file gives which pod
+    Table,
+    /// One document
+    Json,
+    /// The same on one line
+    Jsonl,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Annotations for GitHub Actions
+    Github,
+}
+
+/// The check that `text` names; `--ignore` of something else would ignore nothing.
+fn check_id(text: &str) -> Result<CheckId, String> {
+    if let Some(check) = Check::named(text) {
+        return Ok(check.id);
+    }
+    let names: Vec<String> = CHECKS.iter().map(|check| check.id.to_string()).collect();
+    let near = nearest(&text.to_uppercase(), names.iter().map(String::as_str));
+    Err(near.map_or_else(
+        || "there is no such check; their names look like SP053".to_owned(),
+        |near| format!("there is no such check; did you mean {near}?"),
+    ))
+}
+
+fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
+    let (format, file) =
+        text.split_once('=').ok_or("give a format and a file, such as json=lint.json".to_owned())?;
+    if file.is_empty() {
+        return Err("the file has no name".to_owned());
+    }
+    let format = Output::from_str(format, true).map_err(|_| {
+        format!("there is no format {format}; there are table, json, jsonl, sarif and github")
+    })?;
+    Ok((format, PathBuf::from(file)))
+}
+
+/// Runs the command.
+pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
+    let kubelet = arguments.kubelet(context);
+    let configured = configured_path(context);
+    let targets = arguments.targets(context, configured.as_deref());
+    let mut sources = Vec::new();
+    for target in &targets {
+        sources.push(target.look(&kubelet, configured.as_deref(), &context.host)?);
+    }
+    let (runtime, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
+    let cannot_look = sources.iter().any(|source| source.kind == PathKind::Unreadable);
+    let ignored: HashSet<CheckId> = arguments.ignore.iter().copied().collect();
+    let report = LintReport::new(&kubelet, sources, runtime, not_checked, &ignored);
+    for (format, path) in &arguments.output_file {
+        let plain = Style { headers: true, color: false };
+        save::write(path, |file| render(*format, &report, plain, file))?;
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    render(arguments.output, &report, context.style(), &mut out)?;
+    out.flush()?;
+    Ok(if cannot_look { Exit::NoAnswer } else { arguments.exit(report.worst()) })
+}
+
+fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Output::Table => text::table(report, style, out),
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut *out, &document(report))?;
+            writeln!(out)
+        }
+        Output::Jsonl => {
+            serde_json::to_writer(&mut *out, &document(report))?;
+            writeln!(out)
+        }
+        Output::Sarif => sarif::write(report, out),
+        Output::Github => github::write(report, out),
+    }
+}
+
+/// Where the kubelet that runs here looks, as a path of ours.
+fn configured_path(context: &Context) -> Option<PathBuf> {
+    let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath", &context.host);
+    match found {
+        Ok(setting) => {
+            let setting = setting?;
+            context.note(1, &format!("the kubelet reads {} ({})", setting.value, setting.source));
+            Some(context.host.path(setting.value))
+        }
+        Err(why) => {
+            context.note(1, &format!("the kubelet's staticPodPath is not known: {why}"));
+            None
+        }
+    }
+}
+
+/// A path to look at.
+struct Target {
+    path: PathBuf,
+    /// The node's own, and not a copy of it somewhere.
+    on_node: bool,
+}
+
+impl Target {
+    fn look(
+        &self,
+        kubelet: &Kubelet,
+        configured: Option<&Path>,
+        host: &HostRoot,
+    ) -> Result<SourceReport, Error> {
+        let stdin = self.path.as_os_str() == "-";
+        let mut source = if stdin { from_stdin(kubelet)? } else { manifests::inspect(&self.path, kubelet) };
+        let configured = configured.filter(|_| !stdin);
+        checks::run(
+            &mut source,
+            &Surroundings { kubelet, configured, on_node: self.on_node, host: Some(host) },
+        );
+        Ok(source)
+    }
+}
+
+fn from_stdin(kubelet: &Kubelet) -> Result<SourceReport, Error> {
+    let path = PathBuf::from("-");
+    let mut bytes = Vec::new();
+    io::stdin()
+        .lock()
+        .take(SIZE_LIMIT)
+        .read_to_end(&mut bytes)
+        .map_err(|source| Error::Read { name: "stdin".to_owned(), source })?;
+    let file = manifests::inspect_bytes(&path, &bytes, kubelet);
+    Ok(SourceReport { path, kind: PathKind::File, files: vec![file], findings: Vec::new() })
+}
+
+impl LintArgs {
+    fn kubelet(&self, context: &Context) -> Kubelet {
+        let asked = self.kubelet_version.unwrap_or(pleg::KubeletVersion::NEWEST);
+        let minor = u8::try_from(asked.minor()).unwrap_or(u8::MAX);
+        let version = KubeletVersion::nearest(minor);
+        if u16::from(version.minor()) != asked.minor() {
+            context.remark(&format!(
+                "kubelet {asked} is not known; taking the rules of 1.{}, the nearest that is",
+                version.minor()
+            ));
+        }
+        let node_name = self.node_name.clone().or_else(|| context.node_name());
+        // The kubelet writes its own name in lower case, however it was given.
+        let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
+        Kubelet { version, node_name }
+    }
+
+    fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
+        let own = configured.map_or_else(|| context.host.path(USUAL_PATH), Path::to_path_buf);
+        if self.paths.is_empty() {
+            return vec![Target { path: own, on_node: true }];
+        }
+        let mut seen = HashSet::new();
+        let paths = self.paths.iter().filter(|path| seen.insert(*path));
+        // `Path` does not count a slash at the end.
+        paths.map(|path| Target { path: path.clone(), on_node: **path == own }).collect()
+    }
+
+    fn compare(
+        &self,
+        context: &Context,
+        targets: &[Target],
+        sources: &[SourceReport],
+        kubelet: &Kubelet,
+    ) -> (Vec<RuntimeFinding>, Vec<NotChecked>) {
+        let skipped =
+            |why: String| (Vec::new(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }]);
+        if self.no_cri {
+            return skipped("--no-cri".to_owned());
+        }
+        // On a laptop every manifest of a repository would be missing from the runtime.
+        if !targets.iter().any(|target| target.on_node) && !context.names_a_runtime() {
+            return skipped("the path is not this node's own, and no runtime was named".to_owned());
+        }
+        match self.ask(context, sources, kubelet) {
+            Ok(findings) => (findings, Vec::new()),
+            Err(why) => {
+                context.remark(&format!("not compared with what runs: {why}"));
+                skipped(why.to_string())
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        context: &Context,
+        sources: &[SourceReport],
+        kubelet: &Kubelet,
+    ) -> Result<Vec<RuntimeFinding>, Error> {
+        let endpoint = context.endpoint()?;
+        let running = block_on(async {
+            let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
+            runtime::look(&client).await.map_err(Error::from)
+        })??;
+        let question = runtime::Question {
+            kubelet,
+            version_given: self.kubelet_version.is_some(),
+            whole_directory: sources
+                .iter()
+                .any(|source| matches!(source.kind, PathKind::Directory | PathKind::Missing)),
+            now: context.clock.wall(),
+        };
+        Ok(runtime::compare(sources, &running, &question))
+    }
+
+    fn exit(&self, worst: Option<Severity>) -> Exit {
+        let bad = match self.fail_on {
+            FailOn::Error => Severity::Error,
+            FailOn::Warning => Severity::Warning,
+            FailOn::Info => Severity::Info,
+            FailOn::Never => return Exit::Good,
+        };
+        if worst.is_some_and(|worst| worst >= bad) { Exit::Bad } else { Exit::Good }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_check_is_refused_with_the_nearest() {
+        assert_eq!(check_id("sp053"), Ok(CheckId::new(53)));
+        assert!(check_id("SP5").unwrap_err().contains("did you mean"));
+        assert!(check_id("whatever").unwrap_err().contains("SP053"));
+    }
+
+    #[test]
+    fn an_output_file_has_a_format_and_a_name() {
+        assert_eq!(output_file("sarif=a=b"), Ok((Output::Sarif, PathBuf::from("a=b"))));
+        assert!(output_file("a.json").is_err());
+        assert!(output_file("json=").is_err());
+        assert!(output_file("xml=a").unwrap_err().contains("sarif"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Annotations that GitHub Actions shows beside the line: one workflow command for each finding.
+
+use std::io::{self, Write};
+
+use crate::escape::escaped;
+use crate::manifests::Severity;
+use crate::manifests::lint::LintReport;
+
+/// Writes a workflow command for each finding.
+pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
+    for file in &report.files {
+        for finding in &file.findings {
+            let mut properties = vec![("file", file.path.clone())];
+            properties.extend(finding.line.map(|line| ("line", line.to_string())));
+            properties.extend(finding.column.map(|column| ("col", column.to_string())));
+            properties.push(("title", finding.id.to_string()));
+            annotation(finding.severity, &properties, &finding.message, finding.fix.as_deref(), out)?;
+        }
+    }
+    for finding in &report.runtime {
+        let mut properties = Vec::new();
+        properties.extend(finding.file.clone().map(|file| ("file", file)));
+        properties.push(("title", finding.id.to_string()));
+        let message = format!("{}/{}: {}", finding.pod.namespace, finding.pod.name, finding.message);
+        annotation(finding.severity, &properties, &message, finding.fix.as_deref(), out)?;
+    }
+    Ok(())
+}
+
+fn annotation(
+    severity: Severity,
+    properties: &[(&str, String)],
+    message: &str,
+    fix: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let command = match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "notice",
+    };
+    let properties: Vec<String> =
+        properties.iter().map(|(name, value)| format!("{name}={}", property(value))).collect();
+    let message = match fix {
+        Some(fix) => format!("{message} (fix: {fix})"),
+        None => message.to_owned(),
+    };
+    writeln!(out, "::{command} {}::{}", properties.join(","), data(&message))
+}
+
+/// The runner undoes `%25`, `%0D` and `%0A`; what a terminal would obey has been spelled out before.
+fn data(text: &str) -> String {
+    escaped(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// In properties the separators are encoded too.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_end_its_command_or_begin_another() {
+        assert_eq!(data("100%\n::error::x"), "100%25\\n::error::x");
+        assert_eq!(property("a:b,c\u{1b}"), "a%3Ab%2Cc\\u{1b}");
+    }
+}

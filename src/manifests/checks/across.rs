@@ -1,0 +1,221 @@
+//! Between the files of one directory: SP100 to SP102. The table of who gives which pod (SP105) is the summary's.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::containers::containers;
+use super::files::looks_like_backup;
+use crate::manifests::{At, FileReport, Finding, PodIdentity, Position, Verdict};
+
+pub fn check(files: &mut [FileReport]) {
+    duplicates(files);
+    same_uid(files);
+    host_ports(files);
+}
+
+fn duplicates(files: &mut [FileReport]) {
+    let winners: HashMap<PodIdentity, String> = files
+        .iter()
+        .filter(|file| file.verdict == Verdict::Loaded)
+        .filter_map(|file| Some((file.pod.clone()?, file_name(&file.path))))
+        .collect();
+    for file in files.iter_mut().filter(|file| file.verdict == Verdict::Shadowed) {
+        let Some(winner) = file.pod.as_ref().and_then(|pod| winners.get(pod)) else { continue };
+        let loser = file_name(&file.path);
+        // The last name wins, whatever it looks like: what is stray is another question.
+        let (stray, real) = if looks_like_backup(&loser) && !looks_like_backup(winner) {
+            (&loser, winner)
+        } else if looks_like_backup(winner) || winner.len() > loser.len() {
+            (winner, &loser)
+        } else {
+            (&loser, winner)
+        };
+        file.findings.push(
+            Finding::error(
+                100,
+                format!(
+                    "{winner} defines the same pod and wins at every scan: an edit of {loser} lasts 20 s at most"
+                ),
+            )
+            .with_fix(format!(
+                "move {stray} out of the directory and touch {real} at once: removing either file stops the pod until \
+                 the next scan, and the touch brings it back; expect one restart"
+            )),
+        );
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn loaded_pod(file: &FileReport) -> Option<At<'_>> {
+    if file.verdict != Verdict::Loaded {
+        return None;
+    }
+    Some(At::root(&file.document.as_ref()?.pod.as_ref()?.pod))
+}
+
+fn same_uid(files: &mut [FileReport]) {
+    let mut holders: HashMap<String, Vec<(usize, Position)>> = HashMap::new();
+    for (index, file) in files.iter().enumerate() {
+        let Some(pod) = loaded_pod(file) else { continue };
+        let uid = pod.get("metadata").get("uid");
+        if !uid.is_empty() {
+            holders.entry(uid.str().to_owned()).or_default().push((index, uid.position()));
+        }
+    }
+    for (uid, holders) in holders.into_iter().filter(|(_, holders)| holders.len() > 1) {
+        for (place, &(index, position)) in holders.iter().enumerate() {
+            let other = holders.get(usize::from(place == 0)).and_then(|&(other, _)| files.get(other));
+            let Some(other) = other.map(|other| file_name(&other.path)) else { continue };
+            if let Some(file) = files.get_mut(index) {
+                file.findings.push(
+                    Finding::error(
+                        101,
+                        format!(
+                            "{other} has the UID {uid} too: the kubelet changes between the two pods for ever"
+                        ),
+                    )
+                    .with_fix("remove metadata.uid")
+                    .on_field("metadata.uid")
+                    .at(position),
+                );
+            }
+        }
+    }
+}
+
+/// One port of the node that a pod wants.
+struct HostPort {
+    file: usize,
+    protocol: String,
+    address: String,
+    port: i64,
+    field: String,
+    position: Position,
+}
+
+impl HostPort {
+    /// No address, and the IPv4 wildcard, mean every address.
+    fn everywhere(&self) -> bool {
+        matches!(self.address.as_str(), "" | "0.0.0.0")
+    }
+
+    fn conflicts(&self, other: &Self) -> bool {
+        self.file != other.file
+            && self.port == other.port
+            && self.protocol == other.protocol
+            && (self.everywhere() || other.everywhere() || self.address == other.address)
+    }
+}
+
+fn host_ports(files: &mut [FileReport]) {
+    let wanted: Vec<HostPort> =
+        files.iter().enumerate().flat_map(|(index, file)| ports_of(index, file)).collect();
+    let mut by_port: HashMap<(i64, &str), Vec<&HostPort>> = HashMap::new();
+    for port in &wanted {
+        by_port.entry((port.port, &port.protocol)).or_default().push(port);
+    }
+    for port in &wanted {
+        let same = by_port.get(&(port.port, port.protocol.as_str()));
+        let rival = same.into_iter().flatten().find(|other| port.conflicts(other));
+        let Some(other) = rival.and_then(|rival| files.get(rival.file)).map(|other| file_name(&other.path))
+        else {
+            continue;
+        };
+        let Some(file) = files.get_mut(port.file) else { continue };
+        file.findings.push(
+            Finding::error(
+                102,
+                format!(
+                    "{other} takes host port {}/{} too: whichever pod comes later is rejected with NodePorts",
+                    port.port, port.protocol
+                ),
+            )
+            .with_fix("change one of the two ports")
+            .on_field(port.field.clone())
+            .at(port.position),
+        );
+    }
+}
+
+fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
+    let Some(pod) = loaded_pod(file) else { return Vec::new() };
+    let spec = pod.get("spec");
+    // Init containers that go on running are the only ones whose ports the kubelet counts.
+    let regular = spec.get("containers").items().len();
+    let all: Vec<At<'_>> = containers(&spec).collect();
+    let first_regular = all.len().saturating_sub(regular);
+    let counted = all.into_iter().enumerate().filter(|(place, container)| {
+        *place >= first_regular || container.get("restartPolicy").str() == "Always"
+    });
+    counted
+        .flat_map(|(_, container)| container.get("ports").items())
+        .filter_map(|port| {
+            let number = port.get("hostPort");
+            Some(HostPort {
+                file: index,
+                protocol: port.get("protocol").str().to_owned(),
+                address: port.get("hostIP").str().to_owned(),
+                port: number.opt_int().filter(|number| *number > 0)?,
+                field: number.path().to_owned(),
+                position: number.position(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{Directory, GOOD, NONE, in_container, in_metadata, in_spec};
+
+    #[test]
+    fn sp100_names_the_winner_and_never_the_backup_as_the_real_one() {
+        let directory = Directory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
+        assert_eq!(directory.found(), [("a.yaml".to_owned(), vec![100]), ("a.yaml.bak".to_owned(), vec![])]);
+        let other = Directory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
+        assert!(other.found().iter().all(|(_, ids)| ids.is_empty()));
+    }
+
+    #[test]
+    fn sp101_is_about_one_uid_in_two_pods() {
+        let first = in_metadata("uid: u");
+        let second = first.replace("name: web", "name: db");
+        let directory = Directory::new().with("a.yaml", first).with("b.yaml", second.clone());
+        assert!(directory.found().iter().all(|(_, ids)| *ids == [65, 101]), "{:?}", directory.found());
+        let alone = Directory::new().with("a.yaml", GOOD).with("b.yaml", second);
+        assert_eq!(alone.found_in("b.yaml"), [65]);
+    }
+
+    fn ports(first: &str, second: &str) -> Vec<u16> {
+        let pod = |name: &str, port: &str| {
+            in_container(&format!("ports: [{{containerPort: 80, {port}}}]"))
+                .replace("name: web", &format!("name: {name}"))
+        };
+        let directory = Directory::new().with("a.yaml", pod("a", first)).with("b.yaml", pod("b", second));
+        assert_eq!(directory.found_in("a.yaml"), directory.found_in("b.yaml"));
+        directory.found_in("a.yaml")
+    }
+
+    #[test]
+    fn sp102_knows_that_no_address_is_every_address() {
+        assert_eq!(ports("hostPort: 80", "hostPort: 80"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 0.0.0.0", "hostPort: 80, hostIP: 10.0.0.1"), [102]);
+        assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80, hostIP: 10.0.0.1"), NONE);
+        assert_eq!(ports("hostPort: 80, protocol: UDP", "hostPort: 80"), NONE);
+        assert_eq!(ports("hostPort: 80", "hostPort: 81"), NONE);
+    }
+
+    #[test]
+    fn sp102_counts_the_ports_of_pods_on_the_nodes_network() {
+        let host = |name: &str| {
+            in_spec("hostNetwork: true")
+                .replace("name: web", &format!("name: {name}"))
+                .replace("    image:", "    ports: [{containerPort: 6443}]\n    image:")
+        };
+        let directory = Directory::new().with("a.yaml", host("a")).with("b.yaml", host("b"));
+        assert_eq!(directory.found_in("a.yaml"), [102]);
+    }
+}

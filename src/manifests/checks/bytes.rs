@@ -1,0 +1,235 @@
+//! Bytes and documents: SP031, SP035 to SP037, SP039 and SP040. What rejects a file belongs to the verdict.
+
+use crate::manifests::report::Notes;
+use crate::manifests::{Document, FileReport, Finding, Node, Position, Value};
+
+pub fn check(file: &mut FileReport) {
+    let Some(document) = &file.document else { return };
+    let mut findings = Vec::new();
+    later_documents(document, &mut findings);
+    encoding(&document.notes, &mut findings);
+    duplicate_keys(&document.notes, &mut findings);
+    merges(&document.notes, &mut findings);
+    if let Some(root) = &document.root {
+        look_alikes(root, &mut findings);
+    }
+    if let Some(pod) = &document.pod {
+        surprises(&pod.pod, "", &mut findings);
+    }
+    file.findings.extend(findings);
+}
+
+/// A Pod that stands in a later document while the first is none is the verdict's business.
+fn later_documents(document: &Document, findings: &mut Vec<Finding>) {
+    if document.pod.is_none() {
+        return;
+    }
+    let with_content = || document.notes.later_documents.iter().filter(|later| later.has_content);
+    let Some(first) = with_content().next() else { return };
+    let message = match with_content().count() {
+        1 => "the kubelet uses the first document of a file only: this second one never runs".to_owned(),
+        count => format!("the kubelet uses the first document of a file only: {count} later ones never run"),
+    };
+    findings.push(Finding::warning(31, message).with_fix("one file for each pod").at(first.position));
+}
+
+fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
+    let what = if notes.utf16 {
+        "UTF-16"
+    } else if notes.byte_order_mark {
+        "a byte order mark"
+    } else if notes.carriage_returns {
+        "carriage returns"
+    } else {
+        return;
+    };
+    findings.push(
+        Finding::info(35, format!("the file has {what}: the kubelet accepts that, other tools may not"))
+            .with_fix("save it as UTF-8 with LF line ends"),
+    );
+}
+
+fn duplicate_keys(notes: &Notes, findings: &mut Vec<Finding>) {
+    for twice in &notes.duplicate_keys {
+        let (key, first, again) = (&twice.key, twice.first.line, twice.again.line);
+        findings.push(
+            Finding::warning(
+                36,
+                format!(
+                    "`{key}` is given on line {first} and again on line {again}: only the later one counts"
+                ),
+            )
+            .with_fix(format!("delete one of the two `{key}`"))
+            .at(twice.again),
+        );
+    }
+}
+
+fn merges(notes: &Notes, findings: &mut Vec<Finding>) {
+    for merge in notes.merges.iter().filter(|merge| !merge.overrides.is_empty()) {
+        let keys = merge.overrides.join("`, `");
+        findings.push(
+            Finding::info(40, format!("this merge replaces `{keys}`, which stands before it"))
+                .with_fix("put `<<` first, so that what is written here wins")
+                .at(merge.position),
+        );
+    }
+}
+
+/// Characters that look like a blank or a quote and are text.
+const fn look_alike(character: char) -> Option<&'static str> {
+    match character {
+        '\u{a0}' | '\u{2007}' | '\u{202f}' => Some("a non-breaking space"),
+        '\u{3000}' | '\u{2002}'..='\u{200a}' => Some("a typographic space"),
+        '\u{2018}'..='\u{201f}' => Some("a typographic quote"),
+        _ => None,
+    }
+}
+
+/// Keys anywhere; values only where the whole of it stands in such quotes or blanks: prose may contain them.
+fn look_alikes(node: &Node, findings: &mut Vec<Finding>) {
+    match &node.value {
+        Value::Map(map) => {
+            for entry in map.entries() {
+                if let Some(what) = entry.key.chars().find_map(look_alike) {
+                    findings.push(retype(what, "key", entry.key_position));
+                }
+                look_alikes(&entry.value, findings);
+            }
+        }
+        Value::List(items) => items.iter().for_each(|item| look_alikes(item, findings)),
+        Value::Str(text) => {
+            let ends = [text.chars().next(), text.chars().next_back()];
+            if let Some(what) = ends.into_iter().flatten().find_map(look_alike) {
+                findings.push(retype(what, "value", node.position));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn retype(what: &str, part: &str, at: Position) -> Finding {
+    Finding::warning(37, format!("this {part} has {what} in it, which is text to the kubelet"))
+        .with_fix("type it again with plain blanks and quotes")
+        .at(at)
+}
+
+/// Values that mean something else than they look like to who learnt YAML 1.2.
+fn surprises(node: &Node, path: &str, findings: &mut Vec<Finding>) {
+    match &node.value {
+        Value::Map(map) => {
+            for entry in map.entries() {
+                let dot = if path.is_empty() { "" } else { "." };
+                surprises(&entry.value, &format!("{path}{dot}{}", entry.key), findings);
+            }
+        }
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                surprises(item, &format!("{path}[{index}]"), findings);
+            }
+        }
+        Value::Bool(truth) => {
+            if let Some(written) = node.written.as_deref()
+                && !written.eq_ignore_ascii_case("true")
+                && !written.eq_ignore_ascii_case("false")
+            {
+                findings.push(surprise(path, written, &truth.to_string(), node.position));
+            }
+        }
+        Value::Int(number) => {
+            if let Some(written) = node.written.as_deref().filter(|written| !plain_number(written)) {
+                findings.push(surprise(path, written, &number.to_string(), node.position));
+            }
+        }
+        Value::Null | Value::Float(_) | Value::Str(_) => {}
+    }
+}
+
+/// File modes are the one place where people mean the octal.
+fn plain_number(written: &str) -> bool {
+    let digits = written.strip_prefix('-').unwrap_or(written);
+    let decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
+    decimal && (digits.len() == 1 || !digits.starts_with('0'))
+}
+
+fn surprise(path: &str, written: &str, read: &str, at: Position) -> Finding {
+    let field = path.rsplit('.').next().unwrap_or(path);
+    let finding = if matches!(field, "defaultMode" | "mode") {
+        Finding::info(39, format!("{path}: `{written}` is octal and reads as {read}"))
+    } else {
+        Finding::warning(39, format!("{path}: `{written}` reads as {read}"))
+    };
+    finding.with_fix(format!("write {read}")).on_field(path).at(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{GOOD, NONE, found, in_container, in_metadata, in_spec, with};
+
+    #[test]
+    fn a_good_pod_has_no_finding() {
+        assert_eq!(found(GOOD), NONE);
+    }
+
+    #[test]
+    fn sp031_is_about_documents_with_content_after_a_pod() {
+        assert_eq!(found(format!("{GOOD}---\n{GOOD}")), [31]);
+        assert_eq!(found(format!("{GOOD}---\n# the end\n")), NONE);
+        assert_eq!(found(format!("---\n{GOOD}")), NONE);
+    }
+
+    #[test]
+    fn sp032_is_about_a_pod_behind_the_first_document() {
+        assert_eq!(found(format!("---\n---\n{GOOD}")), [32]);
+        assert!(found(format!("apiVersion: v1\nkind: ConfigMap\n---\n{GOOD}")).contains(&32));
+    }
+
+    #[test]
+    fn sp033_sp034_sp038_and_sp041_stop_the_reader() {
+        assert_eq!(found(with("  name: web", "\tname: web")), [33]);
+        assert_eq!(found(with("web", "{{ .Name }}")), [33]);
+        assert_eq!(found(with("web", "w\u{0}b")), [34]);
+        assert_eq!(found([GOOD.as_bytes(), b"# \xe9\n"].concat()), [34]);
+        assert_eq!(found("{\"apiVersion\": \"v1\", // Pod\n\"kind\": \"Pod\"}"), [38]);
+        assert_eq!(found(format!("%YAML 1.2\n---\n{GOOD}")), [41]);
+        assert_eq!(found(format!("%YAML 1.1\n---\n{GOOD}")), NONE);
+    }
+
+    #[test]
+    fn sp035_is_about_bytes_that_other_tools_refuse() {
+        assert_eq!(found(format!("\u{feff}{GOOD}")), [35]);
+        assert_eq!(found(GOOD.replace('\n', "\r\n")), [35]);
+        let utf16: Vec<u8> =
+            std::iter::once(0xfeff).chain(GOOD.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+        assert_eq!(found(utf16), [35]);
+    }
+
+    #[test]
+    fn sp036_is_about_a_key_given_twice() {
+        assert_eq!(found(in_container("image: registry.k8s.io/app:2.0")), [36]);
+        assert_eq!(found(in_metadata("labels: {a: b, c: d}")), NONE);
+    }
+
+    #[test]
+    fn sp037_is_about_what_looks_like_a_blank_or_a_quote() {
+        assert_eq!(found(in_metadata("labels: {a: x}\n\u{a0}name: y")), [37, 53]);
+        assert!(found(in_container("command: [“sleep”]")).contains(&37));
+        assert_eq!(found(in_container("args: [it’s fine]")), NONE);
+    }
+
+    #[test]
+    fn sp039_is_about_values_that_read_differently() {
+        assert_eq!(found(in_spec("hostPID: yes")), [39]);
+        assert_eq!(found(in_spec("hostPID: true")), NONE);
+        assert_eq!(found(in_container("ports: [{containerPort: 0100}]")), [39]);
+        assert_eq!(found(in_container("ports: [{containerPort: 1_0}]")), [39]);
+        assert_eq!(found(in_container("ports: [{containerPort: 8080}]")), NONE);
+    }
+
+    #[test]
+    fn sp040_is_about_a_merge_that_overrides() {
+        let merged = |map: &str| in_metadata(&format!("annotations: &a {{x: w}}\nlabels:\n{map}"));
+        assert_eq!(found(merged("  x: z\n  <<: *a")), [40]);
+        assert_eq!(found(merged("  <<: *a\n  x: z")), NONE);
+    }
+}

@@ -1,0 +1,270 @@
+//! Containers, ports, volumes, probes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. The rest belongs to the
+//! verdict.
+
+use std::collections::HashSet;
+
+use crate::manifests::{At, FileReport, Finding};
+
+pub fn check(file: &mut FileReport) {
+    let Some(document) = &file.document else { return };
+    let Some(pod) = &document.pod else { return };
+    let written = document.root.as_ref().map(At::root);
+    let spec = At::root(&pod.pod).get("spec");
+    let mut findings = Vec::new();
+    for container in containers(&spec) {
+        image(&container, &mut findings);
+        probes(&container, &mut findings);
+        environment(&container, &mut findings);
+        mount_paths(&container, &mut findings);
+    }
+    if let Some(written) = written {
+        volumes(&spec, &written.get("spec"), &mut findings);
+    }
+    let metadata = At::root(&pod.pod).get("metadata");
+    findings.extend(control_plane(&spec, &metadata));
+    file.findings.extend(findings);
+}
+
+/// Init containers first, as they run.
+pub fn containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
+    spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
+}
+
+fn warn(id: u16, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding::warning(id, message).with_fix(fix).on_field(at.path()).at(at.position())
+}
+
+fn image(container: &At<'_>, findings: &mut Vec<Finding>) {
+    let at = container.get("image");
+    let image = at.str();
+    if image.is_empty() {
+        return;
+    }
+    let tag = tag(image);
+    let moving = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
+    if moving {
+        let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
+        let message =
+            format!("{image} {what}: it is pulled on every start, and may be another image each time");
+        findings.push(warn(81, &at, message, "pin a version or a digest"));
+    }
+    let policy = container.get("imagePullPolicy");
+    if policy.str() == "Always" && !moving {
+        let message = "with imagePullPolicy Always the pod does not start while the registry is down";
+        findings.push(warn(82, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
+    }
+}
+
+/// What follows the last colon behind the last slash.
+fn tag(image: &str) -> Option<&str> {
+    let name = image.split('@').next().unwrap_or(image);
+    let last = name.rsplit('/').next().unwrap_or(name);
+    last.split_once(':').map(|(_, tag)| tag)
+}
+
+fn probes(container: &At<'_>, findings: &mut Vec<Finding>) {
+    let ports: HashSet<&str> =
+        container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        let probe = container.get(probe);
+        for handler in ["httpGet", "tcpSocket"] {
+            let port = probe.get(handler).get("port");
+            let Some(name) = port.opt_str().filter(|name| !name.is_empty()) else { continue };
+            if !ports.contains(name) && !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                let message =
+                    format!("no port of this container is called {name}: the probe can never succeed");
+                findings.push(warn(91, &port, message, format!("name a port `{name}`, or write its number")));
+            }
+        }
+        let path = probe.get("httpGet").get("path");
+        if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
+            // It is put in when the URL is made, so that the probe works; OpenShift writes it so.
+            findings.push(
+                Finding::info(91, "an HTTP path begins with `/`: the kubelet adds it")
+                    .with_fix(format!("write `path: /{}`", path.str()))
+                    .on_field(path.path())
+                    .at(path.position()),
+            );
+        }
+    }
+}
+
+fn environment(container: &At<'_>, findings: &mut Vec<Finding>) {
+    let mut seen = HashSet::new();
+    for variable in container.get("env").items() {
+        let name = variable.get("name");
+        if !name.is_empty() && !seen.insert(name.str()) {
+            let message = format!("{} is set more than once: the last value wins", name.str());
+            findings.push(warn(94, &name, message, "delete the others"));
+        }
+    }
+}
+
+fn mount_paths(container: &At<'_>, findings: &mut Vec<Finding>) {
+    for mount in container.get("volumeMounts").items() {
+        let path = mount.get("mountPath");
+        if !path.is_empty() && !path.str().starts_with('/') {
+            let message = format!("the mount path {} is relative", path.str());
+            findings.push(warn(88, &path, message, format!("write `mountPath: /{}`", path.str())));
+        }
+    }
+}
+
+/// Whether a source was given is seen in what is written: defaulting has made an empty directory of none.
+fn volumes(spec: &At<'_>, written: &At<'_>, findings: &mut Vec<Finding>) {
+    let used: HashSet<&str> = containers(spec)
+        .flat_map(|container| {
+            let mounts = container.get("volumeMounts").items().into_iter();
+            let devices = container.get("volumeDevices").items().into_iter();
+            mounts.chain(devices).map(|mount| mount.get("name").str()).collect::<Vec<_>>()
+        })
+        .collect();
+    for (volume, written) in spec.get("volumes").items().iter().zip(written.get("volumes").items()) {
+        let name = volume.get("name").str();
+        if volume.get("emptyDir").is_set() && !written.get("emptyDir").is_set() {
+            let other = written.entries().into_iter().find(|(entry, _)| &*entry.key != "name");
+            let (at, fix) = match &other {
+                Some((entry, at)) => (at, format!("correct `{}`: it is no kind of volume", entry.key)),
+                None => (volume, "give it a source, such as hostPath, or write `emptyDir: {}`".to_owned()),
+            };
+            let fix = match &other {
+                Some((entry, _)) if entry.key.eq_ignore_ascii_case("hostpath") => {
+                    "did you mean `hostPath`?".to_owned()
+                }
+                _ => fix,
+            };
+            let message = format!(
+                "the volume {name} has no source that the kubelet knows: it becomes an empty directory"
+            );
+            findings.push(warn(86, at, message, fix).on_field(volume.path()));
+        }
+        let path = volume.get("hostPath").get("path");
+        if !path.is_empty() && !path.str().starts_with('/') {
+            let message = format!("the hostPath {} is relative to wherever the runtime runs", path.str());
+            findings.push(warn(88, &path, message, "write the absolute path"));
+        }
+        if !name.is_empty() && !used.contains(name) {
+            findings.push(
+                Finding::info(88, format!("no container mounts the volume {name}"))
+                    .with_fix("remove it")
+                    .on_field(volume.path())
+                    .at(volume.position()),
+            );
+        }
+    }
+}
+
+fn control_plane(spec: &At<'_>, metadata: &At<'_>) -> Option<Finding> {
+    if metadata.get("labels").key("tier").str() != "control-plane" {
+        return None;
+    }
+    let containers = spec.get("containers").items();
+    let probed = containers.iter().any(|container| {
+        ["startupProbe", "livenessProbe", "readinessProbe"].iter().any(|probe| container.get(probe).is_set())
+    });
+    let asks =
+        containers.iter().any(|container| container.get("resources").get("requests").get("cpu").is_set());
+    let missing = match (probed, asks) {
+        (true, true) => return None,
+        (false, true) => "no probe",
+        (true, false) => "no cpu request",
+        (false, false) => "no probe and no cpu request",
+    };
+    let at = spec.get("containers");
+    Some(
+        Finding::info(93, format!("a control-plane pod with {missing}: kubeadm gives it both"))
+            .on_field(at.path())
+            .at(at.position()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+    use crate::manifests::checks::testing::{NONE, found, in_container, in_metadata, in_spec, with};
+
+    #[test]
+    fn a_port_of_the_registry_is_no_tag() {
+        assert_eq!(tag("localhost:5000/app"), None);
+        assert_eq!(tag("localhost:5000/app:1@sha256:0"), Some("1"));
+    }
+
+    #[test]
+    fn sp080_to_sp092_reject_the_pod() {
+        for (fields, id) in [
+            ("name: Web", 80),
+            ("ports: [{containerPort: 0}]", 83),
+            ("ports: [{containerPort: 1, hostPort: 9}, {containerPort: 2, hostPort: 9}]", 84),
+            ("volumeMounts: [{name: a, mountPath: /a}]", 85),
+            ("imagePullPolicy: always", 89),
+            ("livenessProbe: {}", 90),
+            ("resources: {requests: {cpu: 2}, limits: {cpu: 1}}", 92),
+            ("terminationMessagePolicy: x", 89),
+            ("securityContext: {seccompProfile: {type: Localhost}}", 95),
+        ] {
+            assert!(found(in_container(fields)).contains(&id), "{fields}: {:?}", found(in_container(fields)));
+        }
+    }
+
+    #[test]
+    fn sp081_is_about_tags_that_move() {
+        for moving in ["nginx", "nginx:latest", "localhost:5000/app"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", moving)), [81], "{moving}");
+        }
+        for pinned in ["nginx:1", "nginx@sha256:0", "nginx:latest@sha256:0"] {
+            assert_eq!(found(with("registry.k8s.io/app:1.0", pinned)), NONE, "{pinned}");
+        }
+    }
+
+    #[test]
+    fn sp082_is_about_pulling_a_pinned_image() {
+        assert_eq!(found(in_container("imagePullPolicy: Always")), [82]);
+        assert_eq!(found(in_container("imagePullPolicy: IfNotPresent")), NONE);
+    }
+
+    #[test]
+    fn sp086_is_about_volumes_without_a_known_source() {
+        let mounted = |volume: &str| {
+            in_container("volumeMounts: [{name: v, mountPath: /v}]") + &format!("  volumes:\n  - {volume}\n")
+        };
+        assert_eq!(found(mounted("{name: v, hostpath: {path: /etc}}")), [53, 86]);
+        assert_eq!(found(mounted("{name: v}")), [86]);
+        assert_eq!(found(mounted("{name: v, emptyDir: {}}")), NONE);
+        assert_eq!(found(mounted("{name: v, hostPath: {path: /etc}}")), NONE);
+    }
+
+    #[test]
+    fn sp088_is_about_relative_paths_and_unused_volumes() {
+        assert_eq!(found(in_spec("volumes: [{name: v, hostPath: {path: /etc}}]")), [88]);
+        let relative = in_container("volumeMounts: [{name: v, mountPath: v}]")
+            + "  volumes: [{name: v, emptyDir: {}}]\n";
+        assert_eq!(found(relative), [88]);
+    }
+
+    #[test]
+    fn sp091_is_about_probes_that_cannot_succeed() {
+        let probed = |port: &str, path: &str| {
+            in_container(&format!(
+                "ports: [{{name: web, containerPort: 80}}]\nlivenessProbe: {{httpGet: {{port: {port}, path: {path}}}}}"
+            ))
+        };
+        assert_eq!(found(probed("other", "/")), [91]);
+        assert_eq!(found(probed("web", "healthz")), [91]);
+        assert_eq!(found(probed("web", "/healthz")), NONE);
+        assert_eq!(found(probed("81", "/")), NONE);
+    }
+
+    #[test]
+    fn sp093_is_about_control_plane_pods() {
+        let labelled = |fields: &str| in_metadata("labels: {tier: control-plane}") + fields;
+        assert_eq!(found(labelled("")), [93]);
+        let both = "    livenessProbe: {exec: {command: [a]}}\n    resources: {requests: {cpu: 100m}}\n";
+        assert_eq!(found(labelled(both)), NONE);
+    }
+
+    #[test]
+    fn sp094_is_about_a_variable_set_twice() {
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: A, value: c}]")), [94]);
+        assert_eq!(found(in_container("env: [{name: A, value: b}, {name: B, value: c}]")), NONE);
+    }
+}

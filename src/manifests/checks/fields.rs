@@ -1,0 +1,205 @@
+//! Kind, types and unknown fields: SP053, SP054 and SP056. Wrong kinds and types belong to the verdict.
+
+use std::cmp::Ordering;
+
+use crate::manifests::{
+    At, DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Severity,
+};
+
+const MEBIBYTE: i64 = 1 << 20;
+
+pub fn check(file: &mut FileReport, version: KubeletVersion) {
+    let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { return };
+    let mut findings: Vec<Finding> =
+        pod.dropped.iter().map(|dropped| lost(dropped, &file.findings, version)).collect();
+    quantities(pod, &mut findings);
+    file.findings.extend(findings);
+}
+
+/// A field that the kubelet drops; an error if something is missing that it would have brought.
+fn lost(dropped: &DroppedField, verdict: &[Finding], version: KubeletVersion) -> Finding {
+    let name = &dropped.name;
+    let place =
+        if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
+    let path = below(&dropped.parent, name);
+    let finding = match &dropped.why {
+        Dropped::TooNew { since } => Finding::warning(
+            53,
+            format!(
+                "kubelets know `{name}` {place} from 1.{since} on: 1.{} drops it without a word",
+                version.minor()
+            ),
+        ),
+        Dropped::GateClosed { gate } => Finding::warning(
+            53,
+            format!(
+                "`{name}` {place} is behind the feature gate {gate}, which is closed: the kubelet drops it"
+            ),
+        ),
+        Dropped::Unknown { near, home } => {
+            let (target, fix) = meant(dropped, near.as_deref(), home.as_deref());
+            let missing = target.as_deref().is_some_and(|target| names_missing(verdict, target));
+            let mut finding = if missing {
+                Finding::error(
+                    54,
+                    format!("`{name}` is not known {place} and is dropped, so that what it says is missing"),
+                )
+            } else {
+                Finding::warning(
+                    53,
+                    format!("`{name}` is not known {place}: the kubelet drops it without a word"),
+                )
+            };
+            finding.fix = fix;
+            finding
+        }
+    };
+    finding.on_field(path).at(dropped.position)
+}
+
+/// The path that was meant, and how to get there.
+fn meant(dropped: &DroppedField, near: Option<&str>, home: Option<&str>) -> (Option<String>, Option<String>) {
+    if let Some(near) = near {
+        return (Some(below(&dropped.parent, near)), Some(format!("did you mean `{near}`?")));
+    }
+    let Some(home) = home else { return (None, None) };
+    let name = &dropped.name;
+    let fix = if home.is_empty() {
+        format!("move `{name}` to the top of the file")
+    } else {
+        format!("move `{name}` into `{home}`: check the indentation")
+    };
+    (Some(below(home, name)), Some(fix))
+}
+
+fn below(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+}
+
+/// Whether the verdict misses `target` or something below it.
+fn names_missing(verdict: &[Finding], target: &str) -> bool {
+    let target = without_indexes(target);
+    verdict.iter().filter(|finding| finding.severity == Severity::Error).any(|finding| {
+        let field = without_indexes(finding.field.as_deref().unwrap_or_default());
+        field.strip_prefix(&target).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// `spec.containers[0].image` is `spec.containers.image` for who looks for the field and not the item.
+fn without_indexes(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut inside = false;
+    for character in path.chars() {
+        match character {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ if !inside => plain.push(character),
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// Quantities that parse and that nobody means.
+fn quantities(pod: &DecodedPod, findings: &mut Vec<Finding>) {
+    let spec = At::root(&pod.pod).get("spec");
+    for list in ["initContainers", "containers"] {
+        for container in spec.get(list).items() {
+            resources(&container.get("resources"), findings);
+        }
+    }
+}
+
+fn resources(resources: &At<'_>, findings: &mut Vec<Finding>) {
+    let mut said = Vec::new();
+    for list in ["limits", "requests"] {
+        let memory = resources.get(list).get("memory");
+        let cpu = resources.get(list).get("cpu");
+        for found in [suspicious_memory(&memory), suspicious_cpu(&cpu)].into_iter().flatten() {
+            // A request that is the limit's default stands at the same place.
+            let place = (found.line, found.column, found.fix.clone());
+            if !said.contains(&place) {
+                said.push(place);
+                findings.push(found);
+            }
+        }
+    }
+}
+
+fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
+    let text = memory.node()?.written.as_deref().unwrap_or_else(|| memory.str());
+    let quantity = memory.quantity();
+    if quantity.is_zero() || quantity.cmp_whole(MEBIBYTE) != Ordering::Less {
+        return None;
+    }
+    let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let (message, fix) = if text.ends_with('m') {
+        (format!("{text} of memory is thousandths of a byte"), format!("write {digits}Mi"))
+    } else {
+        (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
+    };
+    Some(Finding::warning(56, message).with_fix(fix).on_field(memory.path()).at(memory.position()))
+}
+
+fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
+    cpu.node()?;
+    if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
+        return None;
+    }
+    let text = cpu.str();
+    let finding = Finding::warning(56, format!("{text} is more than a thousand CPUs"));
+    let finding = if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        finding.with_fix(format!("did you mean {text}m?"))
+    } else {
+        finding
+    };
+    Some(finding.on_field(cpu.path()).at(cpu.position()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{NONE, found, in_container, in_spec, with};
+
+    #[test]
+    fn sp050_and_sp051_are_about_other_objects() {
+        assert_eq!(found(with("kind: Pod", "kind: ConfigMap")), [50]);
+        assert_eq!(found(with("kind: Pod", "kind: pod")), [51]);
+        assert_eq!(found(with("apiVersion: v1\n", "")), [51]);
+    }
+
+    #[test]
+    fn sp052_and_sp055_are_about_types() {
+        assert_eq!(found(with("registry.k8s.io/app:1.0", "1.20")), [52]);
+        assert_eq!(found(in_container("resources: {limits: {memory: 100mi}}")), [55]);
+    }
+
+    #[test]
+    fn sp053_is_about_a_field_that_nobody_misses() {
+        assert_eq!(found(in_container("comand: [a]")), [53]);
+        assert_eq!(found(in_container("command: [a]")), NONE);
+    }
+
+    #[test]
+    fn sp054_is_about_a_field_whose_loss_rejects_the_pod() {
+        assert_eq!(found(with("  containers:", "  Containers:")), [54, 80]);
+        assert!(found(with("metadata:", "Metadata:")).contains(&54));
+        let top =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\ncontainers: [{name: a, image: b:1}]\n";
+        assert!(found(top).contains(&54));
+        assert!(!found(in_spec("hostnetwork: true")).contains(&54));
+    }
+
+    #[test]
+    fn sp056_is_about_amounts_that_nobody_means() {
+        for odd in ["memory: 128m", "memory: 100", "memory: 512Ki", "cpu: 2000"] {
+            assert_eq!(found(in_container(&format!("resources: {{requests: {{{odd}}}}}"))), [56], "{odd}");
+        }
+        for usual in ["memory: 128Mi", "cpu: 200m", "cpu: 64", "memory: 0"] {
+            assert_eq!(
+                found(in_container(&format!("resources: {{requests: {{{usual}}}}}"))),
+                NONE,
+                "{usual}"
+            );
+        }
+    }
+}

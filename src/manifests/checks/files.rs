@@ -1,0 +1,269 @@
+//! Entries of the directory: SP010 to SP015, SP020 and SP021. What is skipped or not readable belongs to the verdict.
+
+use std::collections::HashMap;
+use std::fs;
+
+use super::Surroundings;
+use crate::manifests::{EntryKind, FileReport, Finding, Value, Verdict};
+
+/// What manifests are called by people; the kubelet does not care.
+const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
+
+pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
+    let Some(meta) = &file.meta else {
+        not_a_manifest(file);
+        return;
+    };
+    let mut findings = Vec::new();
+    let ignored = file.verdict == Verdict::Ignored;
+    if meta.hidden && ignored {
+        findings.push(
+            Finding::info(12, "the name begins with a dot: the kubelet does not see this file")
+                .with_fix("nothing, if it is parked here; else rename it"),
+        );
+    } else if meta.kind == EntryKind::Directory && ignored {
+        findings.extend(sub_directory(file));
+    } else if meta.kind == EntryKind::File {
+        if meta.symlink {
+            findings.push(
+                Finding::warning(
+                    15,
+                    "this is a symbolic link: an edit of its target is noticed by the scan every 20 s only",
+                )
+                .with_fix("put the file itself here, or touch the link after an edit"),
+            );
+        }
+        findings.extend(access(meta.mode, meta.uid, surroundings.on_node));
+    }
+    file.findings.extend(findings);
+    not_a_manifest(file);
+}
+
+/// Checks that need all entries at once.
+pub fn check_together(files: &mut [FileReport]) {
+    backups(files);
+    hard_links(files);
+}
+
+fn sub_directory(file: &FileReport) -> Option<Finding> {
+    // Enough to tell a directory of manifests from others.
+    const LOOKED_AT: usize = 1000;
+    let entries = fs::read_dir(&file.path).ok()?;
+    let manifests = entries
+        .filter_map(Result::ok)
+        .take(LOOKED_AT)
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            EXTENSIONS.iter().any(|extension| name.ends_with(extension))
+        })
+        .count();
+    (manifests > 0).then(|| {
+        let files = if manifests == 1 { "file".to_owned() } else { format!("{manifests} files") };
+        Finding::warning(
+            13,
+            format!("the kubelet does not look into sub-directories: the {files} in it never run"),
+        )
+        .with_fix("move the manifests up")
+    })
+}
+
+fn access(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
+    const BEYOND_0644: u32 = 0o7133;
+    let (message, fix) = if on_node && owner != 0 {
+        (format!("user {owner} owns this manifest and can change it"), "chown root:root")
+    } else if mode & BEYOND_0644 != 0 {
+        (format!("mode {:04o} is broader than a manifest needs", mode & 0o7777), "chmod 0600")
+    } else {
+        return None;
+    };
+    Some(Finding::info(20, message).with_fix(fix))
+}
+
+/// A README, a script, an archive: nothing in it looks like an object.
+fn not_a_manifest(file: &mut FileReport) {
+    const WORDS: [&str; 4] = ["apiVersion", "kind", "metadata", "containers"];
+    let Some(document) = &file.document else { return };
+    let no_object =
+        !matches!(document.root.as_ref().map(|root| &root.value), Some(Value::Null | Value::Map(_)));
+    // UTF-16 without its mark hides the words between NULs.
+    let like_one = |text: &str| WORDS.iter().any(|word| text.contains(word));
+    if !no_object || like_one(&document.text) || like_one(&document.text.replace('\0', "")) {
+        return;
+    }
+    file.findings.push(
+        Finding::error(
+            11,
+            "this is no manifest: the kubelet reads it all the same and logs an error every 20 s",
+        )
+        .with_fix("move it out of the directory, or let its name begin with a dot"),
+    );
+}
+
+/// Only where it does not shadow a file or is shadowed itself: then SP100 says more.
+fn backups(files: &mut [FileReport]) {
+    let duplicated: Vec<_> = files
+        .iter()
+        .filter(|file| file.verdict == Verdict::Shadowed)
+        .filter_map(|file| file.pod.clone())
+        .collect();
+    for file in files.iter_mut().filter(|file| file.verdict == Verdict::Loaded) {
+        if file.meta.is_none() || file.pod.as_ref().is_some_and(|pod| duplicated.contains(pod)) {
+            continue;
+        }
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        if looks_like_backup(&name) {
+            file.findings.push(
+                Finding::warning(
+                    10,
+                    format!("`{name}` looks like a backup, but the kubelet reads every file: its pod runs"),
+                )
+                .with_fix("move it out of the directory"),
+            );
+        }
+    }
+}
+
+/// Names that editors, package managers and hurried people give to what is not to be used.
+pub fn looks_like_backup(name: &str) -> bool {
+    const ENDINGS: [&str; 13] = [
+        "~", ".bak", ".backup", ".orig", ".old", ".save", ".rpmnew", ".rpmsave", ".tmp", ".swp", "-old",
+        "-bak", "-backup",
+    ];
+    let lower = name.to_lowercase();
+    let stem = EXTENSIONS.iter().find_map(|extension| lower.strip_suffix(extension)).unwrap_or(&lower);
+    if ENDINGS.iter().any(|ending| lower.ends_with(ending) || stem.ends_with(ending)) {
+        return true;
+    }
+    let numbered = lower.rsplit_once('.').is_some_and(|(front, number)| {
+        EXTENSIONS.iter().any(|extension| front.ends_with(extension))
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let sed = lower.strip_prefix("sed").is_some_and(|rest| {
+        rest.len() == 6 && !name.contains('.') && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    numbered
+        || sed
+        || lower.contains(".dpkg-")
+        || (lower.starts_with('#') && lower.ends_with('#'))
+        || stem.ends_with(" copy")
+        || stem.ends_with("(copy)")
+        || stem.starts_with("copy of ")
+}
+
+fn hard_links(files: &mut [FileReport]) {
+    let mut names: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
+    for (index, file) in files.iter().enumerate() {
+        let Some(meta) = &file.meta else { continue };
+        let read = matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed);
+        if read && !meta.symlink && meta.links > 1 {
+            names.entry(meta.inode).or_default().push(index);
+        }
+    }
+    for indexes in names.into_values().filter(|indexes| indexes.len() > 1) {
+        for (place, &index) in indexes.iter().enumerate() {
+            let other = indexes.get(usize::from(place == 0)).and_then(|&other| files.get(other));
+            let Some(other) = other.map(|other| other.path.display().to_string()) else { continue };
+            if let Some(file) = files.get_mut(index) {
+                file.findings.push(
+                    Finding::warning(
+                        21,
+                        format!(
+                            "this and {other} are one file: removing either name stops the pod for up to 20 s"
+                        ),
+                    )
+                    .with_fix("keep one name"),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::looks_like_backup;
+    use crate::manifests::checks::testing::{Directory, GOOD, NONE, found};
+
+    #[test]
+    fn sp010_knows_the_names_of_backups() {
+        for name in [
+            "a.yaml~",
+            "a.yaml.bak",
+            "a.bak.yaml",
+            "a.yaml.orig",
+            "a.rpmsave",
+            "a.yaml.dpkg-old",
+            "#a.yaml#",
+            "sedAb12cD",
+            "a-old.yaml",
+            "a.yaml.1",
+            "a copy.yaml",
+            "a.yaml.tmp",
+        ] {
+            assert!(looks_like_backup(name), "{name}");
+        }
+        for name in
+            ["a.yaml", "a.yml", "a.json", "etcd", "sedan.yaml", "kube-apiserver.yaml", "gold.yaml", "a.v1"]
+        {
+            assert!(!looks_like_backup(name), "{name}");
+        }
+        assert_eq!(Directory::new().with("a.yaml.bak", GOOD).found_in("a.yaml.bak"), [10]);
+        assert_eq!(Directory::new().with("a.yaml", GOOD).found_in("a.yaml"), NONE);
+    }
+
+    #[test]
+    fn sp011_is_about_what_is_no_manifest() {
+        assert!(found("# Read me\n\nThese are: the files: of this node\n").contains(&11));
+        assert!(found("#!/bin/sh\necho hello\n").contains(&11));
+        assert!(found(b"\x7fELF\x02\x01\x01\0\0\0").contains(&11));
+        assert!(!found(GOOD.replace("  name", "\tname")).contains(&11));
+        assert!(!found("").contains(&11));
+    }
+
+    #[test]
+    fn sp012_is_about_hidden_files() {
+        assert_eq!(Directory::new().with(".a.yaml", GOOD).found_in(".a.yaml"), [12]);
+    }
+
+    #[test]
+    fn sp013_is_about_sub_directories_with_manifests() {
+        let directory = Directory::new();
+        fs::create_dir(directory.0.join("full")).unwrap();
+        fs::create_dir(directory.0.join("empty")).unwrap();
+        fs::write(directory.0.join("full/a.yaml"), GOOD).unwrap();
+        assert_eq!(directory.found_in("full"), [13]);
+        assert_eq!(directory.found_in("empty"), NONE);
+    }
+
+    #[test]
+    fn sp014_and_sp015_are_about_links() {
+        let directory = Directory::new();
+        let elsewhere = Directory::new().with("a.yaml", GOOD);
+        symlink(elsewhere.0.join("a.yaml"), directory.0.join("good.yaml")).unwrap();
+        symlink("/nowhere/at/all", directory.0.join("bad.yaml")).unwrap();
+        assert_eq!(directory.found_in("good.yaml"), [15]);
+        assert_eq!(directory.found_in("bad.yaml"), [14]);
+    }
+
+    #[test]
+    fn sp020_is_about_modes() {
+        let directory = Directory::new().with("a.yaml", GOOD);
+        let path = directory.0.join("a.yaml");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), [20]);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), NONE);
+    }
+
+    #[test]
+    fn sp021_is_about_two_names_of_one_file() {
+        let directory = Directory::new().with("a.yaml", GOOD);
+        fs::hard_link(directory.0.join("a.yaml"), directory.0.join("b.yaml")).unwrap();
+        assert_eq!(directory.found_in("a.yaml"), [21, 100]);
+        assert_eq!(directory.found_in("b.yaml"), [21]);
+    }
+}

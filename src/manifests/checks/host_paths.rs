@@ -1,0 +1,118 @@
+//! Whether the paths that a pod mounts are there: SP087. Only where the files are this node's own.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::host::HostRoot;
+use crate::manifests::{At, FileReport, Finding};
+
+/// A path below a dead network mount never answers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub fn check(files: &mut [FileReport], host: &HostRoot) {
+    let wanted: Vec<(usize, Wanted)> = files
+        .iter()
+        .enumerate()
+        .flat_map(|(index, file)| volumes(file).into_iter().map(move |wanted| (index, wanted)))
+        .collect();
+    let (sender, answers) = mpsc::channel();
+    let questions: Vec<(PathBuf, String)> =
+        wanted.iter().map(|(_, wanted)| (host.path(&wanted.path), wanted.kind.clone())).collect();
+    thread::spawn(move || {
+        for (path, kind) in questions {
+            // Nobody listens any more once we have lost patience.
+            if sender.send(trouble(&path, &kind)).is_err() {
+                return;
+            }
+        }
+    });
+    for (index, wanted) in wanted {
+        let Ok(answer) = answers.recv_timeout(PATIENCE) else { return };
+        if let (Some(trouble), Some(file)) = (answer, files.get_mut(index)) {
+            file.findings.push(wanted.finding(&trouble));
+        }
+    }
+}
+
+struct Wanted {
+    path: String,
+    kind: String,
+    finding: Finding,
+}
+
+impl Wanted {
+    fn finding(self, trouble: &str) -> Finding {
+        let what = if self.kind.is_empty() {
+            "the runtime may make an empty directory there"
+        } else {
+            "the pod does not start"
+        };
+        Finding {
+            message: format!("the hostPath {} {trouble} on this node: {what}", self.path),
+            ..self.finding
+        }
+    }
+}
+
+fn volumes(file: &FileReport) -> Vec<Wanted> {
+    let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
+        return Vec::new();
+    };
+    let volumes = At::root(&pod.pod).get("spec").get("volumes").items();
+    let host_paths = volumes.iter().map(|volume| volume.get("hostPath"));
+    host_paths
+        .filter(|host_path| host_path.get("path").str().starts_with('/'))
+        .map(|host_path| {
+            let path = host_path.get("path");
+            Wanted {
+                path: path.str().to_owned(),
+                kind: host_path.get("type").str().to_owned(),
+                finding: Finding::warning(87, "")
+                    .with_fix("create it, or write the type DirectoryOrCreate or FileOrCreate")
+                    .on_field(path.path())
+                    .at(path.position()),
+            }
+        })
+        .collect()
+}
+
+/// What the kubelet's check of the type would object to.
+fn trouble(path: &PathBuf, kind: &str) -> Option<String> {
+    let Ok(meta) = fs::metadata(path) else {
+        return (!kind.ends_with("OrCreate")).then(|| "does not exist".to_owned());
+    };
+    let found = meta.file_type();
+    let right = match kind {
+        "Directory" | "DirectoryOrCreate" => found.is_dir(),
+        "File" | "FileOrCreate" => found.is_file(),
+        "Socket" => found.is_socket(),
+        "CharDevice" => found.is_char_device(),
+        "BlockDevice" => found.is_block_device(),
+        _ => true,
+    };
+    (!right).then(|| format!("is no {}", kind.trim_end_matches("OrCreate")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sp087_knows_each_type() {
+        let directory = PathBuf::from("/dev");
+        let missing = PathBuf::from("/nowhere/at/all");
+        for kind in ["", "Directory", "DirectoryOrCreate"] {
+            assert_eq!(trouble(&directory, kind), None, "{kind}");
+        }
+        for kind in ["File", "FileOrCreate", "Socket", "BlockDevice"] {
+            assert!(trouble(&directory, kind).is_some(), "{kind}");
+        }
+        assert_eq!(trouble(&PathBuf::from("/dev/null"), "CharDevice"), None);
+        assert!(trouble(&missing, "").is_some());
+        assert_eq!(trouble(&missing, "DirectoryOrCreate"), None);
+    }
+}

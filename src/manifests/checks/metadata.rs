@@ -1,0 +1,239 @@
+//! Metadata and what is special about static pods: SP062 to SP065 and SP068 to SP072. The rest belongs to the verdict.
+
+use crate::manifests::{At, FileReport, Finding, Kubelet, Verdict};
+
+/// Annotations that the kubelet keeps for itself.
+const CONFIG_PREFIX: &str = "kubernetes.io/config.";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
+    let Some(document) = &file.document else { return };
+    let Some(pod) = &document.pod else { return };
+    let pod = At::root(&pod.pod);
+    let mut findings = Vec::new();
+    let metadata = pod.get("metadata");
+    findings.extend(name(&metadata, kubelet));
+    server_side(&pod, kubelet, &mut findings);
+    if file.verdict != Verdict::Rejected {
+        findings.extend(fixed_uid(&metadata, &document.text));
+    }
+    findings.extend(namespace(&metadata));
+    scheduling(&pod.get("spec"), &mut findings);
+    file.findings.extend(findings);
+}
+
+fn warn(id: u16, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding::warning(id, message).with_fix(fix).on_field(at.path()).at(at.position())
+}
+
+fn name(metadata: &At<'_>, kubelet: &Kubelet) -> Option<Finding> {
+    let at = metadata.get("name");
+    let node = kubelet.node_name.to_lowercase();
+    let base = at.str().strip_suffix(&format!("-{node}"))?;
+    let message = format!("the kubelet adds the node name: this pod will be called {}-{node}", at.str());
+    Some(warn(62, &at, message, format!("write `name: {base}`")))
+}
+
+/// What comes along when somebody saves `kubectl get pod -o yaml` here.
+fn server_side(pod: &At<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
+    let metadata = pod.get("metadata");
+    for (entry, at) in metadata.get("annotations").entries() {
+        if &*entry.key == MIRROR {
+            findings.push(
+                Finding::error(
+                    63,
+                    "this is a saved mirror pod: the kubelet takes it for the API server's copy and never starts it",
+                )
+                .with_fix(
+                    "delete the kubernetes.io/config.* annotations, ownerReferences, uid, nodeName and status",
+                )
+                .on_field(at.path())
+                .at(at.position()),
+            );
+        } else if entry.key.starts_with(CONFIG_PREFIX) {
+            findings.push(warn(64, &at, format!("the kubelet sets {} itself", entry.key), "delete it"));
+        }
+    }
+    let status = pod.get("status");
+    for at in [metadata.get("ownerReferences"), metadata.get("resourceVersion"), status] {
+        if !at.is_empty() {
+            let message = format!("{} has no effect in a static pod", at.path());
+            findings.push(warn(64, &at, message, "delete it"));
+        }
+    }
+    let node = pod.get("spec").get("nodeName");
+    if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
+        let message =
+            format!("nodeName names {}, but whichever kubelet reads the file runs the pod", node.str());
+        findings.push(warn(64, &node, message, "delete it"));
+    }
+}
+
+/// RKE2 gives each revision a UID of its own.
+fn fixed_uid(metadata: &At<'_>, text: &str) -> Option<Finding> {
+    let at = metadata.get("uid");
+    if at.is_empty() {
+        return None;
+    }
+    let message =
+        "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
+    if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
+        let finding = Finding::info(65, format!("{message} (RKE2 gives each revision a new one)"));
+        return Some(finding.on_field(at.path()).at(at.position()));
+    }
+    Some(warn(65, &at, message, "remove metadata.uid, or change it with every edit"))
+}
+
+fn namespace(metadata: &At<'_>) -> Option<Finding> {
+    let at = metadata.get("namespace");
+    if matches!(at.str(), "" | "default" | "kube-system") {
+        return None;
+    }
+    let message = format!(
+        "if the namespace {} does not exist, the pod runs, but the API server does not show it",
+        at.str()
+    );
+    Some(Finding::info(69, message).with_fix("create the namespace").on_field(at.path()).at(at.position()))
+}
+
+fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
+    findings.extend(priority(spec));
+    let affinity =
+        spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
+    for at in [spec.get("nodeSelector"), affinity] {
+        if !at.is_empty() {
+            let message =
+                format!("{}: the kubelet rejects the pod if the labels of its node do not match", at.path());
+            findings.push(warn(70, &at, message, "remove it: the file is on the node where it is to run"));
+        }
+    }
+    let class = spec.get("runtimeClassName");
+    if !class.is_empty() {
+        let message = "a runtime class is looked up in the API server: without that the pod does not start";
+        findings.push(warn(71, &class, message, "remove it from pods that the API server needs"));
+    }
+    let restart = spec.get("restartPolicy");
+    if matches!(restart.str(), "Never" | "OnFailure") {
+        let message = format!(
+            "with restartPolicy {} a pod that is done runs again only after an edit or a restart of the kubelet",
+            restart.str()
+        );
+        findings.push(Finding::info(72, message).on_field(restart.path()).at(restart.position()));
+    }
+}
+
+/// The API server refuses the mirror pod where class and number disagree.
+fn priority(spec: &At<'_>) -> Option<Finding> {
+    let class = spec.get("priorityClassName");
+    let number = spec.get("priority");
+    let usual = match class.str() {
+        "system-node-critical" => 2_000_001_000,
+        "system-cluster-critical" => 2_000_000_000,
+        "" => {
+            let number = number.opt_int()?;
+            let message = format!(
+                "priority {number} without a priorityClassName: the API server may refuse the mirror pod"
+            );
+            return Some(warn(
+                68,
+                &spec.get("priority"),
+                message,
+                "add `priorityClassName: system-node-critical` and `priority: 2000001000`",
+            ));
+        }
+        other => {
+            let message =
+                format!("priorityClassName {other}: a static pod that matters is system-node-critical");
+            return Some(warn(
+                68,
+                &class,
+                message,
+                "write `priorityClassName: system-node-critical` and `priority: 2000001000`",
+            ));
+        }
+    };
+    match number.opt_int() {
+        Some(number) if number == usual => None,
+        Some(wrong) => {
+            let message = format!(
+                "priority {wrong} is not that of {}: the API server refuses the mirror pod",
+                class.str()
+            );
+            Some(warn(68, &number, message, format!("write `priority: {usual}`")))
+        }
+        None => {
+            let message = format!(
+                "{} without its number: the kubelet ranks the pod by its class only if it has both",
+                class.str()
+            );
+            Some(
+                Finding::info(68, message)
+                    .with_fix(format!("add `priority: {usual}`"))
+                    .on_field(class.path())
+                    .at(class.position()),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::manifests::checks::testing::{NONE, found, in_metadata, in_spec, with};
+
+    #[test]
+    fn sp060_sp061_and_sp067_reject_the_pod() {
+        assert_eq!(found(with("  name: web\n", "  generateName: web\n")), [60]);
+        assert_eq!(found(with("name: web", "name: Web")), [61]);
+        assert!(found(in_spec("schedulingGates: [{name: a}]")).contains(&67));
+    }
+
+    #[test]
+    fn sp062_is_about_the_node_name_given_twice() {
+        assert_eq!(found(with("name: web", "name: web-node1")), [62]);
+        assert_eq!(found(with("name: web", "name: web-node2")), NONE);
+    }
+
+    #[test]
+    fn sp063_is_about_a_saved_mirror_pod() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.mirror: abc}")), [63]);
+    }
+
+    #[test]
+    fn sp064_is_about_fields_of_the_api_server() {
+        assert_eq!(found(in_metadata("annotations: {kubernetes.io/config.hash: abc}")), [64]);
+        assert_eq!(found(in_metadata("resourceVersion: '7'")), [64]);
+        assert_eq!(found(in_spec("nodeName: other")), [64]);
+        assert_eq!(found(in_spec("nodeName: node1")), NONE);
+        assert_eq!(found(in_metadata("creationTimestamp: null")), NONE);
+    }
+
+    #[test]
+    fn sp065_is_about_a_fixed_uid() {
+        assert_eq!(found(in_metadata("uid: abc")), [65]);
+        assert_eq!(found(in_metadata("uid: ''")), NONE);
+    }
+
+    #[test]
+    fn sp066_is_about_api_objects() {
+        assert_eq!(found(in_spec("imagePullSecrets: [{name: a}]")), [66]);
+        assert_eq!(found(in_spec("imagePullSecrets: [{}]")), NONE);
+    }
+
+    #[test]
+    fn sp068_is_about_priorities_that_do_not_fit() {
+        assert_eq!(found(in_spec("priority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: mine")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 5")), [68]);
+        assert_eq!(found(in_spec("priorityClassName: system-node-critical\npriority: 2000001000")), NONE);
+    }
+
+    #[test]
+    fn sp069_to_sp072_are_about_what_static_pods_are_bad_at() {
+        assert_eq!(found(in_metadata("namespace: mine")), [69]);
+        assert_eq!(found(in_metadata("namespace: kube-system")), NONE);
+        assert_eq!(found(in_spec("nodeSelector: {a: b}")), [70]);
+        assert_eq!(found(in_spec("runtimeClassName: kata")), [71]);
+        assert_eq!(found(in_spec("restartPolicy: Never")), [72]);
+        assert_eq!(found(in_spec("restartPolicy: Always")), NONE);
+    }
+}

@@ -1,0 +1,52 @@
+//! What is worth saying beyond the kubelet's verdict: one file for each part of the catalogue.
+//!
+//! Each check reads what [`super::inspect`] found and adds findings to it; none changes a verdict.
+
+mod across;
+mod bytes;
+pub mod catalogue;
+mod containers;
+mod fields;
+mod files;
+mod host_paths;
+mod metadata;
+mod path;
+pub mod runtime;
+#[cfg(test)]
+mod testing;
+
+use std::path::Path;
+
+use crate::host::HostRoot;
+
+use super::{Kubelet, SourceReport};
+
+/// What the checks know besides the files.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The kubelet whose eyes are borrowed.
+    pub kubelet: &'a Kubelet,
+    /// Where the kubelet of this node looks, if a kubelet was found and says so.
+    pub configured: Option<&'a Path>,
+    /// Whether the path that is looked at is this node's own, and not a copy of one somewhere.
+    pub on_node: bool,
+    /// The root of the node, if the paths that pods mount can be looked up.
+    pub host: Option<&'a HostRoot>,
+}
+
+/// Adds what the checks find to what the kubelet says.
+pub fn run(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+    path::check(report, surroundings);
+    for file in &mut report.files {
+        files::check(file, surroundings);
+        bytes::check(file);
+        fields::check(file, surroundings.kubelet.version);
+        metadata::check(file, surroundings.kubelet);
+        containers::check(file);
+    }
+    files::check_together(&mut report.files);
+    across::check(&mut report.files);
+    if let Some(host) = surroundings.host.filter(|_| surroundings.on_node) {
+        host_paths::check(&mut report.files, host);
+    }
+}

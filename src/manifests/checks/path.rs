@@ -1,0 +1,133 @@
+//! The manifest path itself: SP004 to SP007. SP001 to SP003 belong to the verdict.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::Surroundings;
+use crate::manifests::{Finding, PathKind, SourceReport, Verdict};
+
+pub fn check(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+    match report.kind {
+        PathKind::File => single_file(report, surroundings),
+        PathKind::Directory => directory(report, surroundings),
+        PathKind::Missing | PathKind::Special | PathKind::Unreadable => {}
+    }
+    other_path(report, surroundings);
+}
+
+/// Whoever lints one file of many is told the same in a lower voice.
+fn single_file(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+    if surroundings.on_node {
+        report.findings.push(
+            Finding::warning(
+                4,
+                "the manifest path is one file: after an edit that does not load the old pod runs on until the kubelet \
+                 restarts, and saving by renaming removes the pod for up to 20 s",
+            )
+            .with_fix("point staticPodPath at a directory"),
+        );
+    }
+}
+
+fn directory(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+    let loads = |verdict| matches!(verdict, Verdict::Loaded | Verdict::Shadowed);
+    if !report.files.iter().any(|file| loads(file.verdict)) {
+        report.findings.push(
+            Finding::warning(6, "nothing in this directory loads: the kubelet runs no static pod from here")
+                .with_fix("nothing, if this is a worker node; else put a manifest here"),
+        );
+    }
+    if let Ok(meta) = fs::metadata(&report.path) {
+        report.findings.extend(open_to_others(meta.mode(), meta.uid(), surroundings.on_node));
+    }
+}
+
+/// A copy in somebody's checkout is theirs, and their group's; only the world is never wanted there.
+fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
+    const GROUP: u32 = 0o020;
+    const WORLD: u32 = 0o002;
+    let who = if mode & WORLD != 0 {
+        "everybody".to_owned()
+    } else if on_node && mode & GROUP != 0 {
+        "its group".to_owned()
+    } else if on_node && owner != 0 {
+        format!("its owner, user {owner},")
+    } else {
+        return None;
+    };
+    let message = format!("{who} can write to this directory, and whoever can runs containers as root");
+    Some(Finding::warning(7, message).with_fix("chown root:root and chmod 0700 the directory"))
+}
+
+fn other_path(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+    let Some(configured) = surroundings.configured else { return };
+    if surroundings.on_node || same(&report.path, configured) {
+        return;
+    }
+    // A single file of that directory is read by this kubelet too.
+    if report.path.parent().is_some_and(|parent| same(parent, configured)) {
+        return;
+    }
+    let configured = configured.display();
+    report.findings.push(
+        Finding::warning(5, format!("the kubelet of this node does not read this path but {configured}"))
+            .with_fix(format!("plegctl static-pods lint {configured}")),
+    );
+}
+
+fn same(left: &Path, right: &Path) -> bool {
+    left == right
+        || matches!((fs::canonicalize(left), fs::canonicalize(right)), (Ok(left), Ok(right)) if left == right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::checks::testing::{NONE, kubelet, source};
+
+    fn ids(report: &SourceReport) -> Vec<u16> {
+        report.findings.iter().map(|finding| finding.id.number()).collect()
+    }
+
+    fn checked(kind: PathKind, verdicts: &[Verdict], on_node: bool, configured: Option<&str>) -> Vec<u16> {
+        let mut report = source("/nowhere/manifests", kind, verdicts);
+        let kubelet = kubelet();
+        check(
+            &mut report,
+            &Surroundings { kubelet: &kubelet, configured: configured.map(Path::new), on_node, host: None },
+        );
+        ids(&report)
+    }
+
+    #[test]
+    fn sp004_is_about_the_nodes_own_path() {
+        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], true, None), [4]);
+        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], false, None), NONE);
+    }
+
+    #[test]
+    fn sp005_names_the_path_that_is_read() {
+        let loaded = [Verdict::Loaded];
+        assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/etc/other")), [5]);
+        assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/nowhere/manifests")), NONE);
+        assert_eq!(checked(PathKind::File, &loaded, false, Some("/nowhere")), NONE);
+        assert_eq!(checked(PathKind::Directory, &loaded, false, None), NONE);
+    }
+
+    #[test]
+    fn sp006_is_about_directories_without_a_good_file() {
+        assert_eq!(checked(PathKind::Directory, &[], false, None), [6]);
+        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Ignored], false, None), [6]);
+        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Loaded], false, None), NONE);
+    }
+
+    #[test]
+    fn sp007_is_stricter_on_the_node() {
+        assert_eq!(open_to_others(0o40700, 0, true), None);
+        assert!(open_to_others(0o40775, 0, true).is_some());
+        assert!(open_to_others(0o40755, 1000, true).is_some());
+        assert_eq!(open_to_others(0o40775, 1000, false), None);
+        assert!(open_to_others(0o40777, 1000, false).is_some());
+    }
+}

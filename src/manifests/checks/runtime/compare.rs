@@ -1,0 +1,429 @@
+//! File by file, then what is left over.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::RuntimeFinding;
+use super::hash::{SINCE, container_hash};
+use super::running::{Instance, Latest, MANY_RESTARTS, Running, Source};
+use crate::clock::Wall;
+use crate::cri::ContainerState;
+use crate::manifests::checks::containers::containers;
+use crate::manifests::{At, FileReport, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
+
+/// How often the kubelet looks at its files (fileCheckFrequency).
+const PERIOD: Duration = Duration::from_secs(20);
+/// A container that has run for longer than the longest back-off is not in a crash loop.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
+/// So many dead sandboxes of one pod are a history worth a word.
+const MANY_SANDBOXES: usize = 5;
+
+const HASH: &str = "io.kubernetes.container.hash";
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// The kubelet whose pods these are.
+    pub kubelet: &'a Kubelet,
+    /// Whether somebody said so, or we took the newest.
+    pub version_given: bool,
+    /// Whether the files are all that the kubelet reads, so that what else runs has no file.
+    pub whole_directory: bool,
+    /// The time.
+    pub now: Wall,
+}
+
+/// What does not agree between the files and what runs.
+pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<'_>) -> Vec<RuntimeFinding> {
+    let mut findings = Vec::new();
+    let files: Vec<(&SourceReport, &FileReport)> =
+        sources.iter().flat_map(|source| source.files.iter().map(move |file| (source, file))).collect();
+    let node = node_name(&files, running, question.kubelet);
+    findings.extend(other_node(&node, running, question.kubelet));
+    let mut expected = HashSet::new();
+    for (source, file) in &files {
+        let Some(pod) = identity(file, &node) else { continue };
+        let instances = running.of(&pod);
+        let mut found = match file.verdict {
+            Verdict::Loaded => loaded(file, &pod, instances, question),
+            Verdict::Rejected => rejected(&pod, instances, source.kind),
+            Verdict::Ignored | Verdict::Shadowed => continue,
+        };
+        for finding in &mut found {
+            finding.file = Some(file.path.to_string_lossy().into_owned());
+        }
+        findings.extend(found);
+        expected.insert(pod);
+    }
+    for (pod, instances) in running.pods() {
+        if question.whole_directory && !expected.contains(pod) {
+            findings.extend(orphan(pod, instances));
+        }
+        findings.extend(doubled(pod, instances));
+        findings.extend(history(pod, instances));
+    }
+    for finding in &mut findings {
+        let pod = PodIdentity { namespace: finding.pod.namespace.clone(), name: finding.pod.name.clone() };
+        finding.pod.uid = running.of(&pod).first().map(|instance| instance.uid().to_owned());
+    }
+    findings.sort_by(|left, right| {
+        (&left.pod.namespace, &left.pod.name, left.id).cmp(&(&right.pod.namespace, &right.pod.name, right.id))
+    });
+    findings
+}
+
+/// The name under which the pod of a file would run; for a file that does not load, the best guess.
+fn identity(file: &FileReport, node: &str) -> Option<PodIdentity> {
+    let (namespace, name) = bare_names(file)?;
+    Some(PodIdentity { namespace, name: format!("{name}-{node}") })
+}
+
+fn bare_names(file: &FileReport) -> Option<(String, String)> {
+    let document = file.document.as_ref();
+    let decoded = document.and_then(|document| document.pod.as_ref()).map(|decoded| &decoded.pod);
+    let root = decoded.or_else(|| document?.root.as_ref());
+    let metadata = root.map(|root| At::root(root).get("metadata"));
+    let text = |field: &str| {
+        let found = metadata.as_ref().map(|metadata| metadata.get(field).str().to_owned());
+        found.filter(|text| !text.is_empty())
+    };
+    if let Some(name) = text("name") {
+        return Some((text("namespace").unwrap_or_else(|| "default".to_owned()), name));
+    }
+    // A file that does not even parse is most likely called like its pod.
+    let stem = file.path.file_stem()?.to_string_lossy().into_owned();
+    let written = document.map(|document| &*document.text).unwrap_or_default();
+    let namespace = if written.contains("namespace: kube-system") { "kube-system" } else { "default" };
+    Some((namespace.to_owned(), stem))
+}
+
+/// The node name in the pods' names, if all that match agree on another than the one assumed.
+fn node_name(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet: &Kubelet) -> String {
+    let assumed = kubelet.node_name.to_lowercase();
+    let mut others = HashSet::new();
+    for (_, file) in files.iter().filter(|(_, file)| file.verdict == Verdict::Loaded) {
+        let Some((namespace, name)) = bare_names(file) else { continue };
+        let here = PodIdentity { namespace: namespace.clone(), name: format!("{name}-{assumed}") };
+        if !running.of(&here).is_empty() {
+            return assumed;
+        }
+        let named = |pod: &PodIdentity| {
+            let rest = pod.name.strip_prefix(&name)?.strip_prefix('-')?;
+            (pod.namespace == namespace && !rest.is_empty()).then(|| rest.to_owned())
+        };
+        let mut suffixes: Vec<String> = running.pods().filter_map(|(pod, _)| named(pod)).collect();
+        // `etcd` is the start of `etcd-backup-n1` too; the node is what both end in.
+        suffixes.sort_by_key(String::len);
+        others.extend(suffixes.into_iter().next());
+    }
+    let mut others = others.into_iter();
+    match (others.next(), others.next()) {
+        (Some(only), None) => only,
+        _ => assumed,
+    }
+}
+
+fn other_node(node: &str, running: &Running, kubelet: &Kubelet) -> Option<RuntimeFinding> {
+    if node == kubelet.node_name.to_lowercase() {
+        return None;
+    }
+    let (pod, _) = running.pods().find(|(pod, _)| pod.name.ends_with(&format!("-{node}")))?;
+    let message = format!("the static pods here belong to node {node}, not to {}", kubelet.node_name);
+    Some(
+        RuntimeFinding::new(131, Severity::Info, pod, message)
+            .with_fix(format!("plegctl static-pods lint --node-name {node}")),
+    )
+}
+
+fn ready(instances: &[Instance]) -> impl Iterator<Item = &Instance> {
+    instances.iter().filter(|instance| instance.is_ready())
+}
+
+fn sandbox_ids(instances: &[Instance]) -> Vec<String> {
+    ready(instances).map(|instance| instance.sandbox.id.clone()).collect()
+}
+
+fn loaded(
+    file: &FileReport,
+    pod: &PodIdentity,
+    instances: &[Instance],
+    question: &Question<'_>,
+) -> Vec<RuntimeFinding> {
+    let Some(decoded) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
+        return Vec::new();
+    };
+    let root = At::root(&decoded.pod);
+    let Some(newest) = ready(instances).next() else {
+        return nothing_runs(file, pod, instances, &root, question.now).into_iter().collect();
+    };
+    let mut findings = differences(pod, newest, &root, question);
+    findings.extend(drift(pod, newest, &root));
+    findings.extend(not_started(pod, newest, &root, question.now));
+    findings.extend(other_uid(pod, newest, &root));
+    findings.extend(
+        newest.containers.iter().filter_map(|(name, latest)| crash_loop(pod, name, latest, question.now)),
+    );
+    if !findings.iter().any(|finding| finding.severity > Severity::Info) {
+        findings.extend(touched(file, pod, newest, &root));
+    }
+    findings
+}
+
+/// How long a change may take to show: one scan, and the end of the old pod.
+fn slack(root: &At<'_>) -> Duration {
+    let grace = root.get("spec").get("terminationGracePeriodSeconds").opt_int().unwrap_or(30);
+    PERIOD + Duration::from_secs(u64::try_from(grace).unwrap_or(0))
+}
+
+fn modified(file: &FileReport) -> Option<Wall> {
+    file.meta.as_ref()?.modified_nanos.map(Wall::from_nanos)
+}
+
+fn nothing_runs(
+    file: &FileReport,
+    pod: &PodIdentity,
+    instances: &[Instance],
+    root: &At<'_>,
+    now: Wall,
+) -> Option<RuntimeFinding> {
+    let changed = modified(file)?;
+    if now.duration_since(changed) <= PERIOD + slack(root) {
+        return None;
+    }
+    let restarts = !matches!(root.get("spec").get("restartPolicy").str(), "Never" | "OnFailure");
+    if !restarts && !instances.is_empty() {
+        return None;
+    }
+    let message = if instances.is_empty() {
+        "the manifest loads, but nothing runs of it"
+    } else {
+        "the manifest loads, but none of its sandboxes is ready"
+    };
+    let causes = "is the kubelet running and reading this path? look into its log for \"Pod was rejected\", \
+                  \"Could not process manifest file\" and trouble with creating sandboxes";
+    let dead = instances.iter().map(|instance| instance.sandbox.id.clone());
+    Some(RuntimeFinding::new(120, Severity::Error, pod, message).with_fix(causes).with_ids(dead))
+}
+
+fn rejected(pod: &PodIdentity, instances: &[Instance], kind: PathKind) -> Vec<RuntimeFinding> {
+    let ids = sandbox_ids(instances);
+    if ids.is_empty() {
+        return Vec::new();
+    }
+    let until = match kind {
+        PathKind::Directory => "the kubelet stops it at its next scan, within 20 s",
+        _ => "the kubelet does not start it again after a restart",
+    };
+    let message = format!("the manifest is refused while its old version still runs: {until}");
+    vec![
+        RuntimeFinding::new(122, Severity::Error, pod, message)
+            .with_fix("correct the file now")
+            .with_ids(ids),
+    ]
+}
+
+fn differences(
+    pod: &PodIdentity,
+    newest: &Instance,
+    root: &At<'_>,
+    question: &Question<'_>,
+) -> Vec<RuntimeFinding> {
+    const WHY: &str = "the kubelet has not taken up the file: look for a second file of this pod, a fixed uid, or a \
+                       kubelet that is down";
+    let spec = root.get("spec");
+    let wanted: Vec<At<'_>> = containers(&spec).collect();
+    let mut findings = Vec::new();
+    for (name, latest) in &newest.containers {
+        let differs = match wanted.iter().find(|container| container.get("name").str() == name) {
+            None => Some(format!("container {name} runs and is not in the file")),
+            Some(container) => other_image(name, latest, container.get("image").str(), question),
+        };
+        findings.extend(differs.map(|message| {
+            RuntimeFinding::new(123, Severity::Error, pod, message)
+                .with_fix(WHY)
+                .with_ids([newest.sandbox.id.clone(), latest.container.id.clone()])
+        }));
+    }
+    findings
+}
+
+/// What the runtime was told decides; where it does not say, the kubelet's hash.
+fn other_image(name: &str, latest: &Latest, image: &str, question: &Question<'_>) -> Option<String> {
+    let runs = latest.container.image.as_ref();
+    let told = runs.map(|image| image.user_specified.as_str()).filter(|told| !told.is_empty());
+    if let Some(told) = told {
+        return (told != image).then(|| format!("container {name} runs {told}, the file says {image}"));
+    }
+    let hash = latest.container.annotations.get(HASH)?;
+    if !question.kubelet.version.at_least(SINCE) || hash == container_hash(name, image) {
+        return None;
+    }
+    let resolved = runs.map(|image| image.image.as_str()).unwrap_or_default();
+    // A kubelet older than assumed hashes more than we can; it is only believed where the image differs too.
+    if !question.version_given && resolved == image {
+        return None;
+    }
+    Some(format!("container {name} was not created from {image}, as the file says; it runs {resolved}"))
+}
+
+/// Labels and annotations as the file has them, on the sandbox.
+fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Vec<RuntimeFinding> {
+    let metadata = root.get("metadata");
+    let mut findings = Vec::new();
+    for (kind, found) in [("label", &newest.sandbox.labels), ("annotation", &newest.sandbox.annotations)] {
+        let wanted = metadata.get(if kind == "label" { "labels" } else { "annotations" });
+        for (entry, value) in wanted.entries() {
+            let key = &*entry.key;
+            let ours = key.starts_with("io.kubernetes.") || key.starts_with("kubernetes.io/config.");
+            if ours || found.get(key) == Some(value.str()) {
+                continue;
+            }
+            let message = match found.get(key) {
+                Some(other) => format!("{kind} {key} is {other} on what runs, {} in the file", value.str()),
+                None => format!("what runs has no {kind} {key}, the file has"),
+            };
+            findings.push(
+                RuntimeFinding::new(124, Severity::Warning, pod, message)
+                    .with_fix("touch the file, or look for a second file of this pod")
+                    .with_ids([newest.sandbox.id.clone()]),
+            );
+        }
+    }
+    findings
+}
+
+fn not_started(pod: &PodIdentity, newest: &Instance, root: &At<'_>, now: Wall) -> Vec<RuntimeFinding> {
+    let created = Wall::known(newest.sandbox.created_at);
+    if created.is_none_or(|created| now.duration_since(created) <= slack(root)) {
+        return Vec::new();
+    }
+    let spec = root.get("spec");
+    let unfinished = spec.get("initContainers").items().iter().any(|init| {
+        let sidecar = init.get("restartPolicy").str() == "Always";
+        let latest = newest.containers.get(init.get("name").str());
+        // Ended init containers are removed after a while.
+        !sidecar && latest.is_some_and(|latest| latest.container.state != ContainerState::Exited)
+    });
+    if unfinished {
+        return Vec::new();
+    }
+    let missing = spec.get("containers").items();
+    let missing = missing.iter().map(|container| container.get("name").str());
+    missing
+        .filter(|name| !newest.containers.contains_key(*name))
+        .map(|name| {
+            RuntimeFinding::new(129, Severity::Warning, pod, format!("container {name} was never created"))
+                .with_fix(
+                    "look into the kubelet's log for its image pull, its hostPath volumes and its settings",
+                )
+                .with_ids([newest.sandbox.id.clone()])
+        })
+        .collect()
+}
+
+fn other_uid(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+    let uid = root.get("metadata").get("uid").str();
+    if uid.is_empty() || uid == newest.uid() {
+        return None;
+    }
+    let message = format!("the file has the UID {uid}, what runs has {}: it is older", newest.uid());
+    Some(
+        RuntimeFinding::new(130, Severity::Warning, pod, message)
+            .with_fix("wait for the next scan; if it stays so, look into the kubelet's log")
+            .with_ids([newest.sandbox.id.clone()]),
+    )
+}
+
+fn crash_loop(pod: &PodIdentity, name: &str, latest: &Latest, now: Wall) -> Option<RuntimeFinding> {
+    let ended = latest.ended.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let created = Wall::known(latest.container.created_at)?;
+    let runs = latest.container.state == ContainerState::Running;
+    if latest.restarts < MANY_RESTARTS || (runs && now.duration_since(created) > LONGEST_BACK_OFF) {
+        return None;
+    }
+    let reason = if ended.reason.is_empty() { String::new() } else { format!(" ({})", ended.reason) };
+    let message = format!(
+        "container {name} ends again and again: {} restarts, last exit code {}{reason}",
+        latest.restarts, ended.exit_code
+    );
+    let finding = RuntimeFinding::new(128, Severity::Error, pod, message)
+        .with_ids([latest.container.id.clone(), ended.id.clone()]);
+    Some(if ended.log_path.is_empty() {
+        finding
+    } else {
+        finding.with_fix(format!("read {}", ended.log_path))
+    })
+}
+
+/// A touch restarts nothing, and an edit of a command line cannot be seen from here.
+fn touched(file: &FileReport, pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+    let changed = modified(file)?;
+    let created = Wall::known(newest.sandbox.created_at)?;
+    if changed <= created.plus(slack(root)) {
+        return None;
+    }
+    let fixed = !root.get("metadata").get("uid").is_empty();
+    let (severity, message) = if fixed {
+        (
+            Severity::Warning,
+            "the file was changed after the pod started, and its UID is fixed: an edit of command, args or env is not \
+             in effect",
+        )
+    } else {
+        (Severity::Info, "the file was touched after the pod started, and the pod was not replaced")
+    };
+    Some(RuntimeFinding::new(125, severity, pod, message).with_ids([newest.sandbox.id.clone()]))
+}
+
+fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
+    let newest = ready(instances).next()?;
+    let ids = sandbox_ids(instances);
+    Some(match newest.source {
+        Source::File => RuntimeFinding::new(
+            121,
+            Severity::Error,
+            pod,
+            "a static pod runs whose file is gone",
+        )
+        .with_fix(
+            "is the kubelet up? after its start it removes no pod before it has heard from the API server",
+        )
+        .with_ids(ids),
+        Source::Http => RuntimeFinding::new(
+            121,
+            Severity::Info,
+            pod,
+            "a static pod runs that came from the kubelet's staticPodURL, not from a file",
+        )
+        .with_ids(ids),
+    })
+}
+
+fn doubled(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
+    let ids = sandbox_ids(instances);
+    if ids.len() < 2 {
+        return None;
+    }
+    let uids: HashSet<&str> = ready(instances).map(Instance::uid).collect();
+    Some(if uids.len() > 1 {
+        let message = format!("{} versions of this pod run at once", uids.len());
+        let oldest = ids.last().cloned().unwrap_or_default();
+        RuntimeFinding::new(126, Severity::Error, pod, message)
+            .with_fix(format!("after a look at both, stop the older sandbox: crictl stopp {oldest}"))
+            .with_ids(ids)
+    } else {
+        let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
+        RuntimeFinding::new(127, Severity::Warning, pod, message).with_ids(ids)
+    })
+}
+
+fn history(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
+    let dead: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_ready()).collect();
+    if dead.len() < MANY_SANDBOXES {
+        return None;
+    }
+    let since = dead.last().and_then(|oldest| Wall::known(oldest.sandbox.created_at));
+    let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+    let message = format!("{} sandboxes of this pod have ended{since}", dead.len());
+    Some(RuntimeFinding::new(132, Severity::Info, pod, message))
+}

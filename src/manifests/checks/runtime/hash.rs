@@ -1,0 +1,68 @@
+//! The kubelet's hash of a container, by which it knows that an image was edited (releases from 1.31 on).
+
+use std::fmt::Write;
+
+/// The first release that hashes name and image only; what older ones hash cannot be told from the file.
+pub const SINCE: u8 = 31;
+
+/// What the kubelet puts into the annotation `io.kubernetes.container.hash`.
+pub fn container_hash(name: &str, image: &str) -> String {
+    let json = format!("{{\"image\":{},\"name\":{}}}", go_json(image), go_json(name));
+    // The kubelet hashes Go's printed form of these bytes, not the bytes.
+    let mut printed = String::from("([]uint8)[");
+    for (index, byte) in json.bytes().enumerate() {
+        let blank = if index == 0 { "" } else { " " };
+        // Writing to a String cannot fail.
+        let _ = write!(printed, "{blank}{byte}");
+    }
+    printed.push(']');
+    format!("{:x}", fnv1a(printed.as_bytes()))
+}
+
+fn fnv1a(bytes: &[u8]) -> u32 {
+    const BASIS: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    bytes.iter().fold(BASIS, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
+}
+
+/// Go's encoding: what would be dangerous in HTML is escaped too.
+fn go_json(text: &str) -> String {
+    let mut json = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            '\u{8}' => json.push_str("\\b"),
+            '\u{c}' => json.push_str("\\f"),
+            '&' | '<' | '>' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                // Writing to a String cannot fail.
+                let _ = write!(json, "\\u{:04x}", u32::from(character));
+            }
+            plain => json.push(plain),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_the_kubelets() {
+        for (name, image, hash) in [
+            ("c", "img:1", "93a3bf10"),
+            ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.2", "fcc274bb"),
+            ("etcd", "registry.k8s.io/etcd:3.6.4-0", "e9e20c65"),
+            ("web", "nginx", "9690f4d"),
+            ("a", "x&y<z>", "29e129ec"),
+            ("é", "i", "2814604b"),
+        ] {
+            assert_eq!(container_hash(name, image), hash, "{name} {image}");
+        }
+    }
+}

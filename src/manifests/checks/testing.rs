@@ -1,0 +1,134 @@
+//! What the tests of the checks build on.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, process};
+
+use super::Surroundings;
+use crate::manifests::{
+    FileReport, Kubelet, KubeletVersion, PathKind, SourceReport, Verdict, inspect, inspect_bytes,
+};
+
+/// A pod without a fault; tests change it.
+pub const GOOD: &str = "apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: app
+    image: registry.k8s.io/app:1.0
+";
+
+/// No finding.
+pub const NONE: [u16; 0] = [];
+
+pub fn kubelet() -> Kubelet {
+    Kubelet { version: KubeletVersion::NEWEST, node_name: "node1".to_owned() }
+}
+
+/// A source with a file of each verdict.
+pub fn source(path: &str, kind: PathKind, verdicts: &[Verdict]) -> SourceReport {
+    let file = |(index, &verdict): (usize, &Verdict)| FileReport {
+        path: PathBuf::from(format!("{path}/{index}.yaml")),
+        meta: None,
+        verdict,
+        pod: None,
+        kubelet_reason: None,
+        findings: Vec::new(),
+        document: None,
+    };
+    SourceReport {
+        path: PathBuf::from(path),
+        kind,
+        files: verdicts.iter().enumerate().map(file).collect(),
+        findings: Vec::new(),
+    }
+}
+
+fn surroundings(kubelet: &Kubelet) -> Surroundings<'_> {
+    Surroundings { kubelet, configured: None, on_node: false, host: None }
+}
+
+/// What is found in one file.
+pub fn found(text: impl AsRef<[u8]>) -> Vec<u16> {
+    let kubelet = kubelet();
+    let path = Path::new("pod.yaml");
+    let mut report = source("pod.yaml", PathKind::File, &[]);
+    report.files = vec![inspect_bytes(path, text.as_ref(), &kubelet)];
+    super::run(&mut report, &surroundings(&kubelet));
+    ids(&report.files[0])
+}
+
+/// The numbers of its findings, in order.
+pub fn ids(file: &FileReport) -> Vec<u16> {
+    let mut ids: Vec<u16> = file.findings.iter().map(|finding| finding.id.number()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// A directory of the test's own, which goes with it.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("plegctl-checks-{}-{number}", process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    /// With a file of that name.
+    pub fn with(self, name: &str, text: impl AsRef<[u8]>) -> Self {
+        fs::write(self.0.join(name), text).unwrap();
+        self
+    }
+
+    /// What is found in each entry, by name.
+    pub fn found(&self) -> Vec<(String, Vec<u16>)> {
+        let kubelet = kubelet();
+        let mut report = inspect(&self.0, &kubelet);
+        super::run(&mut report, &surroundings(&kubelet));
+        let name = |file: &FileReport| file.path.file_name().unwrap().to_string_lossy().into_owned();
+        report.files.iter().map(|file| (name(file), ids(file))).collect()
+    }
+
+    /// What is found in one entry.
+    pub fn found_in(&self, name: &str) -> Vec<u16> {
+        let found = self.found().into_iter().find(|(file, _)| file == name);
+        found.unwrap_or_else(|| panic!("{name} was not listed")).1
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The good pod with something else in the place of a part of it.
+pub fn with(part: &str, other: &str) -> String {
+    assert!(GOOD.contains(part), "{part}");
+    GOOD.replace(part, other)
+}
+
+/// The good pod with more fields in the container.
+pub fn in_container(fields: &str) -> String {
+    GOOD.to_owned() + &indented(fields, "    ")
+}
+
+/// The good pod with more fields in the spec.
+pub fn in_spec(fields: &str) -> String {
+    GOOD.to_owned() + &indented(fields, "  ")
+}
+
+/// The good pod with more metadata.
+pub fn in_metadata(fields: &str) -> String {
+    with("  name: web\n", &format!("  name: web\n{}", indented(fields, "  ")))
+}
+
+fn indented(fields: &str, by: &str) -> String {
+    fields.lines().map(|line| format!("{by}{line}\n")).collect()
+}

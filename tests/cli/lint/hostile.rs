@@ -1,0 +1,108 @@
+//! Bad input: a finding or a clear error, and no escape sequence on the terminal.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use super::{GOOD, directory, ids, lint, report};
+use crate::support::socket::TempDir;
+
+fn only_file(bytes: &[u8]) -> (String, Vec<String>) {
+    let directory = TempDir::new();
+    fs::write(directory.path().join("a.yaml"), bytes).unwrap();
+    let output = lint(directory.path(), &["-o", "json", "--no-cri"]);
+    assert!(matches!(output.code, Some(0 | 1)), "{output}");
+    let report = report(&output);
+    let file = &report["files"][0];
+    let ids = ids(&file["findings"]).into_iter().map(str::to_owned).collect();
+    let table = lint(directory.path(), &["--no-cri"]);
+    assert!(!table.stdout.contains('\u{1b}') && !table.stderr.contains('\u{1b}'), "{table}");
+    (file["verdict"].as_str().unwrap().to_owned(), ids)
+}
+
+fn assert_rejected(bytes: &[u8], id: &str) {
+    let (verdict, ids) = only_file(bytes);
+    assert_eq!(verdict, "rejected", "{ids:?}");
+    assert!(ids.iter().any(|found| found == id), "{ids:?} without {id}");
+}
+
+#[test]
+fn binary_files_nul_bytes_and_bare_utf16_are_refused_with_a_reason() {
+    let binary: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    assert_rejected(&binary, "SP011");
+    assert_rejected(format!("{GOOD}\0").as_bytes(), "SP034");
+    let utf16: Vec<u8> = GOOD.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_rejected(&utf16, "SP034");
+}
+
+#[test]
+fn eleven_mebibytes_are_refused_unread() {
+    let mut large = GOOD.as_bytes().to_vec();
+    large.resize(11 << 20, b'#');
+    assert_rejected(&large, "SP018");
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    assert_rejected(bomb.as_bytes(), "SP033");
+}
+
+#[test]
+fn ten_thousand_levels_of_nesting_are_no_crash() {
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let (verdict, _) = only_file(format!("{GOOD}  x: {deep}\n").as_bytes());
+    assert!(["loaded", "rejected"].contains(&verdict.as_str()));
+    let maps = "{\"a\":".repeat(10_001) + "1" + &"}".repeat(10_001);
+    assert_eq!(only_file(maps.as_bytes()).0, "rejected");
+}
+
+#[test]
+fn a_fifo_is_named_and_never_opened() {
+    let directory = directory(&[("a.yaml", GOOD)]);
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Were it opened, the run would not end: nobody writes.
+    let output = lint(directory.path(), &["-o", "json", "--no-cri"]);
+    let read = report(&output);
+    assert_eq!(read["files"][1]["verdict"], "ignored", "{output}");
+    assert_eq!(ids(&read["files"][1]["findings"]), ["SP016"]);
+    let alone = lint(&fifo, &["-o", "json", "--no-cri"]);
+    assert_eq!(ids(&report(&alone)["files"][0]["findings"]), ["SP002"], "{alone}");
+}
+
+#[test]
+fn links_to_nothing_and_sockets_are_skipped_with_a_word() {
+    let directory = TempDir::new();
+    symlink("/nowhere/at/all", directory.path().join("link.yaml")).unwrap();
+    let _listener = UnixListener::bind(directory.path().join("socket")).unwrap();
+    let output = lint(directory.path(), &["-o", "json", "--no-cri"]);
+    let report = report(&output);
+    assert_eq!(ids(&report["files"][0]["findings"]), ["SP014"], "{output}");
+    assert_eq!(ids(&report["files"][1]["findings"]), ["SP017"], "{output}");
+}
+
+#[test]
+fn escape_sequences_in_names_and_values_never_reach_the_terminal() {
+    let name = std::ffi::OsStr::from_bytes(b"a\x1b]0;gone\x07\xff\n.yaml");
+    let bad = GOOD.replace("app:1.0", "\"\\e[2J\\a\"\n    \"co\\e[31mmand\": x\n    \"x\\nfix: y\": 1");
+    for text in [bad.as_str(), "\u{9b}2J: [", GOOD] {
+        let directory = TempDir::new();
+        fs::write(directory.path().join(name), text).unwrap();
+        for format in ["table", "github"] {
+            let output = lint(directory.path(), &["-o", format, "--no-cri", "-vv"]);
+            let hostile = |text: &str| text.chars().any(|letter| letter.is_control() && letter != '\n');
+            assert!(!hostile(&output.stdout) && !hostile(&output.stderr), "{output}");
+            assert!(!output.stdout.contains("\nfix: y"), "{output}");
+        }
+        let json = lint(directory.path(), &["-o", "json", "--no-cri"]);
+        assert!(!json.stdout.contains('\u{1b}'), "{json}");
+        report(&json);
+    }
+}

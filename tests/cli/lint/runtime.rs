@@ -1,0 +1,273 @@
+//! What runs, compared with the files: each check true and false, on a fake runtime.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use plegctl::cri::Rpc;
+use plegctl::manifests::checks::runtime::container_hash;
+use serde_json::Value;
+
+use super::{GOOD, directory, lint, report};
+use crate::support::plegctl::{Output, plegctl};
+use crate::support::socket::{NotARuntime, TempDir};
+use crate::support::{FakeRuntime, Node, node::EPOCH_NANOS};
+
+const IMAGE: &str = "registry.k8s.io/app:1.0";
+const UID: &str = "0123456789abcdef0123456789abcdef";
+
+/// A directory whose files are older than any pod of the fake.
+fn old(files: &[(&str, &str)]) -> TempDir {
+    let directory = directory(files);
+    for (name, _) in files {
+        modified(&directory.path().join(name), nanos(EPOCH_NANOS) - Duration::from_secs(1000));
+    }
+    directory
+}
+
+fn nanos(nanos: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap())
+}
+
+fn modified(path: &Path, since_epoch: Duration) {
+    File::options().write(true).open(path).unwrap().set_modified(UNIX_EPOCH + since_epoch).unwrap();
+}
+
+fn static_pod(node: Node, name: &str, uid: &str, sandbox: &str) -> Node {
+    node.pod(name, uid)
+        .sandbox(sandbox)
+        .annotation("kubernetes.io/config.source", "file")
+        .annotation("kubernetes.io/config.hash", uid)
+}
+
+fn web() -> Node {
+    static_pod(Node::new(), "kube-system/web-node1", UID, "s1")
+}
+
+fn app(node: Node) -> Node {
+    node.container("c1", "app").annotation("io.kubernetes.container.hash", &container_hash("app", IMAGE))
+}
+
+fn look(files: &TempDir, node: Node) -> (Output, Vec<(String, String)>) {
+    look_as(files, node, &[])
+}
+
+/// Ids and severities of what is found against the runtime.
+fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, String)>) {
+    let fake = FakeRuntime::start(node);
+    let endpoint = fake.endpoint();
+    let output = lint(files.path(), &[&["-r", &endpoint, "-o", "json"], more].concat());
+    let report = report(&output);
+    let found = report["runtime"].as_array().unwrap().iter().map(|finding: &Value| {
+        let text = |key: &str| finding[key].as_str().unwrap().to_owned();
+        (text("id"), text("severity"))
+    });
+    let found = found.collect();
+    (output, found)
+}
+
+fn assert_found(files: &TempDir, node: Node, expected: &[(&str, &str)]) {
+    let (output, found) = look(files, node);
+    let found: Vec<(&str, &str)> = found.iter().map(|(id, severity)| (&**id, &**severity)).collect();
+    assert_eq!(found, expected, "{output}");
+}
+
+#[test]
+fn what_runs_as_written_is_silent() {
+    assert_found(&old(&[("web.yaml", GOOD)]), app(web()), &[]);
+}
+
+#[test]
+fn sp120_a_good_manifest_of_which_nothing_runs() {
+    let files = old(&[("web.yaml", GOOD)]);
+    assert_found(&files, Node::new(), &[("SP120", "error")]);
+    assert_found(&files, app(web()).not_ready(), &[("SP120", "error")]);
+    let young = directory(&[("web.yaml", GOOD)]);
+    assert_found(&young, Node::new(), &[]);
+    let done = old(&[("web.yaml", &format!("{GOOD}  restartPolicy: Never\n"))]);
+    assert_found(&done, app(web()).not_ready(), &[]);
+}
+
+#[test]
+fn sp121_a_static_pod_without_a_file() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let orphan = static_pod(app(web()), "kube-system/gone-node1", "u2", "s2");
+    assert_found(&files, orphan, &[("SP121", "error")]);
+    let of_the_api =
+        app(web()).pod("default/x", "u2").sandbox("s2").annotation("kubernetes.io/config.source", "api");
+    assert_found(&files, of_the_api, &[]);
+    let of_a_url =
+        app(web()).pod("default/x", "u2").sandbox("s2").annotation("kubernetes.io/config.source", "http");
+    assert_found(&files, of_a_url, &[("SP121", "info")]);
+    // One file is not all that the kubelet reads.
+    let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
+    let output = lint(&files.path().join("web.yaml"), &["-r", &fake.endpoint(), "-o", "json"]);
+    assert_eq!(report(&output)["runtime"], Value::Array(Vec::new()), "{output}");
+}
+
+#[test]
+fn sp122_an_old_version_of_a_refused_file() {
+    for broken in [GOOD.replace("image:", "imag:"), GOOD.replace("  name", "\tname")] {
+        let files = old(&[("web.yaml", &broken)]);
+        assert_found(&files, app(web()), &[("SP122", "error")]);
+        assert_found(&files, Node::new(), &[]);
+    }
+}
+
+#[test]
+fn sp123_other_images_or_containers() {
+    let files = old(&[("web.yaml", &GOOD.replace("app:1.0", "app:2.0"))]);
+    assert_found(&files, app(web()), &[("SP123", "error")]);
+    let told = web().container("c1", "app").edit_container(|container| {
+        container.image.get_or_insert_default().user_specified_image = IMAGE.to_owned();
+    });
+    assert_found(&files, told, &[("SP123", "error")]);
+    let other = app(web()).container("c2", "more");
+    assert_found(&old(&[("web.yaml", GOOD)]), other, &[("SP123", "error")]);
+    // Before 1.31 the hash says nothing about the image.
+    let (output, found) = look_as(&files, app(web()), &["--kubelet-version", "1.30"]);
+    assert_eq!(found, [], "{output}");
+}
+
+#[test]
+fn sp124_labels_and_annotations_that_differ() {
+    let files = old(&[(
+        "web.yaml",
+        &GOOD.replace("  name: web\n", "  name: web\n  labels: {tier: a}\n  annotations: {x: w}\n"),
+    )]);
+    assert_found(&files, app(web()), &[("SP124", "warning"), ("SP124", "warning")]);
+    let same = web().annotation("x", "w").edit_sandbox(|sandbox| {
+        sandbox.labels.push(crate::support::wire::pair("tier", "a"));
+    });
+    assert_found(&files, app(same), &[]);
+}
+
+#[test]
+fn sp125_a_file_changed_after_the_start() {
+    let files = directory(&[("web.yaml", GOOD)]);
+    assert_found(&files, app(web()), &[("SP125", "info")]);
+    let fixed =
+        directory(&[("web.yaml", &GOOD.replace("  name: web\n", &format!("  name: web\n  uid: {UID}\n")))]);
+    assert_found(&fixed, app(web()), &[("SP125", "warning")]);
+    let slack = old(&[("web.yaml", GOOD)]);
+    modified(&slack.path().join("web.yaml"), nanos(EPOCH_NANOS) + Duration::from_secs(30));
+    assert_found(&slack, app(web()), &[]);
+}
+
+#[test]
+fn sp126_and_sp127_two_sandboxes_at_once() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let two_versions = app(static_pod(web(), "kube-system/web-node1", "another", "s2"));
+    assert_found(&files, two_versions, &[("SP126", "error")]);
+    let same_version = app(static_pod(web(), "kube-system/web-node1", UID, "s2"));
+    assert_found(&files, same_version, &[("SP127", "warning")]);
+    let replaced = app(static_pod(web().not_ready(), "kube-system/web-node1", UID, "s2"));
+    assert_found(&files, replaced, &[]);
+}
+
+#[test]
+fn sp128_a_container_that_ends_again_and_again() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let crashing = || app(web()).attempt(7).exited(1);
+    let (output, found) = look(&files, crashing());
+    assert_eq!(found, [("SP128".to_owned(), "error".to_owned())], "{output}");
+    assert!(output.stdout.contains("7 restarts, last exit code 1"), "{output}");
+    assert_found(&files, app(web()).attempt(1).exited(1), &[]);
+    assert_found(&files, app(web()).attempt(7).exited(0), &[]);
+    // It has run for years since.
+    let recovered = app(crashing()).edit_container(|container| container.id = "c2".to_owned()).attempt(8);
+    assert_found(&files, recovered, &[]);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    let again = app(crashing()).edit_container(|container| container.id = "c2".to_owned()).attempt(8);
+    assert_found(&files, again.created_at(i64::try_from(now).unwrap()), &[("SP128", "error")]);
+}
+
+#[test]
+fn sp128_asks_for_the_status_of_restarting_containers_only() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let fake = FakeRuntime::start(
+        app(web()).attempt(7).exited(1).pod("default/x", "u").sandbox("s9").container("c9", "x"),
+    );
+    lint(files.path(), &["-r", &fake.endpoint()]);
+    let asked: Vec<Rpc> = fake.calls().iter().map(|call| call.rpc).collect();
+    assert_eq!(asked, [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::ContainerStatus]);
+}
+
+#[test]
+fn sp129_a_container_that_was_never_created() {
+    let files = old(&[("web.yaml", &format!("{GOOD}  - name: side\n    image: registry.k8s.io/side:1\n"))]);
+    assert_found(&files, app(web()), &[("SP129", "warning")]);
+    let init = old(&[("web.yaml", &format!("{GOOD}  initContainers: [{{name: init, image: 'i:1'}}]\n"))]);
+    let waiting = web()
+        .container("c0", "init")
+        .annotation("io.kubernetes.container.hash", &container_hash("init", "i:1"));
+    assert_found(&init, waiting, &[]);
+}
+
+#[test]
+fn sp130_another_uid_than_the_files() {
+    let files = old(&[("web.yaml", &GOOD.replace("  name: web\n", "  name: web\n  uid: new\n"))]);
+    assert_found(&files, app(web()), &[("SP130", "warning")]);
+    let same = old(&[("web.yaml", &GOOD.replace("  name: web\n", &format!("  name: web\n  uid: {UID}\n")))]);
+    assert_found(&same, app(web()), &[]);
+}
+
+#[test]
+fn sp131_another_node() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let node = app(static_pod(Node::new(), "kube-system/web-other", UID, "s1"));
+    assert_found(&files, node, &[("SP131", "info")]);
+}
+
+#[test]
+fn sp132_many_ended_sandboxes() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let with_dead = |dead: usize| {
+        let node = (0..dead).fold(Node::new(), |node, number| {
+            static_pod(node, "kube-system/web-node1", UID, &format!("d{number}")).not_ready()
+        });
+        app(static_pod(node, "kube-system/web-node1", UID, "s1"))
+    };
+    assert_found(&files, with_dead(5), &[("SP132", "info")]);
+    assert_found(&files, with_dead(4), &[]);
+}
+
+#[test]
+fn findings_against_the_runtime_count_and_can_be_left_out() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let fake = FakeRuntime::start(Node::new());
+    let endpoint = fake.endpoint();
+    assert_eq!(lint(files.path(), &["-r", &endpoint]).code, Some(1));
+    assert_eq!(lint(files.path(), &["-r", &endpoint, "--ignore", "SP120"]).code, Some(0));
+    let asked = fake.calls().len();
+    let output = lint(files.path(), &["-r", &endpoint, "--no-cri", "-o", "json"]);
+    assert_eq!((output.code, fake.calls().len()), (Some(0), asked), "{output}");
+    assert_eq!(report(&output)["notChecked"][0]["why"], "--no-cri");
+}
+
+#[test]
+fn a_runtime_that_cannot_be_asked_leaves_the_files_linted() {
+    let files = directory(&[("web.yaml", "")]);
+    let nobody = NotARuntime::missing();
+    let output = lint(files.path(), &["-r", &nobody.path().display().to_string(), "-o", "json"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+    let report = report(&output);
+    assert_eq!(report["files"][0]["verdict"], "rejected");
+    assert!(report["notChecked"][0]["why"].as_str().unwrap().contains("no such"), "{output}");
+}
+
+#[test]
+fn only_the_nodes_own_manifests_are_compared_with_a_runtime_that_nobody_named() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let unnamed = lint(files.path(), &[]);
+    assert_eq!((unnamed.code, unnamed.stderr.as_str()), (Some(0), ""), "{unnamed}");
+    let host = TempDir::new();
+    let own = host.path().join("etc/kubernetes/manifests");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("web.yaml"), "").unwrap();
+    let root = host.path().display().to_string();
+    let output = plegctl(&["static-pods", "lint", "--host-root", &root]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+}

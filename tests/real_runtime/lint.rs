@@ -1,0 +1,165 @@
+//! `plegctl static-pods lint` against pods that real containerd runs as a kubelet has it run static pods.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use ::plegctl::manifests::checks::runtime::container_hash;
+use serde_json::Value;
+
+use crate::daemon::RealRuntime;
+use crate::generated::ContainerState;
+use crate::packages::Containerd;
+use crate::plegctl::plegctl;
+use crate::pods::{ContainerSpec, PodSpec};
+use crate::real;
+
+const UID: &str = "0123456789abcdef0123456789abcdef";
+const IMAGE: &str = "registry.k8s.io/app:1.0";
+const HOUR: Duration = Duration::from_secs(3600);
+
+const GOOD: &str = "apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  namespace: kube-system
+spec:
+  containers:
+  - name: app
+    image: registry.k8s.io/app:1.0
+";
+
+on_each_containerd! {
+    a_pod_that_runs_as_written_is_silent_until_the_file_changes
+    missing_pods_and_missing_files_are_told_apart
+    two_versions_and_two_sandboxes_are_told_apart
+    a_crash_loop_and_the_history_of_a_pod_are_seen
+}
+
+/// The manifest of the pod, an hour older than anything that runs.
+fn manifest(runtime: &RealRuntime, text: &str) -> PathBuf {
+    let directory = runtime.directory().join("manifests");
+    fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
+    fs::write(&file, text).unwrap();
+    touched(&file, SystemTime::now() - HOUR);
+    file
+}
+
+fn touched(file: &PathBuf, time: SystemTime) {
+    File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
+}
+
+/// What is found against the runtime.
+fn found(runtime: &RealRuntime) -> Vec<String> {
+    let directory = runtime.directory().join("manifests").display().to_string();
+    let output = plegctl(&[
+        "static-pods",
+        "lint",
+        &directory,
+        "--node-name",
+        "node1",
+        "-r",
+        &runtime.endpoint(),
+        "-o",
+        "json",
+    ]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+    let findings = report["runtime"].as_array().unwrap();
+    findings.iter().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn web() -> PodSpec {
+    PodSpec::new("web-node1").namespace("kube-system").static_pod(UID)
+}
+
+fn app() -> ContainerSpec {
+    ContainerSpec::new("app").hash(&container_hash("app", IMAGE))
+}
+
+fn a_pod_that_runs_as_written_is_silent_until_the_file_changes(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    let file = manifest(&runtime, GOOD);
+    let pod = runtime.run_pod(&web(), &[app()]);
+    assert_eq!(found(&runtime), [""; 0]);
+
+    touched(&file, SystemTime::now() + HOUR);
+    assert_eq!(found(&runtime), ["SP125"]);
+    manifest(&runtime, &GOOD.replace("app:1.0", "app:2.0"));
+    assert_eq!(found(&runtime), ["SP123"]);
+    manifest(&runtime, &GOOD.replace("  name: web\n", "  name: web\n  labels: {tier: edge}\n"));
+    assert_eq!(found(&runtime), ["SP124"]);
+    manifest(&runtime, &GOOD.replace("  name: web\n", "  name: web\n  uid: another\n"));
+    assert_eq!(found(&runtime), ["SP130"]);
+    manifest(&runtime, "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: web\n  namespace: kube-system\n");
+    assert_eq!(found(&runtime), ["SP122"]);
+
+    manifest(&runtime, GOOD);
+    let more = runtime.create_container(&pod, &ContainerSpec::new("more"));
+    assert_eq!(found(&runtime), ["SP123"]);
+    runtime.remove_container(&more);
+    assert_eq!(found(&runtime), [""; 0]);
+}
+
+fn missing_pods_and_missing_files_are_told_apart(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    let file = manifest(&runtime, GOOD);
+    assert_eq!(found(&runtime), ["SP120"]);
+    touched(&file, SystemTime::now());
+    assert_eq!(found(&runtime), [""; 0]);
+
+    let pod = runtime.run_pod(&web(), &[app()]);
+    fs::rename(&file, file.with_file_name(".web.yaml")).unwrap();
+    assert_eq!(found(&runtime), ["SP121"]);
+    runtime.stop_pod(&pod.sandbox_id);
+    assert_eq!(found(&runtime), [""; 0]);
+    runtime.remove_pod(&pod.sandbox_id);
+
+    let of_the_api = PodSpec::new("other").annotation("kubernetes.io/config.source", "api");
+    runtime.run_pod(&of_the_api, &[]);
+    assert_eq!(found(&runtime), [""; 0]);
+
+    manifest(&runtime, GOOD);
+    runtime.run_pod(&PodSpec::new("web-elsewhere").namespace("kube-system").static_pod(UID), &[app()]);
+    assert_eq!(found(&runtime), ["SP131"]);
+}
+
+fn two_versions_and_two_sandboxes_are_told_apart(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    manifest(&runtime, GOOD);
+    let first = runtime.run_pod(&web(), &[app()]);
+    let other = runtime.run_pod(&web().static_pod("fedcba9876543210fedcba9876543210"), &[app()]);
+    assert_eq!(found(&runtime), ["SP126"]);
+    runtime.stop_pod(&other.sandbox_id);
+    assert_eq!(found(&runtime), [""; 0]);
+    let second = runtime.run_pod(&web().attempt(1), &[app()]);
+    assert_eq!(found(&runtime), ["SP127"]);
+    runtime.stop_pod(&first.sandbox_id);
+    assert_eq!(found(&runtime), [""; 0]);
+    runtime.remove_pod(&second.sandbox_id);
+    assert_eq!(found(&runtime), ["SP120"]);
+}
+
+fn a_crash_loop_and_the_history_of_a_pod_are_seen(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    manifest(&runtime, GOOD);
+    let pod = runtime.run_pod(&web(), &[]);
+    let crashing = runtime.create_container(&pod, &app().shell("exit 3").attempt(4));
+    runtime.start_container(&crashing);
+    runtime.wait_for_state(&crashing, ContainerState::ContainerExited);
+    assert_eq!(found(&runtime), ["SP128"]);
+    runtime.remove_container(&crashing);
+    let ends = runtime.create_container(&pod, &app().shell("exit 0").attempt(5));
+    runtime.start_container(&ends);
+    runtime.wait_for_state(&ends, ContainerState::ContainerExited);
+    assert_eq!(found(&runtime), [""; 0]);
+
+    for attempt in 1..5 {
+        let dead = runtime.run_pod(&web().attempt(attempt), &[]);
+        runtime.stop_pod(&dead.sandbox_id);
+    }
+    assert_eq!(found(&runtime), [""; 0]);
+    let fifth = runtime.run_pod(&web().attempt(5), &[]);
+    runtime.stop_pod(&fifth.sandbox_id);
+    assert_eq!(found(&runtime), ["SP132"]);
+}

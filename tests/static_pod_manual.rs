@@ -1,0 +1,46 @@
+//! The manual's table of checks is the program's.
+//!
+//! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test static_pod_manual`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use plegctl::manifests::Severity;
+use plegctl::manifests::checks::catalogue::CHECKS;
+
+const START: &str = "<!-- checks: start -->\n";
+const END: &str = "<!-- checks: end -->\n";
+
+fn table() -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for check in CHECKS {
+        if check.section() != section {
+            section = check.section();
+            write!(text, "\n### {section}\n\n| id | severity | finds |\n|---|---|---|\n").unwrap();
+        }
+        let severity = match check.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+        };
+        let title = check.title.replace('|', "\\|");
+        writeln!(text, "| {} | {severity} | {title} |", check.id).unwrap();
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn the_table_of_checks_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/static-pods.md");
+    let manual = fs::read_to_string(&path).unwrap();
+    let (before, rest) = manual.split_once(START).unwrap();
+    let (committed, after) = rest.split_once(END).unwrap();
+    if env::var_os("PLEGCTL_BLESS").is_some() {
+        fs::write(&path, format!("{before}{START}{}{END}{after}", table())).unwrap();
+        return;
+    }
+    assert!(committed == table(), "docs/static-pods.md is stale: run this test with PLEGCTL_BLESS=1");
+}
