@@ -6,6 +6,7 @@ pub mod support;
 
 mod diff;
 mod fake_runtime;
+mod health;
 mod lint;
 mod relist;
 mod runner;

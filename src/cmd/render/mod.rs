@@ -2,7 +2,6 @@
 
 pub mod diff;
 pub mod github;
-pub mod health;
 pub mod lint;
 pub mod relist;
 pub mod sarif;
