@@ -26,11 +26,14 @@ use crate::manifests::checks::runtime::{self, RuntimeFinding};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::{LintReport, NotChecked};
 use crate::manifests::{
-    self, CheckId, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
+    self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
 };
 use crate::pleg;
 use crate::pleg::document;
 use crate::sim::nearest;
+
+/// The check that finds what cannot be read.
+const UNREADABLE: CheckId = CheckId::new(19);
 
 /// Where kubeadm has the kubelet look.
 const USUAL_PATH: &str = "/etc/kubernetes/manifests";
@@ -133,7 +136,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
         sources.push(target.look(&kubelet, configured.as_deref(), &context.host)?);
     }
     let (runtime, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
-    let cannot_look = sources.iter().any(|source| source.kind == PathKind::Unreadable);
+    let cannot_look = sources.iter().any(cannot_look);
     let ignored: HashSet<CheckId> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, runtime, not_checked, &ignored);
     for (format, path) in &arguments.output_file {
@@ -160,6 +163,13 @@ fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
     }
+}
+
+/// Whether the path itself was closed to us. The kubelet, being root, may well read it.
+fn cannot_look(source: &SourceReport) -> bool {
+    let unreadable = |finding: &Finding| finding.id == UNREADABLE;
+    let file = if source.kind == PathKind::File { source.files.first() } else { None };
+    source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
 }
 
 /// Where the kubelet that runs here looks, as a path of ours.

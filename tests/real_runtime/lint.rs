@@ -132,7 +132,7 @@ fn two_versions_and_two_sandboxes_are_told_apart(version: Containerd) {
     assert_eq!(found(&runtime), ["SP126"]);
     runtime.stop_pod(&other.sandbox_id);
     assert_eq!(found(&runtime), [""; 0]);
-    let second = runtime.run_pod(&web().attempt(1), &[app()]);
+    let second = runtime.run_pod(&web().attempt(1), &[app().attempt(1)]);
     assert_eq!(found(&runtime), ["SP127"]);
     runtime.stop_pod(&first.sandbox_id);
     assert_eq!(found(&runtime), [""; 0]);

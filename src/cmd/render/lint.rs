@@ -1,5 +1,6 @@
 //! What the linter found, with the line it is about and a caret under the fault.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::words::or_none;
@@ -7,10 +8,12 @@ use super::{Style, table as columns};
 use crate::escape::escaped;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
-use crate::manifests::{Finding, Severity, Verdict};
+use crate::manifests::{CheckId, Finding, Severity, Verdict};
 
 /// The widest part of a line that is shown.
 const SHOWN: usize = 100;
+/// So many findings of one kind in a file are shown.
+const OF_ONE_KIND: usize = 20;
 /// How much of it stands before the fault.
 const BEFORE: usize = 60;
 
@@ -43,8 +46,17 @@ fn one_line(text: &str) -> String {
 
 fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", bold(&escaped(&linted.path), style), headline(linted))?;
+    let lines: Vec<&str> = linted.text.as_deref().map(lines).unwrap_or_default();
+    let mut said: BTreeMap<CheckId, usize> = BTreeMap::new();
     for finding in &linted.findings {
-        one(finding, linted.text.as_deref(), style, out)?;
+        let count = said.entry(finding.id).or_default();
+        *count += 1;
+        if *count <= OF_ONE_KIND {
+            one(finding, &lines, style, out)?;
+        }
+    }
+    for (id, count) in said.into_iter().filter(|(_, count)| *count > OF_ONE_KIND) {
+        writeln!(out, "  {id}: {} more like these", count - OF_ONE_KIND)?;
     }
     if let Some(reason) = &linted.kubelet_reason {
         writeln!(out, "  the kubelet: {}", one_line(reason))?;
@@ -75,15 +87,15 @@ const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn one(finding: &Finding, text: Option<&str>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn one(finding: &Finding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let label = label(finding.severity, &finding.id.to_string(), style);
     let place = match (finding.line, finding.column) {
         (Some(line), Some(column)) => format!(" line {line}, column {column}"),
         _ => String::new(),
     };
     writeln!(out, "  {label}{place}: {}", escaped(&finding.message))?;
-    if let (Some(text), Some(line), Some(column)) = (text, finding.line, finding.column) {
-        source_line(text, line, column, style, out)?;
+    if let (Some(line), Some(column)) = (finding.line, finding.column) {
+        source_line(lines, line, column, style, out)?;
     }
     fix(finding.fix.as_deref(), out)
 }
@@ -116,8 +128,9 @@ fn bold(text: &str, style: Style) -> String {
     if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-fn source_line(text: &str, line: u32, column: u32, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let Some(found) = line_of(text, line) else { return Ok(()) };
+fn source_line(lines: &[&str], line: u32, column: u32, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let Some(found) = lines.get(index) else { return Ok(()) };
     let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
     let skipped = before.saturating_sub(BEFORE);
     let shown: String = found.chars().skip(skipped).take(SHOWN).collect();
@@ -131,15 +144,17 @@ fn source_line(text: &str, line: u32, column: u32, style: Style, out: &mut dyn W
 }
 
 /// The parser's lines: it knows the line breaks of YAML 1.1.
-fn line_of(text: &str, line: u32) -> Option<&str> {
+fn lines(text: &str) -> Vec<&str> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for _ in 1..line {
-        let end = rest.find(is_break)?;
-        let tail = rest.get(end..)?;
-        let length = if tail.starts_with("\r\n") { 2 } else { tail.chars().next().map_or(0, char::len_utf8) };
-        rest = tail.get(length..)?;
+    let mut lines = Vec::new();
+    while let Some(end) = rest.find(is_break) {
+        let (line, tail) = rest.split_at(end);
+        lines.push(line);
+        let tail = tail.strip_prefix("\r\n").or_else(|| tail.strip_prefix(is_break));
+        rest = tail.unwrap_or_default();
     }
-    rest.split(is_break).next()
+    lines.push(rest);
+    lines
 }
 
 const fn is_break(character: char) -> bool {
@@ -204,7 +219,7 @@ mod tests {
 
     fn caret(text: &str, line: u32, column: u32) -> String {
         let mut out = Vec::new();
-        source_line(text, line, column, Style { headers: true, color: false }, &mut out).unwrap();
+        source_line(&lines(text), line, column, Style { headers: true, color: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -221,9 +236,9 @@ mod tests {
     #[test]
     fn every_line_break_of_the_parser_counts() {
         for text in ["a\nb", "a\r\nb", "a\rb", "a\u{2028}b"] {
-            assert_eq!(line_of(text, 2), Some("b"), "{text:?}");
+            assert_eq!(lines(text), ["a", "b"], "{text:?}");
         }
-        assert_eq!(line_of("a", 2), None);
+        assert_eq!(lines("a\n"), ["a", ""]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Kind, types and unknown fields: SP053, SP054 and SP056. Wrong kinds and types belong to the verdict.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use crate::manifests::{
     At, DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Severity,
@@ -10,14 +11,15 @@ const MEBIBYTE: i64 = 1 << 20;
 
 pub fn check(file: &mut FileReport, version: KubeletVersion) {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { return };
+    let missed = missed(&file.findings);
     let mut findings: Vec<Finding> =
-        pod.dropped.iter().map(|dropped| lost(dropped, &file.findings, version)).collect();
+        pod.dropped.iter().map(|dropped| lost(dropped, &missed, version)).collect();
     quantities(pod, &mut findings);
     file.findings.extend(findings);
 }
 
 /// A field that the kubelet drops; an error if something is missing that it would have brought.
-fn lost(dropped: &DroppedField, verdict: &[Finding], version: KubeletVersion) -> Finding {
+fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersion) -> Finding {
     let name = &dropped.name;
     let place =
         if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
@@ -38,7 +40,7 @@ fn lost(dropped: &DroppedField, verdict: &[Finding], version: KubeletVersion) ->
         ),
         Dropped::Unknown { near, home } => {
             let (target, fix) = meant(dropped, near.as_deref(), home.as_deref());
-            let missing = target.as_deref().is_some_and(|target| names_missing(verdict, target));
+            let missing = target.as_deref().is_some_and(|target| missed.contains(&without_indexes(target)));
             let mut finding = if missing {
                 Finding::error(
                     54,
@@ -76,13 +78,17 @@ fn below(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-/// Whether the verdict misses `target` or something below it.
-fn names_missing(verdict: &[Finding], target: &str) -> bool {
-    let target = without_indexes(target);
-    verdict.iter().filter(|finding| finding.severity == Severity::Error).any(|finding| {
+/// Every field that the verdict objects to, and every object above one.
+fn missed(verdict: &[Finding]) -> HashSet<String> {
+    let mut missed = HashSet::new();
+    for finding in verdict.iter().filter(|finding| finding.severity == Severity::Error) {
         let field = without_indexes(finding.field.as_deref().unwrap_or_default());
-        field.strip_prefix(&target).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
+        for (end, _) in field.match_indices('.') {
+            missed.extend(field.get(..end).map(str::to_owned));
+        }
+        missed.insert(field);
+    }
+    missed
 }
 
 /// `spec.containers[0].image` is `spec.containers.image` for who looks for the field and not the item.

@@ -168,7 +168,7 @@ impl Composer<'_> {
 
     fn insert(&mut self, entries: &mut MapBuilder, entry: Entry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
-        if let (Some(old), 0) = (entries.insert(entry), self.quiet) {
+        if let (Some(old), 0) = (entries.insert_written(entry), self.quiet) {
             if self.notes.duplicate_keys.len() >= MAX_NOTES {
                 return;
             }
@@ -195,7 +195,7 @@ impl Composer<'_> {
         for source in sources {
             let node = self.unfold(source, depth)?;
             for entry in node.as_map().map_or(&[][..], |map| map.entries()) {
-                if let Some(old) = entries.insert(entry.clone()) {
+                if let Some(old) = entries.insert_merged(entry.clone()) {
                     overrides.push(old.key.to_string());
                 }
             }

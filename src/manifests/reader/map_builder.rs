@@ -1,6 +1,6 @@
 //! Builds a mapping whose keys are unique, in time linear in its size.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::manifests::tree::{Entry, Map};
@@ -10,6 +10,8 @@ use crate::manifests::tree::{Entry, Map};
 pub struct MapBuilder {
     entries: Vec<Entry>,
     index: HashMap<Arc<str>, usize>,
+    /// Keys that a merge brought.
+    merged: HashSet<Arc<str>>,
 }
 
 impl MapBuilder {
@@ -21,6 +23,19 @@ impl MapBuilder {
         self.index.insert(Arc::clone(&entry.key), self.entries.len());
         self.entries.push(entry);
         None
+    }
+
+    /// Adds an entry that is written here. What it replaces is given back if that was written here too: to override
+    /// what a merge brought is what merges are for.
+    pub fn insert_written(&mut self, entry: Entry) -> Option<Entry> {
+        let merged = !self.merged.is_empty() && self.merged.remove(&entry.key);
+        self.insert(entry).filter(|_| !merged)
+    }
+
+    /// Adds an entry of a merge. What it replaces is given back if that was written here.
+    pub fn insert_merged(&mut self, entry: Entry) -> Option<Entry> {
+        let merged = !self.merged.insert(Arc::clone(&entry.key));
+        self.insert(entry).filter(|_| !merged)
     }
 
     /// The finished mapping.
