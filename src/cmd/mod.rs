@@ -47,6 +47,9 @@ enum Command {
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
+    /// Watches over the event stream of another plegctl.
+    #[command(name = watch::GUARD, hide = true)]
+    Guard,
 }
 
 /// What every command understands, as typed.
@@ -133,6 +136,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),
         Command::Man(arguments) => completions::man(arguments),
+        Command::Guard => watch::guard(),
     }
 }
 

@@ -76,30 +76,44 @@ pub struct ReceivedEvent {
     pub bytes: u64,
 }
 
+/// How many bytes of unread events are held, as counted on the wire: each event brings its whole pod along.
+const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
+
 /// An open event stream. Whatever feeds it never waits for the reader: what does not fit the queue is counted as
 /// dropped. Dropping it closes the stream.
 #[derive(Debug)]
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
-    dropped: Arc<AtomicU64>,
+    levels: Arc<Levels>,
+}
+
+/// What both ends of a queue keep count of.
+#[derive(Debug, Default)]
+struct Levels {
+    bytes: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl EventStream {
     /// A stream that holds up to `capacity` unread events, and its feeding end.
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
-        let dropped = Arc::new(AtomicU64::new(0));
-        (EventFeed { queue: sender, dropped: Arc::clone(&dropped) }, Self { queue, dropped })
+        let levels = Arc::new(Levels::default());
+        (EventFeed { queue: sender, levels: Arc::clone(&levels) }, Self { queue, levels })
     }
 
     /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
-        self.queue.recv().await.transpose()
+        let next = self.queue.recv().await.transpose();
+        if let Ok(Some(event)) = &next {
+            self.levels.bytes.fetch_sub(event.bytes, Ordering::Relaxed);
+        }
+        next
     }
 
     /// How many events did not fit the queue so far.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.levels.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -107,14 +121,19 @@ impl EventStream {
 #[derive(Debug)]
 pub struct EventFeed {
     queue: mpsc::Sender<Result<ReceivedEvent, Error>>,
-    dropped: Arc<AtomicU64>,
+    levels: Arc<Levels>,
 }
 
 impl EventFeed {
     /// Hands an event on, or counts it as dropped; never waits.
     pub fn offer(&self, event: ReceivedEvent) {
-        if self.queue.try_send(Ok(event)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let bytes = event.bytes;
+        let queued = self.levels.bytes.fetch_add(bytes, Ordering::Relaxed);
+        // One event always fits, however large it is.
+        let fits = queued == 0 || queued.saturating_add(bytes) <= MOST_QUEUED_BYTES;
+        if !fits || self.queue.try_send(Ok(event)).is_err() {
+            self.levels.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.levels.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -216,6 +216,8 @@ pub enum StreamState {
     Fallback,
     /// The kubelet would have crashed here; the watch goes on.
     Panic,
+    /// Events were read that there was no room for on our side.
+    Dropped,
 }
 
 /// The event stream changed its state.
@@ -331,6 +333,34 @@ pub struct WatchSummary {
     pub interval_seconds: Option<Quantiles>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
+    /// What became of the event stream, if there was to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSummary>,
+}
+
+/// What became of the event stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamSummary {
+    /// How often it was opened.
+    pub attempts: u64,
+    /// How often the runtime ended it, or could not be reached.
+    pub failures: u64,
+    /// Whether the kubelet would have given it up.
+    pub fell_back: bool,
+    /// How often the kubelet would have crashed.
+    pub panics: u64,
+    /// Events received.
+    pub events: u64,
+    /// Those among them that say no pod, which the kubelet ignores.
+    pub ignored: u64,
+    /// Events that were read and that there was no room for on our side.
+    pub dropped: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Receipt minus the runtime's time stamp, over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_seconds: Option<Quantiles>,
 }
 
 /// Any record of the stream.

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::words::{elapsed, or_none, short_id, took};
+use super::words::{bytes, elapsed, or_none, short_id, took};
 use crate::clock::Wall;
 use crate::escape::escaped;
-use crate::pleg::stream::{Event, Health, Quantiles, Relist, SlowCall, Subject, WatchSummary};
+use crate::pleg::stream::{
+    Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState, StreamSummary, Subject,
+    WatchSummary,
+};
 use crate::pleg::{OpenCall, PlegState, PodRef};
 
 /// Width of the longest bar of the histogram.
@@ -43,6 +46,10 @@ pub fn event(event: &Event) -> String {
     }
     line.push_str(&death(event));
     let _ = write!(line, "  {}", event.event_type.as_str());
+    if event.source == Source::Evented {
+        let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
+        let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
+    }
     if event.discarded {
         line.push_str("  (lost: the channel is full)");
     } else if !event.delivered {
@@ -96,6 +103,24 @@ pub fn health(health: &Health) -> String {
     let text =
         if health.message.is_empty() { String::new() } else { format!(": {}", escaped(&health.message)) };
     format!("{}  {verdict}{text}", time_of_day(health.time))
+}
+
+/// One line for what happened to the event stream.
+pub fn stream(stream: &Stream) -> String {
+    let what = match stream.state {
+        StreamState::Connected => format!("event stream open (attempt {})", stream.attempt),
+        StreamState::Closed => "event stream closed".to_owned(),
+        StreamState::Fallback => {
+            format!(
+                "event stream given up after {} ends, as the kubelet would: relisting alone",
+                stream.attempt
+            )
+        }
+        StreamState::Panic => "the kubelet would crash".to_owned(),
+        StreamState::Dropped => "events lost here".to_owned(),
+    };
+    let why = stream.error.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    format!("{}  {what}{why}", time_of_day(stream.time))
 }
 
 /// What a call is about: `ContainerStatus of default/web-0 3f2a9c…`.
@@ -156,6 +181,7 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
         "events    {}",
         if events.is_empty() { "none".to_owned() } else { events.join("   ") }
     ));
+    lines.extend(summary.stream.iter().flat_map(stream_lines));
     let slowest = summary.slowest.iter().enumerate();
     lines.extend(slowest.map(|(place, call)| {
         format!("{}{}", if place == 0 { "slowest   " } else { "          " }, slow_call(call))
@@ -172,6 +198,27 @@ fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
         took(quantiles.p99.duration()),
         took(quantiles.max.duration())
     )
+}
+
+fn stream_lines(stream: &StreamSummary) -> Vec<String> {
+    let mut line = format!(
+        "stream    opened {}   ended {}   events {}   ignored {}   dropped {}   {}",
+        stream.attempts,
+        stream.failures,
+        stream.events,
+        stream.ignored,
+        stream.dropped,
+        bytes(stream.bytes)
+    );
+    if stream.panics > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(line, "   kubelet crashes {}", stream.panics);
+    }
+    if stream.fell_back {
+        line.push_str("   given up");
+    }
+    let latency = stream.latency_seconds.as_ref().map(|quantiles| quantile_line("event", quantiles));
+    std::iter::once(line).chain(latency).collect()
 }
 
 fn slow_call(call: &SlowCall) -> String {

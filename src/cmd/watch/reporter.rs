@@ -5,12 +5,13 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Output;
 use super::outlet::Outlet;
 use super::tally::Tally;
+use super::{Output, WatchArgs};
 use crate::cmd::Error;
 use crate::cmd::render::watch as text;
-use crate::pleg::stream::{Event, Health, Record, Relist, WatchStarted};
+use crate::cri::ReceivedEvent;
+use crate::pleg::stream::{Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, OpenCall, Sink, document};
 
 /// Writes records where they were asked for.
@@ -25,17 +26,20 @@ pub struct Reporter {
 
 impl Reporter {
     /// Opens stdout, and the log if there is one.
-    pub fn open(output: Output, log: Option<&Path>, show_initial: bool) -> Result<Self, Error> {
-        let log = log.map(|path| match OpenOptions::new().append(true).create(true).open(path) {
-            Ok(file) => Ok(Outlet::plain(file)),
-            Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+    pub fn open(arguments: &WatchArgs) -> Result<Self, Error> {
+        let output = arguments.output;
+        let log = arguments.log.as_deref().map(|path| {
+            match OpenOptions::new().append(true).create(true).open(path) {
+                Ok(file) => Ok(Outlet::plain(file)),
+                Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+            }
         });
         let live = output == Output::Table && io::stdout().is_terminal();
         Ok(Self {
             view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
             output,
             log: log.transpose()?,
-            show_initial,
+            show_initial: arguments.initial,
             live,
             tally: Mutex::default(),
         })
@@ -82,6 +86,24 @@ impl Reporter {
             self.view.line(text::health(&health));
         }
         self.json(&Record::Health(health));
+    }
+
+    /// Something happened to the event stream.
+    pub fn stream(&self, stream: Stream) {
+        self.tally().stream(&stream);
+        self.lines([text::stream(&stream)]);
+        self.json(&Record::Stream(stream));
+    }
+
+    /// So many events of the stream were read and are lost.
+    pub fn dropped(&self, events: u64, notice: Stream) {
+        self.tally().dropped(events);
+        self.stream(notice);
+    }
+
+    /// An event came through the stream; what the engine makes of it comes next.
+    pub fn heard(&self, event: &ReceivedEvent) {
+        self.tally().heard(event);
     }
 
     /// Lines for people; in JSON they are in the records already.
