@@ -7,8 +7,8 @@ use super::words::{bytes, elapsed, or_none, short_id, took};
 use crate::clock::Wall;
 use crate::escape::escaped;
 use crate::pleg::stream::{
-    Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState, StreamSummary, Subject,
-    WatchSummary,
+    CompareSummary, Divergence, Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState,
+    StreamSummary, Subject, WatchSummary,
 };
 use crate::pleg::{OpenCall, PlegState, PodRef};
 
@@ -123,6 +123,42 @@ pub fn stream(stream: &Stream) -> String {
     format!("{}  {what}{why}", time_of_day(stream.time))
 }
 
+/// A line for what only one side saw.
+pub fn divergence(divergence: &Divergence) -> Option<String> {
+    let (saw, missed) = match divergence.only? {
+        Source::Generic => ("relisting", "the stream"),
+        Source::Evented => ("the stream", "relisting"),
+    };
+    let why = divergence.why.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    Some(format!(
+        "{}  {}  {}  {} seen by {saw} and not by {missed}{why}",
+        time_of_day(divergence.time),
+        pod(&divergence.pod),
+        short_id(&divergence.id),
+        divergence.event_type.as_str()
+    ))
+}
+
+/// The stream's part of the live line.
+pub fn stream_status(stream: &StreamSummary) -> String {
+    let mut text = format!("  stream {}", stream.events);
+    if stream.dropped > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "  DROPPED {}", stream.dropped);
+    }
+    text
+}
+
+/// The comparison's part of the live line.
+pub fn compare_status(compared: &CompareSummary) -> String {
+    format!(
+        "  both {}  only stream {}  only relists {}",
+        compared.both,
+        compared.missed_by_relisting,
+        compared.missed_by_stream + compared.withheld + compared.in_a_gap
+    )
+}
+
 /// What a call is about: `ContainerStatus of default/web-0 3f2a9c…`.
 pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
     let mut text = escaped(rpc).into_owned();
@@ -182,6 +218,7 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
         if events.is_empty() { "none".to_owned() } else { events.join("   ") }
     ));
     lines.extend(summary.stream.iter().flat_map(stream_lines));
+    lines.extend(summary.compare.iter().flat_map(compare_lines));
     let slowest = summary.slowest.iter().enumerate();
     lines.extend(slowest.map(|(place, call)| {
         format!("{}{}", if place == 0 { "slowest   " } else { "          " }, slow_call(call))
@@ -219,6 +256,51 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
     }
     let latency = stream.latency_seconds.as_ref().map(|quantiles| quantile_line("event", quantiles));
     std::iter::once(line).chain(latency).collect()
+}
+
+fn compare_lines(compared: &CompareSummary) -> Vec<String> {
+    let mut lines = vec![format!(
+        "compare   both {} (stream first {}, relisting first {})   only stream {}   only relists {}   \
+         while the stream was closed {}   unexplained {}   undecided {}",
+        compared.both,
+        compared.evented_first,
+        compared.generic_first,
+        compared.missed_by_relisting,
+        compared.missed_by_stream + compared.withheld,
+        compared.in_a_gap,
+        compared.unexplained,
+        compared.undecided
+    )];
+    lines.push(format!(
+        "          repeated by the stream {}, by relisting {}   out of order {}",
+        compared.duplicates_evented, compared.duplicates_generic, compared.out_of_order
+    ));
+    let quantiles = [
+        ("gained", &compared.gained_seconds),
+        ("stream", &compared.stream_seconds),
+        ("relists", &compared.relist_seconds),
+    ];
+    let some = quantiles.iter().filter_map(|(what, quantiles)| Some((what, quantiles.as_ref()?)));
+    lines.extend(some.map(|(what, quantiles)| quantile_line(what, quantiles)));
+    lines.push(format!("{}.", compared.verdict));
+    if let Some(gained) = &compared.gained_seconds {
+        lines.push(format!(
+            "It would have spared {} of {} calls and {} of {}, and would have told of a change {} earlier (p99 {}).",
+            compared.spared_calls,
+            compared.relist_calls,
+            bytes(compared.spared_bytes),
+            bytes(compared.relist_bytes),
+            took(gained.p50.duration()),
+            took(gained.p99.duration())
+        ));
+    }
+    if compared.missed_by_relisting > 0 {
+        lines.push(format!(
+            "Relisting missed {} transitions of what came and went between two relists.",
+            compared.missed_by_relisting
+        ));
+    }
+    lines
 }
 
 fn slow_call(call: &SlowCall) -> String {

@@ -240,11 +240,13 @@ impl<'a> Session<'a> {
             tap.release("the watch is over", &self.reporter);
         }
         let clock = &self.context.clock;
-        let (summary, ranges) = {
+        let compare = self.reporter.compared();
+        let (mut summary, ranges) = {
             let mut tally = self.reporter.tally();
             let ranges = tally.relists.ranges();
             (tally.summary(clock.wall(), clock.mono()), ranges)
         };
+        summary.compare = compare;
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
             self.reporter.lines([what.clone()]);
@@ -383,13 +385,21 @@ impl Look<'_> {
             .filter(|waited| *waited >= TICK)
             .zip(tally.open.as_ref());
         let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
-        text::status(
+        let mut line = text::status(
             tally.finished,
             tally.relists.last(),
             tally.relists.quantiles().as_ref(),
             tally.pods,
             healthy,
             waiting.as_deref(),
-        )
+        );
+        if self.arguments.mode != Mode::Generic {
+            line.push_str(&text::stream_status(&tally.streamed()));
+        }
+        drop(tally);
+        if let Some(compared) = self.reporter.compared() {
+            line.push_str(&text::compare_status(&compared));
+        }
+        line
     }
 }

@@ -27,8 +27,7 @@ pub struct Tally {
     pub open: Option<OpenCall>,
     /// The number of the newest finished relist.
     pub finished: u64,
-    /// What is known about the event stream, if there is one.
-    pub streamed: Option<Streamed>,
+    streamed: Option<Streamed>,
     failed: u64,
     events: BTreeMap<EventType, u64>,
     slowest: Vec<SlowCall>,
@@ -36,7 +35,7 @@ pub struct Tally {
 
 /// What there is to say about the event stream.
 #[derive(Debug, Default)]
-pub struct Streamed {
+struct Streamed {
     attempts: u64,
     failures: u64,
     panics: u64,
@@ -86,6 +85,11 @@ impl Tally {
     /// Counts a stream that the runtime ended, or that could not be opened.
     pub fn stream_failed(&mut self) {
         self.streamed.get_or_insert_default().failures += 1;
+    }
+
+    /// The event stream so far.
+    pub fn streamed(&self) -> StreamSummary {
+        self.streamed.as_ref().map(Streamed::summary).unwrap_or_default()
     }
 
     /// Counts lost events.
@@ -166,6 +170,7 @@ impl Tally {
             interval_seconds: self.intervals.quantiles(),
             slowest: std::mem::take(&mut self.slowest),
             stream: self.streamed.as_ref().map(Streamed::summary),
+            compare: None,
         }
     }
 }
