@@ -111,6 +111,11 @@ impl EventStream {
         next
     }
 
+    /// How many events wait to be taken.
+    pub fn waiting(&self) -> u64 {
+        u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
+    }
+
     /// How many events did not fit the queue so far.
     pub fn dropped(&self) -> u64 {
         self.levels.dropped.load(Ordering::Relaxed)
@@ -146,5 +151,47 @@ impl EventFeed {
     /// Resolves when nobody reads any more.
     pub async fn abandoned(&self) {
         self.queue.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::ContainerEventType;
+
+    fn event(bytes: u64) -> ReceivedEvent {
+        let event = ContainerEvent {
+            container_id: "c".into(),
+            kind: ContainerEventType::Started,
+            created_at: 0,
+            sandbox: None,
+            containers: Vec::new(),
+        };
+        ReceivedEvent { event, at: Wall::default(), bytes }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_the_rest_arrives() {
+        let (feed, mut events) = EventStream::bounded(3);
+        (0..10).for_each(|_| feed.offer(event(1)));
+        drop(feed);
+        assert_eq!((events.waiting(), events.dropped()), (3, 7));
+        let mut arrived = 0;
+        while events.next().await.unwrap().is_some() {
+            arrived += 1;
+        }
+        assert_eq!(arrived, 3);
+    }
+
+    #[tokio::test]
+    async fn large_events_fill_the_queue_by_their_bytes_and_make_room_when_taken() {
+        let (feed, mut events) = EventStream::bounded(100);
+        feed.offer(event(MOST_QUEUED_BYTES + 1));
+        feed.offer(event(1));
+        assert_eq!((events.waiting(), events.dropped()), (1, 1));
+        events.next().await.unwrap();
+        feed.offer(event(MOST_QUEUED_BYTES / 2));
+        feed.offer(event(MOST_QUEUED_BYTES / 2));
+        assert_eq!((events.waiting(), events.dropped()), (2, 1));
     }
 }

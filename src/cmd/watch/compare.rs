@@ -491,7 +491,7 @@ fn nanos(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cri::{ContainerEvent, SandboxMetadata, SandboxStatus};
+    use crate::cri::{ContainerEvent, SandboxMetadata, SandboxState, SandboxStatus};
     use crate::pleg::Seconds;
     use crate::pleg::stream::Subject;
 
@@ -555,8 +555,14 @@ mod tests {
 
         fn heard(&mut self, kind: ContainerEventType, id: &str, with_pod: bool) -> &mut Self {
             let sandbox = with_pod.then(|| SandboxStatus {
+                id: "sandbox".into(),
                 metadata: Some(SandboxMetadata::default()),
-                ..SandboxStatus::default()
+                state: SandboxState::Ready,
+                created_at: 0,
+                network: None,
+                host_network: None,
+                labels: crate::cri::Labels::default(),
+                annotations: crate::cri::Labels::default(),
             });
             self.comparison.heard(&ReceivedEvent {
                 event: ContainerEvent {

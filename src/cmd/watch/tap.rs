@@ -94,7 +94,7 @@ impl Tap {
     }
 
     /// How many events there was no room for, on the stream that is open.
-    pub fn dropped(&self) -> u64 {
+    fn dropped(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.events.dropped())
     }
 
@@ -204,7 +204,9 @@ impl Tap {
     }
 
     fn closed(&mut self, notice: Stream, reporter: &Reporter) {
-        self.tell_dropped(reporter);
+        // What was read and never looked at goes with the stream.
+        let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
+        self.tell_dropped(waiting, reporter);
         if let Some(Open { hang_up, guard, .. }) = self.open.take() {
             hang_up.hang_up();
             drop(guard);
@@ -224,15 +226,15 @@ impl Tap {
             self.ticked = now;
             self.evented.tick(&*self.clock);
         }
-        self.tell_dropped(reporter);
+        self.tell_dropped(0, reporter);
         // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
         if self.alarm() == Some(Alarm::Unguarded) {
             self.release(Alarm::Unguarded.as_str(), reporter);
         }
     }
 
-    fn tell_dropped(&mut self, reporter: &Reporter) {
-        let dropped = self.dropped();
+    fn tell_dropped(&mut self, given_up: u64, reporter: &Reporter) {
+        let dropped = self.dropped() + given_up;
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
