@@ -54,7 +54,7 @@ impl Suspension {
     /// Resolves when Ctrl-Z was pressed.
     pub async fn asked(&mut self) {
         if self.0.recv().await.is_none() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -196,16 +196,12 @@ impl Client {
             return dialled;
         }
         // The transport keeps the deadline too, and may notice first.
-        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
+        if causes(status).any(<dyn std::error::Error>::is::<TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
         let message = status.message().to_owned();
         if let Some(detail) = message.strip_prefix(UNDECODABLE) {
             return Error::Decode { rpc, detail: detail.to_owned() };
-        }
-        // tonic watches the deadline too and may be the first to notice.
-        if causes(status).any(|cause| cause.is::<TimeoutExpired>()) {
-            return Error::Silent { rpc, waited: self.deadline };
         }
         if is_transport(status) {
             return match self.heard.protocol() {

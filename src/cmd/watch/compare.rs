@@ -380,7 +380,8 @@ impl Comparison {
         let Some((first, last)) = self.span else { return };
         let needed = 1 + last.duration_since(first).as_secs() / EVENTED_PERIOD.as_secs();
         let spared = summary.relists.saturating_sub(needed);
-        let share = |of: u64| of / summary.relists.max(1) * spared;
+        let relists = summary.relists.max(1);
+        let share = |of: u64| of.saturating_mul(spared) / relists;
         summary.spared_calls = share(summary.relist_calls);
         summary.spared_bytes = share(summary.relist_bytes).saturating_sub(summary.stream_bytes);
     }

@@ -50,7 +50,6 @@ impl Guard {
         let mut command = Command::new(OURSELVES);
         let process = command
             .arg(COMMAND)
-            .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(connection))
             .stdout(Stdio::from(OwnedFd::from(far_end)))

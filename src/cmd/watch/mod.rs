@@ -6,7 +6,7 @@
 //! 12:03:05.530  kube-system/etcd-n1  etcd  non-existent → running  ContainerStarted
 //! ```
 //!
-//! `--mode evented` reads the runtime's event stream as the kubelet's EventedPLEG does, and `--mode compare` does both to
+//! `--mode evented` reads the runtime's event stream as the kubelet's evented PLEG does, and `--mode compare` does both to
 //! see what the one misses and the other gains. A stream is read by a thread that does nothing else, and a guard process
 //! hangs up should this one be stopped: see `docs/safety.md`.
 //!
@@ -44,7 +44,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Whether to relist, to read the runtime's events as the kubelet's EventedPLEG does, or both to compare them
+    /// Whether to relist, to read the runtime's events as the kubelet's evented PLEG does, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
     mode: Mode,
 
@@ -84,17 +84,8 @@ pub struct WatchArgs {
     #[arg(long)]
     no_inspect: bool,
 
-    /// Give the event stream up after it has ended this many times
-    #[arg(long, value_name = "N", default_value = "5")]
-    retries: NonZeroU32,
-
-    /// Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever
-    #[arg(long, value_name = "DUR", default_value = "10m", value_parser = positive_duration)]
-    max_stream: Duration,
-
-    /// Read the event stream even where that takes events away from the kubelet
-    #[arg(long)]
-    steal_events: bool,
+    #[command(flatten)]
+    stream: StreamArgs,
 
     /// Serve the kubelet's PLEG metrics over HTTP on this address, at `/metrics`
     #[arg(long, value_name = "ADDR")]
@@ -107,6 +98,22 @@ pub struct WatchArgs {
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
+}
+
+/// How the event stream is read, in evented and compare mode.
+#[derive(Debug, Args)]
+struct StreamArgs {
+    /// Give the event stream up after it has ended this many times
+    #[arg(long, value_name = "N", default_value = "5")]
+    retries: NonZeroU32,
+
+    /// Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever
+    #[arg(long, value_name = "DUR", default_value = "10m", value_parser = positive_duration)]
+    max_stream: Duration,
+
+    /// Read the event stream even where that takes events away from the kubelet
+    #[arg(long)]
+    steal_events: bool,
 }
 
 /// What is watched.

@@ -100,8 +100,8 @@ impl<'a> Session<'a> {
         }
         let tap = streams.then(|| {
             let wishes = Wishes {
-                retries: arguments.retries.get(),
-                longest: arguments.max_stream,
+                retries: arguments.stream.retries.get(),
+                longest: arguments.stream.max_stream,
                 guarded: matches!(endpoint, Endpoint::Unix { .. }),
             };
             // Compared, the two must not learn from each other.
@@ -299,7 +299,7 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
 fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) -> Result<(), Error> {
     match readers_of(version) {
         Readers::Several => Ok(()),
-        Readers::Compete(why) if arguments.steal_events => {
+        Readers::Compete(why) if arguments.stream.steal_events => {
             context.remark(&format!("reading the event stream all the same (--steal-events): {why}"));
             Ok(())
         }

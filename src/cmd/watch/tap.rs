@@ -10,12 +10,18 @@ use tokio::time::Sleep;
 use super::guard::{Alarm, Guard};
 use super::readers::empty_stream;
 use super::reporter::Reporter;
-use crate::clock::Clock;
+use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
 use crate::pleg::evented::{CACHE_TICK, Next};
 use crate::pleg::stream::Stream;
 use crate::pleg::{Evented, Hub};
+
+/// A guard that is gone after less than this did not work at all.
+const STILLBORN: Duration = Duration::from_secs(1);
+
+/// How many such guards are enough.
+const MOST_STILLBORN: u32 = 3;
 
 /// How a watch wants its stream.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +43,9 @@ pub struct Tap {
     evented: Evented,
     open: Option<Open>,
     owes_relist: bool,
-    ticked: crate::clock::Mono,
+    ticked: Mono,
+    /// How many guards in a row were gone as soon as they had been started.
+    stillborn: u32,
 }
 
 /// A stream that is open.
@@ -46,6 +54,7 @@ struct Open {
     hang_up: HangUp,
     guard: Option<Guard>,
     over: Pin<Box<Sleep>>,
+    since: Mono,
     received: u64,
     dropped: u64,
 }
@@ -80,7 +89,7 @@ impl Tap {
     ) -> Self {
         let evented = Evented::start(hub, &*clock).giving_up_after(wishes.retries);
         let ticked = clock.mono();
-        Self { client, runtime, clock, wishes, evented, open: None, owes_relist: false, ticked }
+        Self { client, runtime, clock, wishes, evented, open: None, owes_relist: false, ticked, stillborn: 0 }
     }
 
     /// Whether everything has to be listed before the stream is opened again.
@@ -125,9 +134,13 @@ impl Tap {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
         };
+        if self.stillborn >= MOST_STILLBORN {
+            return Err(Error::Guard(io::Error::other("it ends as soon as it is started")));
+        }
+        let since = self.clock.mono();
         let over = Box::pin(tokio::time::sleep(self.wishes.longest));
         let opened =
-            |(events, hang_up), guard| Open { events, hang_up, guard, over, received: 0, dropped: 0 };
+            |(events, hang_up), guard| Open { events, hang_up, guard, over, since, received: 0, dropped: 0 };
         let start = || -> io::Result<Open> {
             if self.wishes.guarded {
                 let (guard, beat) = Guard::start(connection.share()?)?;
@@ -165,7 +178,7 @@ impl Tap {
                 None => self.failed(why.as_ref(), reporter),
             },
             News::TooLong => {
-                self.release("closed by plegctl after --max-stream, to be opened again", reporter)
+                self.release("closed by plegctl after --max-stream, to be opened again", reporter);
             }
         }
     }
@@ -229,6 +242,8 @@ impl Tap {
         self.tell_dropped(0, reporter);
         // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
         if self.alarm() == Some(Alarm::Unguarded) {
+            let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
+            self.stillborn = if lived < STILLBORN { self.stillborn + 1 } else { 0 };
             self.release(Alarm::Unguarded.as_str(), reporter);
         }
     }
