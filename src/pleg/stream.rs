@@ -341,7 +341,7 @@ pub struct WatchSummary {
     pub stream: Option<StreamSummary>,
     /// How the stream compares with relisting, if both were watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compare: Option<CompareSummary>,
+    pub compare: Option<Box<CompareSummary>>,
 }
 
 /// How the event stream compares with relisting.
@@ -397,8 +397,8 @@ pub struct CompareSummary {
     pub stream_bytes: u64,
     /// Calls that the evented kubelet would not have made.
     pub spared_calls: u64,
-    /// Bytes that it would not have received, those of the stream already taken off.
-    pub spared_bytes: u64,
+    /// Bytes that it would have received: those of the stream, and of a relist now and then.
+    pub evented_bytes: u64,
 }
 
 /// What became of the event stream.

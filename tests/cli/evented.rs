@@ -16,7 +16,7 @@ use crate::support::{CallState, FakeRuntime, Kind, Node, Received, recording};
 type Events = BTreeMap<String, Vec<(String, String)>>;
 
 /// How many recordings are played at a time: each takes three seconds and next to no work.
-const AT_A_TIME: usize = 10;
+const AT_A_TIME: usize = 5;
 
 fn records(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

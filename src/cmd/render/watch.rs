@@ -218,7 +218,7 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
         if events.is_empty() { "none".to_owned() } else { events.join("   ") }
     ));
     lines.extend(summary.stream.iter().flat_map(stream_lines));
-    lines.extend(summary.compare.iter().flat_map(compare_lines));
+    lines.extend(summary.compare.iter().flat_map(|compared| compare_lines(compared)));
     let slowest = summary.slowest.iter().enumerate();
     lines.extend(slowest.map(|(place, call)| {
         format!("{}{}", if place == 0 { "slowest   " } else { "          " }, slow_call(call))
@@ -285,10 +285,10 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     lines.push(format!("{}.", compared.verdict));
     if let Some(gained) = &compared.gained_seconds {
         lines.push(format!(
-            "It would have spared {} of {} calls and {} of {}, and would have told of a change {} earlier (p99 {}).",
+            "It would have spared {} of {} calls, received {} instead of {}, and told of a change {} earlier (p99 {}).",
             compared.spared_calls,
             compared.relist_calls,
-            bytes(compared.spared_bytes),
+            bytes(compared.evented_bytes),
             bytes(compared.relist_bytes),
             took(gained.p50.duration()),
             took(gained.p99.duration())

@@ -375,7 +375,7 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// What the kubelet would not have asked had it relisted at its leisure.
+    /// What the kubelet would have asked had it read the stream and relisted at its leisure.
     fn spare(&self, summary: &mut CompareSummary) {
         let Some((first, last)) = self.span else { return };
         let needed = 1 + last.duration_since(first).as_secs() / EVENTED_PERIOD.as_secs();
@@ -383,7 +383,7 @@ impl Comparison {
         let relists = summary.relists.max(1);
         let share = |of: u64| of.saturating_mul(spared) / relists;
         summary.spared_calls = share(summary.relist_calls);
-        summary.spared_bytes = share(summary.relist_bytes).saturating_sub(summary.stream_bytes);
+        summary.evented_bytes = summary.stream_bytes + summary.relist_bytes - share(summary.relist_bytes);
     }
 }
 

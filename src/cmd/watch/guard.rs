@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::cmd::{Error, Exit};
 use crate::cri::PULSE;
 
-/// The hidden sub-command that is the guard.
+/// The word that makes a plegctl a guard.
 pub const COMMAND: &str = "guard-stream";
 
 /// How long the reader may be silent: several beats, so that a busy machine is no reason.

@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
             let ranges = tally.relists.ranges();
             (tally.summary(clock.wall(), clock.mono()), ranges)
         };
-        summary.compare = compare;
+        summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
             self.reporter.lines([what.clone()]);
