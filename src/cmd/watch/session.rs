@@ -145,18 +145,27 @@ impl<'a> Session<'a> {
     /// Relists, and reads the stream if there is one, until something ends it.
     pub async fn run(mut self) -> Result<Exit, Error> {
         let end = loop {
-            let owed = self.tap.as_ref().is_some_and(Tap::owes_relist);
-            let turn = if owed { Turn::Relist } else { self.turn() };
-            let ended = match turn {
-                Turn::Relist => self.relist(owed).await?,
-                Turn::Wait(until) => self.pause(until).await?,
-                Turn::RelistPod(_) | Turn::Stop => Some(End::Told),
+            let ended = if self.owes_relist() {
+                match self.settle().await? {
+                    None => self.relist(true).await?,
+                    ended => ended,
+                }
+            } else {
+                match self.turn() {
+                    Turn::Relist => self.relist(false).await?,
+                    Turn::Wait(until) => self.pause(until).await?,
+                    Turn::RelistPod(_) | Turn::Stop => Some(End::Told),
+                }
             };
             if let Some(end) = ended {
                 break end;
             }
         };
         self.finish(&end)
+    }
+
+    fn owes_relist(&self) -> bool {
+        self.tap.as_ref().is_some_and(Tap::owes_relist)
     }
 
     fn turn(&mut self) -> Turn {
@@ -214,15 +223,24 @@ impl<'a> Session<'a> {
 
     /// The pause before the next relist, and until the writers are not too far behind. A stream that ends cuts it short.
     async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
+        let length = until.since(self.context.clock.mono());
+        self.rest(length, Tap::owes_relist).await
+    }
+
+    /// Waits until the writers are not too far behind: whoever does not read gets no relists either.
+    async fn settle(&mut self) -> Result<Option<End>, Error> {
+        self.rest(Duration::ZERO, |_| false).await
+    }
+
+    async fn rest(&mut self, length: Duration, enough: fn(&Tap) -> bool) -> Result<Option<End>, Error> {
         let Self { context, reporter, outside, hub, healthy, arguments, worker, tap, .. } = self;
-        let length = until.since(context.clock.mono());
         let threshold = worker.timing().threshold;
         let mut look = Look { arguments, context, reporter, hub, healthy, threshold };
         let mut rest = pin!(async {
             tokio::time::sleep(length).await;
             reporter.settle().await;
         });
-        while !tap.as_ref().is_some_and(Tap::owes_relist) {
+        while !tap.as_ref().is_some_and(enough) {
             let nudge = tokio::select! {
                 biased;
                 () = &mut rest => break,
