@@ -336,6 +336,8 @@ fn ctrl_z_closes_the_stream_first_and_opens_it_again_afterwards() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("TSTP");
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
@@ -354,6 +356,8 @@ fn a_watch_that_is_stopped_hard_loses_its_stream_to_the_guard() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("STOP");
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
@@ -371,6 +375,8 @@ fn a_watch_that_is_killed_takes_its_stream_and_its_guard_along() {
     let fake = FakeRuntime::start(node());
     let mut running = watch(&fake, &[]).spawn();
     next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
     let guard = guard_of(&running);
     running.signal("KILL");
     assert_eq!(running.wait().signal, Some(9));
