@@ -6,7 +6,6 @@
 
 #[path = "../tests/support/mod.rs"]
 #[expect(clippy::missing_panics_doc, reason = "a measurement that cannot be made fails by panicking")]
-#[expect(dead_code, reason = "the tests use the rest")]
 pub mod support;
 
 use std::fs;
