@@ -37,9 +37,6 @@ _plegctl() {
             plegctl,sim)
                 cmd="plegctl__subcmd__sim"
                 ;;
-            plegctl,static-pods)
-                cmd="plegctl__subcmd__static__subcmd__pods"
-                ;;
             plegctl,watch)
                 cmd="plegctl__subcmd__watch"
                 ;;
@@ -64,9 +61,6 @@ _plegctl() {
             plegctl__subcmd__help,sim)
                 cmd="plegctl__subcmd__help__subcmd__sim"
                 ;;
-            plegctl__subcmd__help,static-pods)
-                cmd="plegctl__subcmd__help__subcmd__static__subcmd__pods"
-                ;;
             plegctl__subcmd__help,watch)
                 cmd="plegctl__subcmd__help__subcmd__watch"
                 ;;
@@ -78,9 +72,6 @@ _plegctl() {
                 ;;
             plegctl__subcmd__help__subcmd__sim,serve)
                 cmd="plegctl__subcmd__help__subcmd__sim__subcmd__serve"
-                ;;
-            plegctl__subcmd__help__subcmd__static__subcmd__pods,lint)
-                cmd="plegctl__subcmd__help__subcmd__static__subcmd__pods__subcmd__lint"
                 ;;
             plegctl__subcmd__sim,describe)
                 cmd="plegctl__subcmd__sim__subcmd__describe"
@@ -106,18 +97,6 @@ _plegctl() {
             plegctl__subcmd__sim__subcmd__help,serve)
                 cmd="plegctl__subcmd__sim__subcmd__help__subcmd__serve"
                 ;;
-            plegctl__subcmd__static__subcmd__pods,help)
-                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help"
-                ;;
-            plegctl__subcmd__static__subcmd__pods,lint)
-                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__lint"
-                ;;
-            plegctl__subcmd__static__subcmd__pods__subcmd__help,help)
-                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__help"
-                ;;
-            plegctl__subcmd__static__subcmd__pods__subcmd__help,lint)
-                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__lint"
-                ;;
             *)
                 ;;
         esac
@@ -125,7 +104,7 @@ _plegctl() {
 
     case "${cmd}" in
         plegctl)
-            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff static-pods sim completions man help"
+            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version relist watch diff sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -349,7 +328,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help)
-            opts="health relist watch diff static-pods sim completions man help"
+            opts="relist watch diff sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -489,34 +468,6 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help__subcmd__sim__subcmd__serve)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__help__subcmd__static__subcmd__pods)
-            opts="lint"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__help__subcmd__static__subcmd__pods__subcmd__lint)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -910,167 +861,17 @@ _plegctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        plegctl__subcmd__static__subcmd__pods)
-            opts="-r -c -q -v -h --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help lint help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --runtime-endpoint)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -r)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -c)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host-root)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__static__subcmd__pods__subcmd__help)
-            opts="lint help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__lint)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        plegctl__subcmd__static__subcmd__pods__subcmd__lint)
-            opts="-o -r -c -q -v -h --node-name --kubelet-version --fail-on --ignore --no-cri --output-file --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --node-name)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --kubelet-version)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --fail-on)
-                    COMPREPLY=($(compgen -W "error warning info never" -- "${cur}"))
-                    return 0
-                    ;;
-                --ignore)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --output-file)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --output)
-                    COMPREPLY=($(compgen -W "table json jsonl sarif github" -- "${cur}"))
-                    return 0
-                    ;;
-                -o)
-                    COMPREPLY=($(compgen -W "table json jsonl sarif github" -- "${cur}"))
-                    return 0
-                    ;;
-                --runtime-endpoint)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -r)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --config)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -c)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --host-root)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --timeout)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         plegctl__subcmd__watch)
-            opts="-o -r -c -q -v -h --period --threshold --count --for --until-slow --until-unhealthy --log --initial --no-inspect --metrics-listen --kubelet-version --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            opts="-o -r -c -q -v -h --mode --period --threshold --count --for --until-slow --until-unhealthy --log --initial --no-inspect --retries --max-stream --steal-events --metrics-listen --kubelet-version --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --mode)
+                    COMPREPLY=($(compgen -W "generic evented compare" -- "${cur}"))
+                    return 0
+                    ;;
                 --period)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1092,6 +893,14 @@ _plegctl() {
                     return 0
                     ;;
                 --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-stream)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

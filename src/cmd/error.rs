@@ -77,6 +77,12 @@ pub enum Error {
     /// There is no such simulation.
     #[error(transparent)]
     Simulation(#[from] sim::Error),
+    /// Reading the event stream would take events away from the kubelet, or may.
+    #[error("will not read the event stream: {0}")]
+    StealsEvents(String),
+    /// The event stream cannot be read safely.
+    #[error("cannot start the guard of the event stream: {0}")]
+    Guard(io::Error),
     /// The process could not get what it needs from the operating system.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -98,6 +104,11 @@ impl Error {
             Self::Kubelet(why) => why.hint().map(str::to_owned),
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
+            Self::StealsEvents(_) => Some(
+                "--steal-events reads it all the same; where the kubelet does not use EventedPLEG that harms nobody"
+                    .to_owned(),
+            ),
+            Self::Guard(_) => Some("--mode generic needs none".to_owned()),
             Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,
         }
     }

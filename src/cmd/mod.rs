@@ -112,6 +112,11 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses the command line, runs the command, says what went wrong.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // Not for people, so that neither help nor completions know it.
+    if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
+        return ended(watch::guard());
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(usage) => {
@@ -120,7 +125,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             return if usage.use_stderr() { Exit::NoAnswer } else { Exit::Good };
         }
     };
-    match run(&cli) {
+    ended(run(&cli))
+}
+
+fn ended(outcome: Result<Exit, Error>) -> Exit {
+    match outcome {
         Ok(exit) => exit,
         Err(error) if error.is_broken_pipe() => Exit::Good,
         Err(error) => {

@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
+use rustix::process::{Signal as Kind, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Sleep;
 
@@ -38,5 +39,30 @@ impl Stops {
             _ = terminate.recv() => {}
             () = deadline => {}
         }
+    }
+}
+
+/// Ctrl-Z, for whoever has something to put down first.
+pub struct Suspension(Signal);
+
+impl Suspension {
+    /// From now on Ctrl-Z stops this process only through [`Self::stop_here`].
+    pub fn listen() -> io::Result<Self> {
+        signal(SignalKind::from_raw(Kind::TSTP.as_raw())).map(Self)
+    }
+
+    /// Resolves when Ctrl-Z was pressed.
+    pub async fn asked(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Stops this process; resolves when it goes on.
+    pub async fn stop_here() -> io::Result<()> {
+        let mut continued = signal(SignalKind::from_raw(Kind::CONT.as_raw()))?;
+        kill_process(getpid(), Kind::STOP)?;
+        continued.recv().await;
+        Ok(())
     }
 }

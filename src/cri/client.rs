@@ -7,6 +7,7 @@
 use std::error::Error as _;
 use std::fmt;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -24,8 +25,9 @@ use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::{
-    Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventFeed, EventStream,
-    Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
+    Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
+    EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
+    SandboxStatusAnswer, Version,
 };
 use crate::clock::Clock;
 
@@ -40,10 +42,13 @@ const RECEIVE_LIMIT: usize = 256 * 1024 * 1024;
 const WINDOW: u32 = 4 * 1024 * 1024;
 
 /// Events read from the stream and not yet taken by whoever asked for them.
-const EVENT_QUEUE: usize = 65_536;
+pub(super) const EVENT_QUEUE: usize = 65_536;
 
 /// The API version string that the kubelet sends with `Version`.
 const KUBELET_API_VERSION: &str = "0.1.0";
+
+/// Makes a connection.
+type Connect = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<UnixStream, Error>> + Send>> + Send + Sync>;
 
 /// A channel that is made by its first user: only there is an event loop certain to run.
 type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
@@ -52,6 +57,7 @@ type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
 #[derive(Clone)]
 pub struct Client {
     channel: Arc<LazyChannel>,
+    connect: Connect,
     clock: Arc<dyn Clock>,
     endpoint: Arc<str>,
     heard: Heard,
@@ -82,8 +88,9 @@ impl Client {
         F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
     {
         let heard = Heard::default();
+        let connect: Connect = Arc::new(move || Box::pin(connect()));
         let dialler = {
-            let heard = heard.clone();
+            let (connect, heard) = (Arc::clone(&connect), heard.clone());
             move |_: Uri| listened(connect(), heard.clone())
         };
         // The address is never looked up; it only gives the authority that every CRI client sends.
@@ -92,7 +99,7 @@ impl Client {
             .initial_connection_window_size(WINDOW);
         let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
         let channel = Arc::new(LazyChannel::new(Box::new(make)));
-        Self { channel, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
+        Self { channel, connect, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
     }
 
     /// The same client, listing through `StreamPodSandboxes` and `StreamContainers`.
@@ -189,7 +196,7 @@ impl Client {
             return dialled;
         }
         // The transport keeps the deadline too, and may notice first.
-        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
+        if causes(status).any(<dyn std::error::Error>::is::<TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
         let message = status.message().to_owned();
@@ -342,32 +349,44 @@ impl Runtime for Client {
         self.unary(Rpc::ContainerStats, request).await.map(|_: wire::ContainerStatsResponse| ())
     }
 
-    /// The stream has no deadline, as in the kubelet; how it ends is the stream's last word. It is drained by a task
-    /// of its own, which waits for the runtime and for nobody else.
+    /// Drained by a task beside the calls; see [`Client::connect_for_events`] for a stream that waits for no call.
     async fn container_events(&self) -> Result<EventStream, Error> {
-        let rpc = Rpc::GetContainerEvents;
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let client = self.clone();
-        let start = self.clock.mono();
-        tokio::spawn(async move {
-            let request = Request::new(wire::GetEventsRequest {});
-            let ended = tokio::select! {
-                ended = async {
-                    let mut stream = client.open::<_, wire::ContainerEventResponse>(rpc, request).await?;
-                    client.drain(&mut stream, &feed).await
-                } => ended,
-                () = feed.abandoned() => return,
-            };
-            if let Err(status) = ended {
-                let took = client.clock.mono().since(start);
-                feed.fail(client.explain(rpc, &status, took)).await;
-            }
-        });
+        tokio::spawn(async move { client.feed(feed).await });
         Ok(events)
     }
 }
 
 impl Client {
+    /// A connection of its own to the same runtime, for the event stream alone.
+    pub async fn connect_for_events(&self) -> Result<EventConnection, Error> {
+        let endpoint = Arc::clone(&self.endpoint);
+        let socket = (self.connect)().await?.into_std();
+        let socket = socket
+            .map_err(|why| Error::Unreachable { endpoint: endpoint.to_string(), detail: why.to_string() })?;
+        Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock)))
+    }
+
+    /// Reads the event stream to its end, or until nobody wants it any more. It has no deadline, as in the kubelet; how
+    /// it ends is its last word.
+    pub(super) async fn feed(&self, feed: EventFeed) {
+        let rpc = Rpc::GetContainerEvents;
+        let start = self.clock.mono();
+        let ended = tokio::select! {
+            ended = async {
+                let request = Request::new(wire::GetEventsRequest {});
+                let mut stream = self.open::<_, wire::ContainerEventResponse>(rpc, request).await?;
+                self.drain(&mut stream, &feed).await
+            } => ended,
+            () = feed.abandoned() => return,
+        };
+        if let Err(status) = ended {
+            let took = self.clock.mono().since(start);
+            feed.fail(self.explain(rpc, &status, took)).await;
+        }
+    }
+
     async fn drain(
         &self,
         stream: &mut Streaming<Counted<wire::ContainerEventResponse>>,

@@ -11,6 +11,7 @@ mod connect;
 mod convert;
 mod endpoint;
 mod error;
+mod events;
 #[expect(
     clippy::pedantic,
     clippy::enum_variant_names,
@@ -25,6 +26,7 @@ pub use call::{Call, Outcome};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT};
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
+pub use events::{EventConnection, HangUp, PULSE};
 pub use node::{
     CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
     ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,

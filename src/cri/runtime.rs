@@ -76,30 +76,49 @@ pub struct ReceivedEvent {
     pub bytes: u64,
 }
 
+/// How many bytes of unread events are held, as counted on the wire: each event brings its whole pod along.
+const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
+
 /// An open event stream. Whatever feeds it never waits for the reader: what does not fit the queue is counted as
 /// dropped. Dropping it closes the stream.
 #[derive(Debug)]
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
-    dropped: Arc<AtomicU64>,
+    levels: Arc<Levels>,
+}
+
+/// What both ends of a queue keep count of.
+#[derive(Debug, Default)]
+struct Levels {
+    bytes: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl EventStream {
     /// A stream that holds up to `capacity` unread events, and its feeding end.
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
-        let dropped = Arc::new(AtomicU64::new(0));
-        (EventFeed { queue: sender, dropped: Arc::clone(&dropped) }, Self { queue, dropped })
+        let levels = Arc::new(Levels::default());
+        (EventFeed { queue: sender, levels: Arc::clone(&levels) }, Self { queue, levels })
     }
 
     /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
-        self.queue.recv().await.transpose()
+        let next = self.queue.recv().await.transpose();
+        if let Ok(Some(event)) = &next {
+            self.levels.bytes.fetch_sub(event.bytes, Ordering::Relaxed);
+        }
+        next
+    }
+
+    /// How many events wait to be taken.
+    pub fn waiting(&self) -> u64 {
+        u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
     }
 
     /// How many events did not fit the queue so far.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.levels.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -107,14 +126,19 @@ impl EventStream {
 #[derive(Debug)]
 pub struct EventFeed {
     queue: mpsc::Sender<Result<ReceivedEvent, Error>>,
-    dropped: Arc<AtomicU64>,
+    levels: Arc<Levels>,
 }
 
 impl EventFeed {
     /// Hands an event on, or counts it as dropped; never waits.
     pub fn offer(&self, event: ReceivedEvent) {
-        if self.queue.try_send(Ok(event)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let bytes = event.bytes;
+        let queued = self.levels.bytes.fetch_add(bytes, Ordering::Relaxed);
+        // One event always fits, however large it is.
+        let fits = queued == 0 || queued.saturating_add(bytes) <= MOST_QUEUED_BYTES;
+        if !fits || self.queue.try_send(Ok(event)).is_err() {
+            self.levels.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.levels.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -127,5 +151,47 @@ impl EventFeed {
     /// Resolves when nobody reads any more.
     pub async fn abandoned(&self) {
         self.queue.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::ContainerEventType;
+
+    fn event(bytes: u64) -> ReceivedEvent {
+        let event = ContainerEvent {
+            container_id: "c".into(),
+            kind: ContainerEventType::Started,
+            created_at: 0,
+            sandbox: None,
+            containers: Vec::new(),
+        };
+        ReceivedEvent { event, at: Wall::default(), bytes }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_counted_and_the_rest_arrives() {
+        let (feed, mut events) = EventStream::bounded(3);
+        (0..10).for_each(|_| feed.offer(event(1)));
+        drop(feed);
+        assert_eq!((events.waiting(), events.dropped()), (3, 7));
+        let mut arrived = 0;
+        while events.next().await.unwrap().is_some() {
+            arrived += 1;
+        }
+        assert_eq!(arrived, 3);
+    }
+
+    #[tokio::test]
+    async fn large_events_fill_the_queue_by_their_bytes_and_make_room_when_taken() {
+        let (feed, mut events) = EventStream::bounded(100);
+        feed.offer(event(MOST_QUEUED_BYTES + 1));
+        feed.offer(event(1));
+        assert_eq!((events.waiting(), events.dropped()), (1, 1));
+        events.next().await.unwrap();
+        feed.offer(event(MOST_QUEUED_BYTES / 2));
+        feed.offer(event(MOST_QUEUED_BYTES / 2));
+        assert_eq!((events.waiting(), events.dropped()), (2, 1));
     }
 }

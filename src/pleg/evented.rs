@@ -38,6 +38,7 @@ pub enum Next {
 pub struct Evented {
     hub: Arc<Hub>,
     failures: u32,
+    most_failures: u32,
     open: bool,
 }
 
@@ -45,9 +46,16 @@ impl Evented {
     /// Starts: from here on the status cache goes by the runtime's time stamps.
     pub fn start(hub: Arc<Hub>, clock: &dyn Clock) -> Self {
         hub.lock().evented_in_use = true;
-        let evented = Self { hub, failures: 0, open: false };
+        let evented = Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false };
         evented.tick(clock);
         evented
+    }
+
+    /// The same, giving up after another number of ended streams.
+    #[must_use]
+    pub const fn giving_up_after(mut self, failures: u32) -> Self {
+        self.most_failures = failures;
+        self
     }
 
     /// Whether the stream is still being tried.
@@ -60,7 +68,7 @@ impl Evented {
         if !self.in_use() {
             return Next::GivenUp;
         }
-        if self.failures < MAX_STREAM_FAILURES {
+        if self.failures < self.most_failures {
             return Next::Connect(self.failures + 1);
         }
         self.hub.lock().evented_in_use = false;
@@ -93,6 +101,17 @@ impl Evented {
         let ended = self.stream(clock, StreamState::Closed, Some(text));
         self.failures += 1;
         ended
+    }
+
+    /// The stream was closed from this side, which the kubelet never does: no failure.
+    pub fn on_stream_released(&mut self, why: &str, clock: &dyn Clock) -> Stream {
+        self.open = false;
+        self.stream(clock, StreamState::Closed, Some(why.to_owned()))
+    }
+
+    /// Events were received and did not get as far as this engine.
+    pub fn on_events_dropped(&self, why: String, clock: &dyn Clock) -> Stream {
+        self.stream(clock, StreamState::Dropped, Some(why))
     }
 
     /// Tells the cache that it is up to date, without looking. Due at the start and every [`CACHE_TICK`].

@@ -216,6 +216,8 @@ pub enum StreamState {
     Fallback,
     /// The kubelet would have crashed here; the watch goes on.
     Panic,
+    /// Events were read that there was no room for on our side.
+    Dropped,
 }
 
 /// The event stream changed its state.
@@ -261,9 +263,12 @@ pub struct Divergence {
     /// Who alone saw it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Source>,
-    /// How much earlier the stream had it.
+    /// How much earlier the stream had it; negative if relisting was first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
+    /// Why only one side saw it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// Quantiles of durations.
@@ -331,6 +336,94 @@ pub struct WatchSummary {
     pub interval_seconds: Option<Quantiles>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
+    /// What became of the event stream, if there was to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSummary>,
+    /// How the stream compares with relisting, if both were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare: Option<Box<CompareSummary>>,
+}
+
+/// How the event stream compares with relisting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompareSummary {
+    /// Whether `EventedPLEG` would be safe on this node, in a sentence.
+    pub verdict: String,
+    /// Transitions that both had.
+    pub both: u64,
+    /// Those among them that the stream had first.
+    pub evented_first: u64,
+    /// Those among them that relisting had first.
+    pub generic_first: u64,
+    /// Only the stream had them: they were over before a relist could see them.
+    pub missed_by_relisting: u64,
+    /// Only relisting had them.
+    pub missed_by_stream: u64,
+    /// The stream had them, but in a way that the kubelet makes nothing of.
+    pub withheld: u64,
+    /// Only relisting had them, while the stream was not open.
+    pub in_a_gap: u64,
+    /// Only one side had them, and nothing is known that would explain it.
+    pub unexplained: u64,
+    /// Not decided when the watch ended.
+    pub undecided: u64,
+    /// Repeated by relisting.
+    pub duplicates_generic: u64,
+    /// Repeated by the stream.
+    pub duplicates_evented: u64,
+    /// Told after what comes later in a container's life.
+    pub out_of_order: u64,
+    /// Events that the runtime had kept from before the stream was opened.
+    pub leftovers: u64,
+    /// Left out because too many containers were to be kept in mind.
+    pub not_compared: u64,
+    /// How much earlier the stream was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gained_seconds: Option<Quantiles>,
+    /// From the runtime's time stamp to the stream's event, of what both had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_seconds: Option<Quantiles>,
+    /// From the runtime's time stamp to the relist's event, of what both had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relist_seconds: Option<Quantiles>,
+    /// Relists made.
+    pub relists: u64,
+    /// Calls they made.
+    pub relist_calls: u64,
+    /// Bytes they received.
+    pub relist_bytes: u64,
+    /// Bytes that the stream brought.
+    pub stream_bytes: u64,
+    /// Calls that the evented kubelet would not have made.
+    pub spared_calls: u64,
+    /// Bytes that it would have received: those of the stream, and of a relist now and then.
+    pub evented_bytes: u64,
+}
+
+/// What became of the event stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamSummary {
+    /// How often it was opened.
+    pub attempts: u64,
+    /// How often the runtime ended it, or could not be reached.
+    pub failures: u64,
+    /// Whether the kubelet would have given it up.
+    pub fell_back: bool,
+    /// How often the kubelet would have crashed.
+    pub panics: u64,
+    /// Events received.
+    pub events: u64,
+    /// Those among them that say no pod, which the kubelet ignores.
+    pub ignored: u64,
+    /// Events that were read and that there was no room for on our side.
+    pub dropped: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Receipt minus the runtime's time stamp, over all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_seconds: Option<Quantiles>,
 }
 
 /// Any record of the stream.

@@ -5,6 +5,7 @@
 pub mod support;
 
 mod diff;
+mod evented;
 mod fake_runtime;
 mod health;
 mod lint;

@@ -40,6 +40,7 @@ macro_rules! on_each_containerd {
 mod calls;
 mod cleanup;
 mod daemon;
+mod driver;
 mod faults;
 mod generated;
 mod health;
@@ -49,6 +50,7 @@ mod packages;
 pub mod plegctl;
 mod pods;
 mod smoke;
+mod stream;
 mod watch;
 
 use std::io::Write;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -240,6 +241,14 @@ impl RealRuntime {
     pub fn create_container(&self, pod: &Pod, container: &ContainerSpec) -> String {
         let create = create_container(self.calls.client(), &pod.sandbox_id, &pod.config, container);
         self.calls.block_on(create).unwrap()
+    }
+
+    /// Tries to create a container; true if that was done in time.
+    pub fn can_create_container(&self, pod: &Pod, container: &ContainerSpec, patience: Duration) -> bool {
+        let create = create_container(self.calls.client(), &pod.sandbox_id, &pod.config, container);
+        self.calls
+            .block_on(async { tokio::time::timeout(patience, create).await })
+            .is_ok_and(|made| made.is_ok())
     }
 
     /// Starts a created container.

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::words::{elapsed, or_none, short_id, took};
+use super::words::{bytes, elapsed, or_none, short_id, took};
 use crate::clock::Wall;
 use crate::escape::escaped;
-use crate::pleg::stream::{Event, Health, Quantiles, Relist, SlowCall, Subject, WatchSummary};
+use crate::pleg::stream::{
+    CompareSummary, Divergence, Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState,
+    StreamSummary, Subject, WatchSummary,
+};
 use crate::pleg::{OpenCall, PlegState, PodRef};
 
 /// Width of the longest bar of the histogram.
@@ -43,6 +46,10 @@ pub fn event(event: &Event) -> String {
     }
     line.push_str(&death(event));
     let _ = write!(line, "  {}", event.event_type.as_str());
+    if event.source == Source::Evented {
+        let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
+        let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
+    }
     if event.discarded {
         line.push_str("  (lost: the channel is full)");
     } else if !event.delivered {
@@ -96,6 +103,60 @@ pub fn health(health: &Health) -> String {
     let text =
         if health.message.is_empty() { String::new() } else { format!(": {}", escaped(&health.message)) };
     format!("{}  {verdict}{text}", time_of_day(health.time))
+}
+
+/// One line for what happened to the event stream.
+pub fn stream(stream: &Stream) -> String {
+    let what = match stream.state {
+        StreamState::Connected => format!("event stream open (attempt {})", stream.attempt),
+        StreamState::Closed => "event stream closed".to_owned(),
+        StreamState::Fallback => {
+            format!(
+                "event stream given up after {} ends, as the kubelet would: relisting alone",
+                stream.attempt
+            )
+        }
+        StreamState::Panic => "the kubelet would crash".to_owned(),
+        StreamState::Dropped => "events lost here".to_owned(),
+    };
+    let why = stream.error.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    format!("{}  {what}{why}", time_of_day(stream.time))
+}
+
+/// A line for what only one side saw.
+pub fn divergence(divergence: &Divergence) -> Option<String> {
+    let (saw, missed) = match divergence.only? {
+        Source::Generic => ("relisting", "the stream"),
+        Source::Evented => ("the stream", "relisting"),
+    };
+    let why = divergence.why.as_deref().map(|why| format!(": {}", escaped(why))).unwrap_or_default();
+    Some(format!(
+        "{}  {}  {}  {} seen by {saw} and not by {missed}{why}",
+        time_of_day(divergence.time),
+        pod(&divergence.pod),
+        short_id(&divergence.id),
+        divergence.event_type.as_str()
+    ))
+}
+
+/// The stream's part of the live line.
+pub fn stream_status(stream: &StreamSummary) -> String {
+    let mut text = format!("  stream {}", stream.events);
+    if stream.dropped > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "  DROPPED {}", stream.dropped);
+    }
+    text
+}
+
+/// The comparison's part of the live line.
+pub fn compare_status(compared: &CompareSummary) -> String {
+    format!(
+        "  both {}  only stream {}  only relists {}",
+        compared.both,
+        compared.missed_by_relisting,
+        compared.missed_by_stream + compared.withheld + compared.in_a_gap
+    )
 }
 
 /// What a call is about: `ContainerStatus of default/web-0 3f2a9c…`.
@@ -156,6 +217,8 @@ pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u6
         "events    {}",
         if events.is_empty() { "none".to_owned() } else { events.join("   ") }
     ));
+    lines.extend(summary.stream.iter().flat_map(stream_lines));
+    lines.extend(summary.compare.iter().flat_map(|compared| compare_lines(compared)));
     let slowest = summary.slowest.iter().enumerate();
     lines.extend(slowest.map(|(place, call)| {
         format!("{}{}", if place == 0 { "slowest   " } else { "          " }, slow_call(call))
@@ -172,6 +235,72 @@ fn quantile_line(what: &str, quantiles: &Quantiles) -> String {
         took(quantiles.p99.duration()),
         took(quantiles.max.duration())
     )
+}
+
+fn stream_lines(stream: &StreamSummary) -> Vec<String> {
+    let mut line = format!(
+        "stream    opened {}   ended {}   events {}   ignored {}   dropped {}   {}",
+        stream.attempts,
+        stream.failures,
+        stream.events,
+        stream.ignored,
+        stream.dropped,
+        bytes(stream.bytes)
+    );
+    if stream.panics > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(line, "   kubelet crashes {}", stream.panics);
+    }
+    if stream.fell_back {
+        line.push_str("   given up");
+    }
+    let latency = stream.latency_seconds.as_ref().map(|quantiles| quantile_line("event", quantiles));
+    std::iter::once(line).chain(latency).collect()
+}
+
+fn compare_lines(compared: &CompareSummary) -> Vec<String> {
+    let mut lines = vec![format!(
+        "compare   both {} (stream first {}, relisting first {})   only stream {}   only relists {}   \
+         while the stream was closed {}   unexplained {}   undecided {}",
+        compared.both,
+        compared.evented_first,
+        compared.generic_first,
+        compared.missed_by_relisting,
+        compared.missed_by_stream + compared.withheld,
+        compared.in_a_gap,
+        compared.unexplained,
+        compared.undecided
+    )];
+    lines.push(format!(
+        "          repeated by the stream {}, by relisting {}   out of order {}",
+        compared.duplicates_evented, compared.duplicates_generic, compared.out_of_order
+    ));
+    let quantiles = [
+        ("gained", &compared.gained_seconds),
+        ("stream", &compared.stream_seconds),
+        ("relists", &compared.relist_seconds),
+    ];
+    let some = quantiles.iter().filter_map(|(what, quantiles)| Some((what, quantiles.as_ref()?)));
+    lines.extend(some.map(|(what, quantiles)| quantile_line(what, quantiles)));
+    lines.push(format!("{}.", compared.verdict));
+    if let Some(gained) = &compared.gained_seconds {
+        lines.push(format!(
+            "It would have spared {} of {} calls, received {} instead of {}, and told of a change {} earlier (p99 {}).",
+            compared.spared_calls,
+            compared.relist_calls,
+            bytes(compared.evented_bytes),
+            bytes(compared.relist_bytes),
+            took(gained.p50.duration()),
+            took(gained.p99.duration())
+        ));
+    }
+    if compared.missed_by_relisting > 0 {
+        lines.push(format!(
+            "Relisting missed {} transitions of what came and went between two relists.",
+            compared.missed_by_relisting
+        ));
+    }
+    lines
 }
 
 fn slow_call(call: &SlowCall) -> String {

@@ -6,18 +6,26 @@
 //! 12:03:05.530  kube-system/etcd-n1  etcd  non-existent → running  ContainerStarted
 //! ```
 //!
+//! `--mode evented` reads the runtime's event stream as the kubelet's evented PLEG does, and `--mode compare` does both to
+//! see what the one misses and the other gains. A stream is read by a thread that does nothing else, and a guard process
+//! hangs up should this one be stopped: see `docs/safety.md`.
+//!
 //! It relists as the kubelet does and prints each event as soon as its pod is done. It never asks twice, ends at once
 //! when it is told to even while a call hangs, and waits for its reader only between relists.
 
+mod compare;
+mod guard;
 mod latency;
 mod metrics;
 mod outlet;
+mod readers;
 mod reporter;
 mod session;
 mod tally;
+mod tap;
 
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,8 +33,10 @@ use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
 use super::{Error, Exit, positive_duration};
-use crate::pleg::KubeletVersion;
+use crate::pleg::{KubeletVersion, Timing};
 use session::Session;
+
+pub use guard::{COMMAND as GUARD, run as guard};
 
 /// Deadline of a call while watching: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,11 +44,15 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Pause between the end of a relist and the start of the next [default: 1s]
+    /// Whether to relist, to read the runtime's events as the kubelet's evented PLEG does, or both to compare them
+    #[arg(long, value_name = "MODE", default_value = "generic")]
+    mode: Mode,
+
+    /// Pause between the end of a relist and the start of the next [default: 1s; 300s in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     period: Option<Duration>,
 
-    /// Age from which on PLEG is not healthy [default: 3m]
+    /// Age from which on PLEG is not healthy [default: 3m; 10m in evented mode]
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     threshold: Option<Duration>,
 
@@ -70,6 +84,9 @@ pub struct WatchArgs {
     #[arg(long)]
     no_inspect: bool,
 
+    #[command(flatten)]
+    stream: StreamArgs,
+
     /// Serve the kubelet's PLEG metrics over HTTP on this address, at `/metrics`
     #[arg(long, value_name = "ADDR")]
     metrics_listen: Option<SocketAddr>,
@@ -81,6 +98,51 @@ pub struct WatchArgs {
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
+}
+
+/// How the event stream is read, in evented and compare mode.
+#[derive(Debug, Args)]
+struct StreamArgs {
+    /// Give the event stream up after it has ended this many times
+    #[arg(long, value_name = "N", default_value = "5")]
+    retries: NonZeroU32,
+
+    /// Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever
+    #[arg(long, value_name = "DUR", default_value = "10m", value_parser = positive_duration)]
+    max_stream: Duration,
+
+    /// Read the event stream even where that takes events away from the kubelet
+    #[arg(long)]
+    steal_events: bool,
+}
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// The runtime's lists, again and again
+    Generic,
+    /// The runtime's event stream, with a relist now and then
+    Evented,
+    /// Both beside each other, and where they do not agree
+    Compare,
+}
+
+impl Mode {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::Evented => "evented",
+            Self::Compare => "compare",
+        }
+    }
+
+    /// The kubelet's timing.
+    const fn timing(self) -> Timing {
+        match self {
+            Self::Generic | Self::Compare => Timing::GENERIC,
+            Self::Evented => Timing::EVENTED,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

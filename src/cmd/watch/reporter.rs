@@ -5,12 +5,14 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Output;
+use super::compare::Comparison;
 use super::outlet::Outlet;
 use super::tally::Tally;
+use super::{Mode, Output, WatchArgs};
 use crate::cmd::Error;
 use crate::cmd::render::watch as text;
-use crate::pleg::stream::{Event, Health, Record, Relist, WatchStarted};
+use crate::cri::ReceivedEvent;
+use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, OpenCall, Sink, document};
 
 /// Writes records where they were asked for.
@@ -21,29 +23,55 @@ pub struct Reporter {
     show_initial: bool,
     live: bool,
     tally: Mutex<Tally>,
+    comparison: Option<Mutex<Comparison>>,
 }
 
 impl Reporter {
     /// Opens stdout, and the log if there is one.
-    pub fn open(output: Output, log: Option<&Path>, show_initial: bool) -> Result<Self, Error> {
-        let log = log.map(|path| match OpenOptions::new().append(true).create(true).open(path) {
-            Ok(file) => Ok(Outlet::plain(file)),
-            Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+    pub fn open(arguments: &WatchArgs) -> Result<Self, Error> {
+        let output = arguments.output;
+        let log = arguments.log.as_deref().map(|path| {
+            match OpenOptions::new().append(true).create(true).open(path) {
+                Ok(file) => Ok(Outlet::plain(file)),
+                Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+            }
         });
         let live = output == Output::Table && io::stdout().is_terminal();
         Ok(Self {
             view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
             output,
             log: log.transpose()?,
-            show_initial,
+            show_initial: arguments.initial,
             live,
             tally: Mutex::default(),
+            comparison: (arguments.mode == Mode::Compare).then(Mutex::default),
         })
     }
 
     /// Counts and durations so far.
     pub fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the comparison see something, if there is one, and reports what it decides.
+    fn compare(&self, see: impl FnOnce(&mut Comparison)) {
+        let Some(comparison) = &self.comparison else { return };
+        let decided = {
+            let mut comparison = comparison.lock().unwrap_or_else(PoisonError::into_inner);
+            see(&mut comparison);
+            comparison.take()
+        };
+        for divergence in decided {
+            self.lines(text::divergence(&divergence));
+            self.json(&Record::Divergence(divergence));
+        }
+    }
+
+    /// The comparison so far.
+    pub fn compared(&self) -> Option<CompareSummary> {
+        let comparison = self.comparison.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let streamed = self.tally().streamed();
+        Some(comparison.summary(&streamed))
     }
 
     /// Whether there is a live line to keep up.
@@ -73,6 +101,7 @@ impl Reporter {
                 self.view.line(text::first_relist(&relist));
             }
         }
+        self.compare(|comparison| comparison.relist(&relist));
         self.json(&Record::Relist(relist));
     }
 
@@ -82,6 +111,26 @@ impl Reporter {
             self.view.line(text::health(&health));
         }
         self.json(&Record::Health(health));
+    }
+
+    /// Something happened to the event stream.
+    pub fn stream(&self, stream: Stream) {
+        self.tally().stream(&stream);
+        self.lines([text::stream(&stream)]);
+        self.compare(|comparison| comparison.stream(&stream));
+        self.json(&Record::Stream(stream));
+    }
+
+    /// So many events of the stream were read and are lost.
+    pub fn dropped(&self, events: u64, notice: Stream) {
+        self.tally().dropped(events);
+        self.stream(notice);
+    }
+
+    /// An event came through the stream; what the engine makes of it comes next.
+    pub fn heard(&self, event: &ReceivedEvent) {
+        self.tally().heard(event);
+        self.compare(|comparison| comparison.heard(event));
     }
 
     /// Lines for people; in JSON they are in the records already.
@@ -143,7 +192,9 @@ impl Sink for &Reporter {
         if self.output == Output::Table && (self.show_initial || !event.initial) {
             self.view.line(text::event(&event));
         }
+        let seen = self.comparison.is_some().then(|| event.clone());
         self.json(&Record::Event(event));
+        self.compare(|comparison| seen.iter().for_each(|event| comparison.event(event)));
     }
 
     fn call_started(&mut self, call: &OpenCall) {

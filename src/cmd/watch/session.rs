@@ -4,18 +4,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::readers::{Readers, readers_of};
 use super::reporter::Reporter;
-use super::{TIMEOUT, WatchArgs, metrics};
+use super::tap::{News, Tap, Upshot, Wishes};
+use super::{Mode, TIMEOUT, WatchArgs, metrics};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::render::watch as text;
-use crate::cmd::stops::Stops;
+use crate::cmd::stops::{Stops, Suspension};
 use crate::cmd::{Error, Exit};
-use crate::cri::{Client, Endpoint, Runtime};
-use crate::pleg::generic::PERIOD;
-use crate::pleg::health::THRESHOLD;
+use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::pleg::stream::{Health, Record, WatchStarted};
-use crate::pleg::{Generic, Hub, KubeletVersion, Settings};
+use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
 
 /// How often health and the live line are looked after while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
@@ -31,10 +33,30 @@ pub struct Session<'a> {
     reporter: Reporter,
     hub: Arc<Hub>,
     generic: Generic,
-    stops: Stops,
+    worker: Worker,
+    tap: Option<Tap>,
+    outside: Outside,
     started: Mono,
-    threshold: Duration,
     healthy: Option<bool>,
+}
+
+/// What comes from outside while a watch waits for something.
+struct Outside {
+    stops: Stops,
+    suspension: Option<Suspension>,
+    ticks: Interval,
+}
+
+/// What happened outside.
+enum Nudge {
+    /// The watch is to end.
+    End(End),
+    /// It is to stand still.
+    Suspend,
+    /// Time to look around.
+    Tick,
+    /// The event stream brought something.
+    Stream(News),
 }
 
 /// Why a watch is over.
@@ -58,6 +80,10 @@ impl<'a> Session<'a> {
         let client = context.client(endpoint, TIMEOUT)?;
         let greeting = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
         let version = client.clone().with_deadline(greeting).version().await.result?;
+        let streams = arguments.mode != Mode::Generic;
+        if streams {
+            may_read(&version, arguments, context)?;
+        }
 
         let kubelet = arguments.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
         if let Some(note) = kubelet.note() {
@@ -66,31 +92,47 @@ impl<'a> Session<'a> {
         if arguments.no_inspect {
             context.remark("status calls are left out (--no-inspect): a hung one will not be seen");
         }
-        let hub = Arc::new(Hub::new(false));
+        let evented_gate = arguments.mode == Mode::Evented;
+        let hub = Arc::new(Hub::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
             let bound = metrics::serve(address, Arc::clone(&hub)).await;
             bound.map_err(|source| Error::Listen { address, source })?;
         }
-        let settings = Settings { era: kubelet.era(), evented_gate: false, inspect: !arguments.no_inspect };
+        let tap = streams.then(|| {
+            let wishes = Wishes {
+                retries: arguments.stream.retries.get(),
+                longest: arguments.stream.max_stream,
+                guarded: matches!(endpoint, Endpoint::Unix { .. }),
+            };
+            // Compared, the two must not learn from each other.
+            let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(Hub::new(true)) };
+            Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, wishes)
+        });
+        let settings = Settings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
+        let timing = Timing {
+            period: arguments.period.unwrap_or(arguments.mode.timing().period),
+            threshold: arguments.threshold.unwrap_or(arguments.mode.timing().threshold),
+        };
         let session = Self {
             arguments,
             context,
             client,
-            reporter: Reporter::open(arguments.output, arguments.log.as_deref(), arguments.initial)?,
+            reporter: Reporter::open(arguments)?,
             generic: Generic::new(Arc::clone(&hub), settings),
+            worker: Worker::start(timing, context.clock.mono()),
+            tap,
             hub,
-            stops: Stops::listen(arguments.lasting).map_err(Error::Start)?,
+            outside: Outside::listen(arguments, streams).map_err(Error::Start)?,
             started: context.clock.mono(),
-            threshold: arguments.threshold.unwrap_or(THRESHOLD),
             healthy: None,
         };
         session.reporter.started(WatchStarted {
             time: context.clock.wall(),
             node: context.node_name(),
             runtime: runtime_ref(endpoint, version),
-            mode: "generic".to_owned(),
-            period_seconds: session.period().into(),
-            threshold_seconds: session.threshold.into(),
+            mode: arguments.mode.as_str().to_owned(),
+            period_seconds: timing.period.into(),
+            threshold_seconds: timing.threshold.into(),
             kubelet_version: kubelet.to_string(),
             kubelet_version_source: Some(match arguments.kubelet_version {
                 Some(_) => "--kubelet-version".to_owned(),
@@ -100,83 +142,129 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    fn period(&self) -> Duration {
-        self.arguments.period.unwrap_or(PERIOD)
-    }
-
-    /// Relists until something ends it.
+    /// Relists, and reads the stream if there is one, until something ends it.
     pub async fn run(mut self) -> Result<Exit, Error> {
         let end = loop {
-            if let Some(end) = self.relist().await {
-                break end;
-            }
-            if self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get()) {
-                break End::Told;
-            }
-            if let Some(end) = self.pause().await {
+            let ended = if self.owes_relist() {
+                match self.settle().await? {
+                    None => self.relist(true).await?,
+                    ended => ended,
+                }
+            } else {
+                match self.turn() {
+                    Turn::Relist => self.relist(false).await?,
+                    Turn::Wait(until) => self.pause(until).await?,
+                    Turn::RelistPod(_) | Turn::Stop => Some(End::Told),
+                }
+            };
+            if let Some(end) = ended {
                 break end;
             }
         };
         self.finish(&end)
     }
 
-    /// One relist; `Some` if the watch is over.
-    async fn relist(&mut self) -> Option<End> {
-        let Self { generic, client, context, reporter, stops, hub, healthy, arguments, .. } = self;
+    fn owes_relist(&self) -> bool {
+        self.tap.as_ref().is_some_and(Tap::owes_relist)
+    }
+
+    fn turn(&mut self) -> Turn {
+        self.worker.next(self.context.clock.mono(), self.hub.last_list())
+    }
+
+    /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.
+    async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
+        let Self {
+            generic, client, context, reporter, outside, hub, healthy, arguments, worker, tap, ..
+        } = self;
         let clock = &*context.clock;
         let started = clock.mono();
-        let mut look = Look { arguments, context, reporter, hub, healthy, threshold: self.threshold };
+        if let Some(tap) = tap {
+            // What goes wrong with the stream from here on needs another one.
+            tap.relisted();
+        }
+        let threshold = worker.timing().threshold;
+        let mut look = Look { arguments, context, reporter, hub, healthy, threshold };
         let mut sink = &*reporter;
-        let mut relist = pin!(generic.relist(client, clock, &mut sink));
-        let report = loop {
-            tokio::select! {
-                biased;
-                () = stops.next() => return Some(End::Told),
-                () = reporter.broken() => return Some(End::Unread),
-                report = &mut relist => break report,
-                () = tokio::time::sleep(look.tick()) => {
-                    if let Some(end) = look.around(Some(started)) {
-                        return Some(end);
-                    }
+        let report = {
+            let mut relist = pin!(generic.relist(client, clock, &mut sink));
+            loop {
+                let nudge = tokio::select! {
+                    biased;
+                    report = &mut relist => break report,
+                    nudge = outside.nudge(reporter, tap.as_mut()) => nudge,
+                };
+                if let Some(end) = look.answer(nudge, tap.as_mut(), Some(started)).await? {
+                    return Ok(Some(end));
                 }
             }
         };
+        if !owed {
+            worker.relisted(clock.mono());
+        }
         let slow = arguments.until_slow.and_then(|limit| text::slow_relist(&report, limit));
         reporter.relist(report);
-        look.around(None).or(slow.map(End::Came))
+        if let Some(end) = look.around(None).or(slow.map(End::Came)) {
+            return Ok(Some(end));
+        }
+        self.attend().await?;
+        let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
+        Ok(enough.then_some(End::Told))
     }
 
-    /// The pause between two relists, from the end of the one to the start of the next.
-    async fn pause(&mut self) -> Option<End> {
-        let period = self.period();
-        let Self { context, reporter, stops, hub, healthy, arguments, .. } = self;
-        let mut look = Look { arguments, context, reporter, hub, healthy, threshold: self.threshold };
+    /// Opens the stream if it is to be opened now.
+    async fn attend(&mut self) -> Result<(), Error> {
+        let Some(tap) = &mut self.tap else { return Ok(()) };
+        if tap.attend(&self.reporter).await? == Upshot::FellBack && self.arguments.mode == Mode::Evented {
+            self.worker.restart(Timing::GENERIC, self.context.clock.mono());
+        }
+        Ok(())
+    }
+
+    /// The pause before the next relist, and until the writers are not too far behind. A stream that ends cuts it short.
+    async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
+        let length = until.since(self.context.clock.mono());
+        self.rest(length, Tap::owes_relist).await
+    }
+
+    /// Waits until the writers are not too far behind: whoever does not read gets no relists either.
+    async fn settle(&mut self) -> Result<Option<End>, Error> {
+        self.rest(Duration::ZERO, |_| false).await
+    }
+
+    async fn rest(&mut self, length: Duration, enough: fn(&Tap) -> bool) -> Result<Option<End>, Error> {
+        let Self { context, reporter, outside, hub, healthy, arguments, worker, tap, .. } = self;
+        let threshold = worker.timing().threshold;
+        let mut look = Look { arguments, context, reporter, hub, healthy, threshold };
         let mut rest = pin!(async {
-            tokio::time::sleep(period).await;
+            tokio::time::sleep(length).await;
             reporter.settle().await;
         });
-        loop {
-            tokio::select! {
+        while !tap.as_ref().is_some_and(enough) {
+            let nudge = tokio::select! {
                 biased;
-                () = stops.next() => return Some(End::Told),
-                () = reporter.broken() => return Some(End::Unread),
-                () = &mut rest => return None,
-                () = tokio::time::sleep(look.tick()) => {
-                    if let Some(end) = look.around(None) {
-                        return Some(end);
-                    }
-                }
+                () = &mut rest => break,
+                nudge = outside.nudge(reporter, tap.as_mut()) => nudge,
+            };
+            if let Some(end) = look.answer(nudge, tap.as_mut(), None).await? {
+                return Ok(Some(end));
             }
         }
+        Ok(None)
     }
 
-    fn finish(self, end: &End) -> Result<Exit, Error> {
+    fn finish(mut self, end: &End) -> Result<Exit, Error> {
+        if let Some(mut tap) = self.tap.take() {
+            tap.release("the watch is over", &self.reporter);
+        }
         let clock = &self.context.clock;
-        let (summary, ranges) = {
+        let compare = self.reporter.compared();
+        let (mut summary, ranges) = {
             let mut tally = self.reporter.tally();
             let ranges = tally.relists.ranges();
             (tally.summary(clock.wall(), clock.mono()), ranges)
         };
+        summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
             self.reporter.lines([what.clone()]);
@@ -191,6 +279,57 @@ impl<'a> Session<'a> {
     }
 }
 
+impl Outside {
+    fn listen(arguments: &WatchArgs, streams: bool) -> std::io::Result<Self> {
+        let period = if arguments.until_slow.is_some() { ATTENTIVE_TICK } else { TICK };
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            stops: Stops::listen(arguments.lasting)?,
+            // Without a stream there is nothing to put down first.
+            suspension: streams.then(Suspension::listen).transpose()?,
+            ticks,
+        })
+    }
+
+    /// Waits for the next thing that happens outside of a relist.
+    async fn nudge(&mut self, reporter: &Reporter, tap: Option<&mut Tap>) -> Nudge {
+        let Self { stops, suspension, ticks } = self;
+        tokio::select! {
+            biased;
+            () = stops.next() => Nudge::End(End::Told),
+            () = reporter.broken() => Nudge::End(End::Unread),
+            () = or_never(suspension.as_mut().map(Suspension::asked)) => Nudge::Suspend,
+            _ = ticks.tick() => Nudge::Tick,
+            news = or_never(tap.map(|tap| tap.news(reporter.settle()))) => Nudge::Stream(news),
+        }
+    }
+}
+
+async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
+    match something {
+        Some(something) => something.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the event stream of this runtime may be read at all.
+fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) -> Result<(), Error> {
+    match readers_of(version) {
+        Readers::Several => Ok(()),
+        Readers::Compete(why) if arguments.stream.steal_events => {
+            context.remark(&format!("reading the event stream all the same (--steal-events): {why}"));
+            Ok(())
+        }
+        Readers::Compete(why) => Err(Error::StealsEvents(why)),
+        Readers::NoStream(why) => {
+            context
+                .remark(&format!("{why}; the kubelet would try, fail and fall back, and so does this watch"));
+            Ok(())
+        }
+    }
+}
+
 /// What is looked at again and again while waiting.
 struct Look<'a> {
     arguments: &'a WatchArgs,
@@ -202,8 +341,34 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn tick(&self) -> Duration {
-        if self.arguments.until_slow.is_some() { ATTENTIVE_TICK } else { TICK }
+    /// Does what a nudge asks for.
+    async fn answer(
+        &mut self,
+        nudge: Nudge,
+        mut tap: Option<&mut Tap>,
+        relist: Option<Mono>,
+    ) -> Result<Option<End>, Error> {
+        match nudge {
+            Nudge::End(end) => return Ok(Some(end)),
+            Nudge::Suspend => {
+                if let Some(tap) = tap {
+                    tap.release("closed by plegctl before it was suspended", self.reporter);
+                }
+                Suspension::stop_here().await.map_err(Error::Start)?;
+            }
+            Nudge::Tick => {
+                if let Some(tap) = &mut tap {
+                    tap.look(self.reporter);
+                }
+                return Ok(self.around(relist));
+            }
+            Nudge::Stream(news) => {
+                if let Some(tap) = tap {
+                    tap.take(news, self.reporter);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Health, slowness, live line. `relist` is when the current relist began.
@@ -238,13 +403,21 @@ impl Look<'_> {
             .filter(|waited| *waited >= TICK)
             .zip(tally.open.as_ref());
         let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
-        text::status(
+        let mut line = text::status(
             tally.finished,
             tally.relists.last(),
             tally.relists.quantiles().as_ref(),
             tally.pods,
             healthy,
             waiting.as_deref(),
-        )
+        );
+        if self.arguments.mode != Mode::Generic {
+            line.push_str(&text::stream_status(&tally.streamed()));
+        }
+        drop(tally);
+        if let Some(compared) = self.reporter.compared() {
+            line.push_str(&text::compare_status(&compared));
+        }
+        line
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use super::latency::Latencies;
 use crate::clock::{Mono, Wall};
-use crate::pleg::stream::{Event, EventType, Relist, SlowCall, WatchSummary};
+use crate::cri::ReceivedEvent;
+use crate::pleg::stream::{
+    Event, EventType, Relist, SlowCall, Stream, StreamState, StreamSummary, WatchSummary,
+};
 use crate::pleg::{CallRecord, OpenCall};
 
 /// How many of the slowest calls are remembered.
@@ -24,9 +27,40 @@ pub struct Tally {
     pub open: Option<OpenCall>,
     /// The number of the newest finished relist.
     pub finished: u64,
+    streamed: Option<Streamed>,
     failed: u64,
     events: BTreeMap<EventType, u64>,
     slowest: Vec<SlowCall>,
+}
+
+/// What there is to say about the event stream.
+#[derive(Debug, Default)]
+struct Streamed {
+    attempts: u64,
+    failures: u64,
+    panics: u64,
+    fell_back: bool,
+    events: u64,
+    ignored: u64,
+    dropped: u64,
+    bytes: u64,
+    latency: Latencies,
+}
+
+impl Streamed {
+    fn summary(&self) -> StreamSummary {
+        StreamSummary {
+            attempts: self.attempts,
+            failures: self.failures,
+            fell_back: self.fell_back,
+            panics: self.panics,
+            events: self.events,
+            ignored: self.ignored,
+            dropped: self.dropped,
+            bytes: self.bytes,
+            latency_seconds: self.latency.quantiles(),
+        }
+    }
 }
 
 impl Tally {
@@ -35,6 +69,44 @@ impl Tally {
         if event.delivered {
             *self.events.entry(event.event_type).or_default() += 1;
         }
+    }
+
+    /// Counts what happens to the event stream.
+    pub fn stream(&mut self, stream: &Stream) {
+        let streamed = self.streamed.get_or_insert_default();
+        match stream.state {
+            StreamState::Connected => streamed.attempts += 1,
+            StreamState::Fallback => streamed.fell_back = true,
+            StreamState::Panic => streamed.panics += 1,
+            StreamState::Closed | StreamState::Dropped => {}
+        }
+    }
+
+    /// Counts a stream that the runtime ended, or that could not be opened.
+    pub fn stream_failed(&mut self) {
+        self.streamed.get_or_insert_default().failures += 1;
+    }
+
+    /// The event stream so far.
+    pub fn streamed(&self) -> StreamSummary {
+        self.streamed.as_ref().map(Streamed::summary).unwrap_or_default()
+    }
+
+    /// Counts lost events.
+    pub fn dropped(&mut self, events: u64) {
+        self.streamed.get_or_insert_default().dropped += events;
+    }
+
+    /// Counts an event of the stream.
+    pub fn heard(&mut self, received: &ReceivedEvent) {
+        let streamed = self.streamed.get_or_insert_default();
+        streamed.events += 1;
+        streamed.bytes += received.bytes;
+        let sandbox = received.event.sandbox.as_ref();
+        if sandbox.is_none_or(|sandbox| sandbox.metadata.is_none()) {
+            streamed.ignored += 1;
+        }
+        streamed.latency.add(received.at.duration_since(Wall::from_nanos(received.event.created_at)));
     }
 
     /// Remembers a finished call, if it is one of the slowest.
@@ -97,6 +169,8 @@ impl Tally {
             relist_seconds: self.relists.quantiles(),
             interval_seconds: self.intervals.quantiles(),
             slowest: std::mem::take(&mut self.slowest),
+            stream: self.streamed.as_ref().map(Streamed::summary),
+            compare: None,
         }
     }
 }

@@ -1,0 +1,93 @@
+//! How fast the event stream is drained while whoever reads plegctl's output is slow.
+//!
+//! A scripted runtime sends a burst of events and notes when the last of them was taken. `cargo bench --bench
+//! event_stream` prints events a second; the only thing it insists on is that every event was either worked on or counted
+//! as dropped.
+
+#[path = "../tests/support/mod.rs"]
+#[expect(clippy::missing_panics_doc, reason = "a measurement that cannot be made fails by panicking")]
+pub mod support;
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plegctl::cri::Rpc;
+use serde_json::Value;
+
+use support::events::{Attempt, End};
+use support::plegctl::Invocation;
+use support::wire::{ContainerEventResponse, PodSandboxMetadata, PodSandboxStatus};
+use support::{CallState, FakeRuntime, Node};
+
+const EVENTS: usize = 500_000;
+const ROUNDS: usize = 5;
+
+/// A line is read, and then nothing for so long.
+const READER: Duration = Duration::from_millis(1);
+
+fn event(number: usize) -> ContainerEventResponse {
+    let metadata = PodSandboxMetadata {
+        name: "web-0".to_owned(),
+        uid: "uid-1".to_owned(),
+        namespace: "default".to_owned(),
+        attempt: 0,
+    };
+    ContainerEventResponse {
+        container_id: format!("{number:064x}"),
+        container_event_type: 1,
+        created_at: 1_700_000_000_000_000_000,
+        pod_sandbox_status: Some(PodSandboxStatus {
+            id: "s1".to_owned(),
+            metadata: Some(metadata),
+            ..PodSandboxStatus::default()
+        }),
+        containers_statuses: Vec::new(),
+    }
+}
+
+/// One burst; events a second, and how many of them were dropped.
+fn burst() -> (f64, u64) {
+    let fake = FakeRuntime::start(Node::new());
+    let log = fake.folder().join("watch.jsonl");
+    fake.streams([
+        // The clean end tells when everything was sent.
+        Attempt::ending(End::Eof).events((0..EVENTS).map(event)),
+        Attempt::open(),
+    ]);
+    let (endpoint, path) = (fake.endpoint(), log.display().to_string());
+    let arguments = ["watch", "--mode", "evented", "-o", "jsonl", "-r", &endpoint, "--log", &path];
+    let mut running = Invocation::new(&arguments).bound(Duration::from_secs(300)).spawn();
+    let started = Instant::now();
+    fake.wait_for(Rpc::GetContainerEvents, 1);
+    let drained = thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            fake.wait_until(|calls| {
+                let mut streams = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
+                streams.next().is_some_and(|call| call.state == CallState::Answered)
+            });
+            started.elapsed()
+        });
+        while !waiting.is_finished() {
+            running.line();
+            thread::sleep(READER);
+        }
+        waiting.join().unwrap()
+    });
+    running.signal("INT");
+    running.wait();
+    let text = fs::read_to_string(log).unwrap();
+    let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let summary = records.filter(|record| record["kind"] == "WatchSummary").last().unwrap();
+    let of = |key: &str| summary["stream"][key].as_u64().unwrap();
+    assert_eq!(of("events") + of("dropped"), u64::try_from(EVENTS).unwrap(), "an event was lost silently");
+    (f64::from(u32::try_from(EVENTS).unwrap()) / drained.as_secs_f64(), of("dropped"))
+}
+
+fn main() {
+    println!("{EVENTS} events at once, one line of output read every {READER:?}");
+    for _ in 0..ROUNDS {
+        let (rate, dropped) = burst();
+        println!("{rate:>10.0} events/s drained, {dropped} of {EVENTS} dropped and counted");
+    }
+}

@@ -1,0 +1,491 @@
+//! What the event stream and relisting say about the same node: who was first, and what only one of them saw.
+//!
+//! Fed with everything in the order in which it happens, asks no clock. A transition that only one side has reported is
+//! undecided until the other has had every chance, so that a slow side is not called a blind one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use super::latency::Latencies;
+use crate::clock::Wall;
+use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
+use crate::pleg::generic::EVENTED_PERIOD;
+use crate::pleg::stream::{
+    CompareSummary, Divergence, Event, EventType, Relist, Source, Stream, StreamState, StreamSummary,
+};
+use crate::pleg::{PodRef, Seconds};
+
+/// How long the stream may lag behind a relist.
+const STREAM_GRACE: Duration = Duration::from_secs(5);
+
+/// How many whole relists the stream may be ahead.
+const RELIST_GRACE: u8 = 2;
+
+/// How long after the request a runtime may take to put a new reader on its list.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// How long after its end something is forgotten that nobody had anything to say about.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// How many containers and sandboxes are kept in mind. Those beyond are not compared.
+const MOST_LIVES: usize = 50_000;
+
+/// How many decisions may wait to be collected.
+const MOST_DIVERGENCES: usize = 100_000;
+
+/// The comparison.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    lives: HashMap<String, Life>,
+    /// Since when the stream has been open without a gap.
+    heard_since: Option<Wall>,
+    /// When the open stream was asked for: what came about before was kept for whoever asked.
+    opened: Option<Wall>,
+    /// When the last successful relist began.
+    last_relist: Option<Wall>,
+    /// When the newest event was read.
+    received: Option<Wall>,
+    /// From the start of the first relist to the end of the last.
+    span: Option<(Wall, Wall)>,
+    decided: Vec<Divergence>,
+    summary: CompareSummary,
+    gained: Latencies,
+    streamed: Latencies,
+    listed: Latencies,
+}
+
+/// What both sides have said about one container or sandbox.
+#[derive(Debug, Default)]
+struct Life {
+    transitions: BTreeMap<EventType, Transition>,
+    /// How far the stream says it has come, and since when.
+    stage: u8,
+    stage_since: Option<Wall>,
+    /// The stages that a whole relist has had before its eyes.
+    shown: [bool; 4],
+    furthest: [Option<u8>; 2],
+    /// Why the kubelet made nothing of an event about it.
+    withheld: Option<&'static str>,
+}
+
+/// One transition.
+#[derive(Debug)]
+struct Transition {
+    pod: PodRef,
+    generic: Option<Sighting>,
+    evented: Option<Sighting>,
+    relists_since: u8,
+    decided: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sighting {
+    at: Wall,
+    /// For the stream: receipt minus the runtime's time stamp.
+    latency: Option<Seconds>,
+    /// For a relist: whether the stream was open ever since the relist before.
+    covered: bool,
+}
+
+impl Comparison {
+    /// The stream was opened or closed.
+    pub fn stream(&mut self, stream: &Stream) {
+        match stream.state {
+            StreamState::Connected => {
+                self.opened = Some(stream.time);
+                self.heard_since = Some(stream.time.plus(SETTLING));
+            }
+            StreamState::Closed | StreamState::Fallback => self.heard_since = None,
+            // What was lost here may be missing for as long as anything else that was sent before.
+            StreamState::Dropped => self.heard_since = Some(stream.time.plus(SETTLING)),
+            StreamState::Panic => {}
+        }
+    }
+
+    /// An event came through the stream; what the engine makes of it comes after this, or never.
+    pub fn heard(&mut self, received: &ReceivedEvent) {
+        self.received = Some(received.at);
+        let event = &received.event;
+        if event.container_id.is_empty() {
+            return;
+        }
+        let Some(life) = self.life(&event.container_id) else { return };
+        let stage = match event.kind {
+            ContainerEventType::Created | ContainerEventType::Other(_) => 0,
+            ContainerEventType::Started => 1,
+            ContainerEventType::Stopped => 2,
+            ContainerEventType::Deleted => 3,
+        };
+        if life.stage_since.is_none() || stage > life.stage {
+            life.stage = stage;
+            life.stage_since = Some(received.at);
+        }
+        let speaks = event.sandbox.as_ref().is_some_and(|sandbox| sandbox.metadata.is_some());
+        if !speaks {
+            life.withheld =
+                Some("its event came without the status of its pod, and the kubelet ignores such");
+        } else if stage > 0 {
+            // Taken back as soon as the engine hands the event on.
+            life.withheld =
+                Some("its event was older than what the kubelet had, and the kubelet refuses such");
+        }
+    }
+
+    /// A lifecycle event of either side.
+    pub fn event(&mut self, event: &Event) {
+        let Some(id) = event.id.clone() else { return };
+        let Some(stage) = stage_of(event.event_type).filter(|_| event.delivered || event.discarded) else {
+            return;
+        };
+        let covered = self.is_covered();
+        let source = event.source;
+        let received = self.received.filter(|_| source == Source::Evented);
+        let at = received.unwrap_or(event.time);
+        if source == Source::Evented && self.is_leftover(&id, event, at) {
+            self.summary.leftovers += 1;
+            return;
+        }
+        let Some(life) = self.life(&id) else { return };
+        let furthest = life.furthest.get_mut(usize::from(source == Source::Evented));
+        let mut out_of_order = false;
+        if let Some(furthest) = furthest {
+            let known =
+                life.transitions.get(&event.event_type).is_some_and(|known| known.of(source).is_some());
+            out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);
+            *furthest = (*furthest).max(Some(stage));
+        }
+        if source == Source::Evented {
+            life.withheld = None;
+        }
+        let sighting = Sighting { at, latency: event.latency_seconds, covered };
+        let transition = life.transitions.entry(event.event_type).or_insert_with(|| Transition {
+            pod: event.pod.clone(),
+            generic: None,
+            evented: None,
+            relists_since: 0,
+            // What was so before the watch began is nobody's discovery.
+            decided: event.initial,
+        });
+        let slot = match source {
+            Source::Generic => &mut transition.generic,
+            Source::Evented => &mut transition.evented,
+        };
+        let again = slot.is_some();
+        slot.get_or_insert(sighting);
+        let both = transition.generic.zip(transition.evented).filter(|_| !transition.decided);
+        transition.decided |= both.is_some();
+        let pod = transition.pod.clone();
+
+        self.count(source, again, out_of_order);
+        if let Some((generic, evented)) = both {
+            self.agreed(event.time, pod, id.clone(), event.event_type, generic, evented);
+        }
+        self.bury(&id);
+    }
+
+    /// Whether the runtime had kept this event from before the stream was asked for.
+    fn is_leftover(&self, id: &str, event: &Event, at: Wall) -> bool {
+        let created =
+            event.latency_seconds.map(|latency| at.nanos().saturating_sub(nanos(latency.duration())));
+        let old = created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos());
+        let known = self.lives.get(id).and_then(|life| life.transitions.get(&event.event_type));
+        old && known.is_none_or(|known| known.generic.is_none())
+    }
+
+    fn count(&mut self, source: Source, again: bool, out_of_order: bool) {
+        let summary = &mut self.summary;
+        match source {
+            Source::Generic => summary.duplicates_generic += u64::from(again),
+            Source::Evented => summary.duplicates_evented += u64::from(again),
+        }
+        summary.out_of_order += u64::from(out_of_order);
+    }
+
+    fn agreed(
+        &mut self,
+        time: Wall,
+        pod: PodRef,
+        id: String,
+        event_type: EventType,
+        generic: Sighting,
+        evented: Sighting,
+    ) {
+        let gained = generic.at.nanos().saturating_sub(evented.at.nanos());
+        self.summary.both += 1;
+        if gained >= 0 {
+            self.summary.evented_first += 1;
+            self.gained.add(Seconds::from_nanos(gained).duration());
+        } else {
+            self.summary.generic_first += 1;
+        }
+        if let Some(latency) = evented.latency {
+            let latency = latency.duration();
+            self.streamed.add(latency);
+            let created = evented.at.nanos().saturating_sub(nanos(latency));
+            self.listed.add(Seconds::from_nanos(generic.at.nanos().saturating_sub(created)).duration());
+        }
+        self.decide(Divergence {
+            time,
+            pod,
+            id,
+            event_type,
+            only: None,
+            latency_seconds: Some(Seconds::from_nanos(gained)),
+            why: None,
+        });
+    }
+
+    /// A relist is over, and its events were told before.
+    pub fn relist(&mut self, relist: &Relist) {
+        self.summary.relist_calls += u64::try_from(relist.calls.len()).unwrap_or(u64::MAX);
+        self.summary.relist_bytes += relist.calls.iter().map(|call| call.response_bytes).sum::<u64>();
+        let took = nanos(relist.duration_seconds.duration());
+        let began = Wall::from_nanos(relist.time.nanos().saturating_sub(took));
+        if relist.outcome == Outcome::Ok {
+            let failed: HashSet<&str> = relist
+                .calls
+                .iter()
+                .filter(|call| call.outcome != Outcome::Ok)
+                .filter_map(|call| call.pod.as_ref())
+                .map(|pod| pod.uid.as_str())
+                .collect();
+            self.shown(began, &failed);
+            self.last_relist = Some(began);
+        }
+        let first = self.span.map_or(began, |(first, _)| first);
+        self.span = Some((first, relist.time));
+        self.summary.relists += 1;
+        self.decide_overdue(relist.time);
+    }
+
+    /// Whether the stream has been open since the last successful relist began: whatever a relist finds now came after.
+    fn is_covered(&self) -> bool {
+        self.heard_since.zip(self.last_relist).is_some_and(|(since, last)| since <= last)
+    }
+
+    fn shown(&mut self, began: Wall, failed: &HashSet<&str>) {
+        for life in self.lives.values_mut() {
+            let of_failed = |transition: &Transition| failed.contains(transition.pod.uid.as_str());
+            if life.transitions.values().any(of_failed) {
+                continue;
+            }
+            if life.stage_since.is_some_and(|since| since <= began)
+                && let Some(shown) = life.shown.get_mut(usize::from(life.stage))
+            {
+                *shown = true;
+            }
+            for transition in life.transitions.values_mut() {
+                let waits = transition.generic.is_none();
+                if waits && transition.evented.is_some_and(|evented| evented.at <= began) {
+                    transition.relists_since = transition.relists_since.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    fn decide_overdue(&mut self, now: Wall) {
+        // A life of which nothing but an ignored end is known would stay for ever.
+        self.lives.retain(|_, life| {
+            let ended = life.stage == 3 && life.transitions.is_empty();
+            !(ended && life.stage_since.is_some_and(|since| now.duration_since(since) > FORGOTTEN_AFTER))
+        });
+        let mut overdue = Vec::new();
+        for (id, life) in &mut self.lives {
+            let withheld = life.withheld;
+            let shown = life.shown;
+            for (event_type, transition) in &mut life.transitions {
+                if transition.decided || !transition.is_overdue(now) {
+                    continue;
+                }
+                transition.decided = true;
+                overdue.push((id.clone(), *event_type, transition.verdict(*event_type, withheld, shown)));
+            }
+        }
+        for (id, event_type, (pod, only, why)) in overdue {
+            let counted = match (only, &why) {
+                (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
+                (Source::Generic, Some(Why::Gap)) => &mut self.summary.in_a_gap,
+                (Source::Generic, Some(Why::Kubelet(_))) => &mut self.summary.withheld,
+                (Source::Generic, _) => &mut self.summary.missed_by_stream,
+                (Source::Evented, None) => &mut self.summary.unexplained,
+            };
+            *counted += 1;
+            if only == Source::Generic && why.is_none() {
+                self.summary.unexplained += 1;
+            }
+            let why = why.map(|why| why.as_str().to_owned());
+            self.decide(Divergence {
+                time: now,
+                pod,
+                id: id.clone(),
+                event_type,
+                only: Some(only),
+                latency_seconds: None,
+                why,
+            });
+            self.bury(&id);
+        }
+    }
+
+    fn decide(&mut self, divergence: Divergence) {
+        if self.decided.len() < MOST_DIVERGENCES {
+            self.decided.push(divergence);
+        }
+    }
+
+    /// What was decided since the last time.
+    pub fn take(&mut self) -> Vec<Divergence> {
+        std::mem::take(&mut self.decided)
+    }
+
+    /// The life of `id`, unless there are too many already.
+    fn life(&mut self, id: &str) -> Option<&mut Life> {
+        if self.lives.len() >= MOST_LIVES && !self.lives.contains_key(id) {
+            self.summary.not_compared += 1;
+            return None;
+        }
+        Some(self.lives.entry(id.to_owned()).or_default())
+    }
+
+    /// Forgets what is removed and decided.
+    fn bury(&mut self, id: &str) {
+        let over = self.lives.get(id).is_some_and(|life| {
+            life.transitions.contains_key(&EventType::ContainerRemoved)
+                && life.transitions.values().all(|transition| transition.decided)
+        });
+        if over {
+            self.lives.remove(id);
+        }
+    }
+
+    /// Everything so far.
+    pub fn summary(&self, stream: &StreamSummary) -> CompareSummary {
+        let mut summary = self.summary.clone();
+        let lives = self.lives.values();
+        let open = lives.flat_map(|life| life.transitions.values()).filter(|transition| !transition.decided);
+        summary.undecided = u64::try_from(open.count()).unwrap_or(u64::MAX);
+        summary.gained_seconds = self.gained.quantiles();
+        summary.stream_seconds = self.streamed.quantiles();
+        summary.relist_seconds = self.listed.quantiles();
+        summary.stream_bytes = stream.bytes;
+        self.spare(&mut summary);
+        summary.verdict = verdict(&summary, stream);
+        summary
+    }
+
+    /// What the kubelet would have asked had it read the stream and relisted at its leisure.
+    fn spare(&self, summary: &mut CompareSummary) {
+        let Some((first, last)) = self.span else { return };
+        let needed = 1 + last.duration_since(first).as_secs() / EVENTED_PERIOD.as_secs();
+        let spared = summary.relists.saturating_sub(needed);
+        let relists = summary.relists.max(1);
+        let share = |of: u64| of.saturating_mul(spared) / relists;
+        summary.spared_calls = share(summary.relist_calls);
+        summary.evented_bytes = summary.stream_bytes + summary.relist_bytes - share(summary.relist_bytes);
+    }
+}
+
+impl Transition {
+    const fn of(&self, source: Source) -> Option<Sighting> {
+        match source {
+            Source::Generic => self.generic,
+            Source::Evented => self.evented,
+        }
+    }
+
+    fn is_overdue(&self, now: Wall) -> bool {
+        match (&self.generic, &self.evented) {
+            (Some(generic), None) => now.duration_since(generic.at) >= STREAM_GRACE,
+            (None, Some(_)) => self.relists_since >= RELIST_GRACE,
+            _ => false,
+        }
+    }
+
+    fn verdict(
+        &self,
+        event_type: EventType,
+        withheld: Option<&'static str>,
+        shown: [bool; 4],
+    ) -> (PodRef, Source, Option<Why>) {
+        let pod = self.pod.clone();
+        if let Some(generic) = self.generic {
+            let why = withheld.map(Why::Kubelet).or((!generic.covered).then_some(Why::Gap));
+            return (pod, Source::Generic, why);
+        }
+        // Relisting notices what it has had before its eyes: the state itself, or any earlier one once that is gone.
+        let [created, running, exited, _] = shown;
+        let visible = match event_type {
+            EventType::ContainerStarted => running,
+            EventType::ContainerDied | EventType::ContainerRemoved => created || running || exited,
+            EventType::ContainerChanged | EventType::PodSync => true,
+        };
+        (pod, Source::Evented, (!visible).then_some(Why::Short))
+    }
+}
+
+/// Why only one side saw something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// It was over before a relist came by.
+    Short,
+    /// Nobody listened to the stream.
+    Gap,
+    /// The stream had it and the kubelet makes nothing of it.
+    Kubelet(&'static str),
+}
+
+impl Why {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Short => "it was over before a relist could see it",
+            Self::Gap => "the stream was not open all the time",
+            Self::Kubelet(why) => why,
+        }
+    }
+}
+
+/// The plain sentence.
+fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
+    if stream.fell_back {
+        return "EventedPLEG would not work here: the stream kept ending, and the kubelet would have given it up".into();
+    }
+    if stream.panics > 0 {
+        return format!(
+            "EventedPLEG would not be safe here: the kubelet would have crashed {} times",
+            stream.panics
+        );
+    }
+    let lost = summary.missed_by_stream + summary.withheld;
+    if lost > 0 {
+        return format!(
+            "EventedPLEG would not be safe here: it lost {lost} of {} transitions that relisting saw",
+            summary.both + lost
+        );
+    }
+    if stream.dropped > 0 {
+        return "whether EventedPLEG would be safe here cannot be said: plegctl itself lost events".into();
+    }
+    if summary.both == 0 {
+        return "whether EventedPLEG would be safe here cannot be said: nothing happened that both could have seen".into();
+    }
+    format!(
+        "EventedPLEG would have been safe here: it had all {} transitions that relisting saw",
+        summary.both
+    )
+}
+
+const fn stage_of(event_type: EventType) -> Option<u8> {
+    match event_type {
+        EventType::ContainerStarted => Some(1),
+        EventType::ContainerDied => Some(2),
+        EventType::ContainerRemoved => Some(3),
+        EventType::ContainerChanged | EventType::PodSync => None,
+    }
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! A comparison that is told what happened, a second at a time.
+
+use super::*;
+use crate::cri::{ContainerEvent, SandboxMetadata, SandboxState, SandboxStatus};
+use crate::pleg::Seconds;
+use crate::pleg::stream::Subject;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// A comparison whose stream has been open for long, and the time of its next step.
+struct Play {
+    comparison: Comparison,
+    now: i64,
+}
+
+impl Play {
+    fn start() -> Self {
+        let mut play = Self { comparison: Comparison::default(), now: 1000 * SECOND };
+        play.stream(StreamState::Connected);
+        play.wait(1).relist().wait(1);
+        play
+    }
+
+    fn wait(&mut self, seconds: i64) -> &mut Self {
+        self.now += seconds * SECOND;
+        self
+    }
+
+    fn stream(&mut self, state: StreamState) -> &mut Self {
+        self.comparison.stream(&Stream { time: Wall::from_nanos(self.now), state, attempt: 1, error: None });
+        self
+    }
+
+    fn relist(&mut self) -> &mut Self {
+        self.comparison.relist(&Relist {
+            time: Wall::from_nanos(self.now),
+            relist: 1,
+            duration_seconds: Seconds::default(),
+            interval_seconds: None,
+            outcome: Outcome::Ok,
+            error: None,
+            calls: Vec::new(),
+            pods: 0,
+            sandboxes: 0,
+            containers: 0,
+            events: 0,
+            reinspect: 0,
+        });
+        self
+    }
+
+    fn said(&mut self, source: Source, event_type: EventType, id: &str) -> &mut Self {
+        let time = Wall::from_nanos(self.now);
+        let mut event = Event::new(time, source, event_type, PodRef::default(), Subject::Container);
+        event.id = Some(id.to_owned());
+        event.latency_seconds = (source == Source::Evented).then(Seconds::default);
+        self.comparison.event(&event);
+        self
+    }
+
+    fn heard(&mut self, kind: ContainerEventType, id: &str, with_pod: bool) -> &mut Self {
+        let sandbox = with_pod.then(|| SandboxStatus {
+            id: "sandbox".into(),
+            metadata: Some(SandboxMetadata::default()),
+            state: SandboxState::Ready,
+            created_at: 0,
+            network: None,
+            host_network: None,
+            labels: crate::cri::Labels::default(),
+            annotations: crate::cri::Labels::default(),
+        });
+        self.comparison.heard(&ReceivedEvent {
+            event: ContainerEvent {
+                container_id: id.to_owned(),
+                kind,
+                created_at: self.now,
+                sandbox,
+                containers: Vec::new(),
+            },
+            at: Wall::from_nanos(self.now),
+            bytes: 1,
+        });
+        self
+    }
+
+    fn through_stream(&mut self, id: &str, kind: ContainerEventType) -> &mut Self {
+        self.heard(kind, id, true);
+        let types: &[EventType] = match kind {
+            ContainerEventType::Started => &[EventType::ContainerStarted],
+            ContainerEventType::Stopped => &[EventType::ContainerDied],
+            ContainerEventType::Deleted => &[EventType::ContainerDied, EventType::ContainerRemoved],
+            _ => &[],
+        };
+        for event_type in types {
+            self.said(Source::Evented, *event_type, id);
+        }
+        self
+    }
+
+    fn summary(&self) -> CompareSummary {
+        self.comparison.summary(&StreamSummary::default())
+    }
+}
+
+#[test]
+fn what_both_saw_is_a_gain_of_the_stream() {
+    let mut play = Play::start();
+    play.through_stream("c", ContainerEventType::Started).wait(1);
+    play.said(Source::Generic, EventType::ContainerStarted, "c").relist();
+    let decided = play.comparison.take();
+    assert_eq!(decided.len(), 1);
+    assert_eq!(decided[0].latency_seconds, Some(Seconds::from_nanos(SECOND)));
+    let summary = play.summary();
+    assert_eq!((summary.both, summary.evented_first, summary.unexplained), (1, 1, 0));
+    assert!(summary.verdict.contains("would have been safe"), "{}", summary.verdict);
+}
+
+#[test]
+fn a_container_between_two_relists_was_missed_by_relisting_alone() {
+    let mut play = Play::start();
+    for kind in [
+        ContainerEventType::Created,
+        ContainerEventType::Started,
+        ContainerEventType::Stopped,
+        ContainerEventType::Deleted,
+    ] {
+        play.through_stream("short", kind);
+    }
+    play.wait(1).relist().wait(1).relist();
+    let summary = play.summary();
+    assert_eq!((summary.missed_by_relisting, summary.unexplained), (3, 0));
+    assert_eq!(summary.duplicates_evented, 1, "the kubelet says Died again when a dead container goes");
+    assert!(play.comparison.lives.is_empty(), "what is over and decided is forgotten");
+}
+
+#[test]
+fn what_two_relists_had_before_their_eyes_and_did_not_say_is_unexplained() {
+    let mut play = Play::start();
+    play.through_stream("c", ContainerEventType::Started).wait(1).relist().wait(1).relist();
+    assert_eq!(play.summary().unexplained, 1);
+}
+
+#[test]
+fn what_the_stream_never_said_is_a_loss_after_its_grace() {
+    let mut play = Play::start();
+    play.said(Source::Generic, EventType::ContainerDied, "c").relist().wait(4).relist();
+    assert_eq!((play.summary().undecided, play.summary().missed_by_stream), (1, 0));
+    play.wait(1).relist();
+    let summary = play.summary();
+    assert_eq!((summary.missed_by_stream, summary.unexplained), (1, 1));
+    assert!(summary.verdict.contains("not be safe"), "{}", summary.verdict);
+}
+
+#[test]
+fn what_happened_while_nobody_listened_is_no_loss() {
+    let mut play = Play::start();
+    play.stream(StreamState::Closed).wait(1);
+    play.said(Source::Generic, EventType::ContainerDied, "c").relist();
+    play.stream(StreamState::Connected).wait(6).relist();
+    let summary = play.summary();
+    assert_eq!((summary.in_a_gap, summary.missed_by_stream, summary.unexplained), (1, 0, 0));
+}
+
+#[test]
+fn an_event_without_its_pod_is_a_loss_that_is_explained() {
+    let mut play = Play::start();
+    play.heard(ContainerEventType::Deleted, "sandbox", false);
+    play.said(Source::Generic, EventType::ContainerRemoved, "sandbox").relist().wait(6).relist();
+    let summary = play.summary();
+    assert_eq!((summary.withheld, summary.unexplained), (1, 0));
+    assert!(play.comparison.take()[0].why.as_deref().unwrap().contains("without the status of its pod"));
+}
+
+#[test]
+fn what_the_runtime_had_kept_from_before_is_left_out() {
+    let mut play = Play::start();
+    play.wait(10);
+    play.stream(StreamState::Connected);
+    play.now -= 5 * SECOND;
+    play.through_stream("old", ContainerEventType::Started);
+    play.now += 5 * SECOND;
+    play.wait(1).relist().wait(1).relist();
+    let summary = play.summary();
+    assert_eq!((summary.leftovers, summary.unexplained, summary.missed_by_relisting), (1, 0, 0));
+}
+
+#[test]
+fn memory_has_a_bound() {
+    let mut play = Play::start();
+    for number in 0..MOST_LIVES + 10 {
+        play.said(Source::Generic, EventType::ContainerStarted, &number.to_string());
+    }
+    assert_eq!(play.comparison.lives.len(), MOST_LIVES);
+    assert_eq!(play.summary().not_compared, 10);
+}

@@ -1,0 +1,269 @@
+//! The event stream of a watch: opened, guarded, read, closed, and what the evented PLEG makes of it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Sleep;
+
+use super::guard::{Alarm, Guard};
+use super::readers::empty_stream;
+use super::reporter::Reporter;
+use crate::clock::{Clock, Mono};
+use crate::cmd::Error;
+use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
+use crate::pleg::evented::{CACHE_TICK, Next};
+use crate::pleg::stream::Stream;
+use crate::pleg::{Evented, Hub};
+
+/// A guard that is gone after less than this did not work at all.
+const STILLBORN: Duration = Duration::from_secs(1);
+
+/// How many such guards are enough.
+const MOST_STILLBORN: u32 = 3;
+
+/// How a watch wants its stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// After how many ended streams it is given up.
+    pub retries: u32,
+    /// After how long it is closed and opened again.
+    pub longest: Duration,
+    /// Whether a process watches over it. A runtime inside this process stands still with it.
+    pub guarded: bool,
+}
+
+/// The stream, and the engine behind it.
+pub struct Tap {
+    client: Client,
+    runtime: cri::Version,
+    clock: Arc<dyn Clock>,
+    wishes: Wishes,
+    evented: Evented,
+    open: Option<Open>,
+    owes_relist: bool,
+    ticked: Mono,
+    /// How many guards in a row were gone as soon as they had been started.
+    stillborn: u32,
+}
+
+/// A stream that is open.
+struct Open {
+    events: EventStream,
+    hang_up: HangUp,
+    guard: Option<Guard>,
+    over: Pin<Box<Sleep>>,
+    since: Mono,
+    received: u64,
+    dropped: u64,
+}
+
+/// What the stream brought.
+pub enum News {
+    /// An event.
+    Event(Box<ReceivedEvent>),
+    /// Its end; `None` is an end in good order.
+    Ended(Option<cri::Error>),
+    /// It has been open for as long as it may.
+    TooLong,
+}
+
+/// What to do after the stream was looked after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upshot {
+    /// It is open, or a relist comes first.
+    GoOn,
+    /// It was given up just now.
+    FellBack,
+}
+
+impl Tap {
+    /// An evented PLEG whose first stream is opened by [`Self::attend`].
+    pub fn new(
+        client: Client,
+        runtime: cri::Version,
+        clock: Arc<dyn Clock>,
+        hub: Arc<Hub>,
+        wishes: Wishes,
+    ) -> Self {
+        let evented = Evented::start(hub, &*clock).giving_up_after(wishes.retries);
+        let ticked = clock.mono();
+        Self { client, runtime, clock, wishes, evented, open: None, owes_relist: false, ticked, stillborn: 0 }
+    }
+
+    /// Whether everything has to be listed before the stream is opened again.
+    pub const fn owes_relist(&self) -> bool {
+        self.owes_relist
+    }
+
+    /// That relist was made.
+    pub const fn relisted(&mut self) {
+        self.owes_relist = false;
+    }
+
+    /// How many events there was no room for, on the stream that is open.
+    fn dropped(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.events.dropped())
+    }
+
+    /// Opens the stream if that is what is to be done now.
+    pub async fn attend(&mut self, reporter: &Reporter) -> Result<Upshot, Error> {
+        while self.open.is_none() && !self.owes_relist {
+            match self.evented.next(&*self.clock) {
+                Next::Connect(_) => match self.open().await? {
+                    Ok(open) => {
+                        self.open = Some(open);
+                        reporter.stream(self.evented.on_stream_opened(&*self.clock));
+                    }
+                    Err(why) => self.failed(Some(&why), reporter),
+                },
+                Next::FallBack(notice) => {
+                    reporter.stream(notice);
+                    return Ok(Upshot::FellBack);
+                }
+                Next::GivenUp => break,
+            }
+        }
+        Ok(Upshot::GoOn)
+    }
+
+    /// The outer result is whether this process can do what it takes, the inner one whether the runtime can be reached.
+    async fn open(&self) -> Result<Result<Open, cri::Error>, Error> {
+        let connection = match self.client.connect_for_events().await {
+            Ok(connection) => connection,
+            Err(why) => return Ok(Err(why)),
+        };
+        if self.stillborn >= MOST_STILLBORN {
+            return Err(Error::Guard(io::Error::other("it ends as soon as it is started")));
+        }
+        let since = self.clock.mono();
+        let over = Box::pin(tokio::time::sleep(self.wishes.longest));
+        let opened =
+            |(events, hang_up), guard| Open { events, hang_up, guard, over, since, received: 0, dropped: 0 };
+        let start = || -> io::Result<Open> {
+            if self.wishes.guarded {
+                let (guard, beat) = Guard::start(connection.share()?)?;
+                return Ok(opened(connection.subscribe(beat)?, Some(guard)));
+            }
+            Ok(opened(connection.subscribe(|| {})?, None))
+        };
+        start().map(Ok).map_err(Error::Guard)
+    }
+
+    /// The next thing that the stream brings; never, if none is open. Events wait for `room`, the clock does not.
+    pub async fn news(&mut self, room: impl Future<Output = ()>) -> News {
+        let Some(Open { events, over, .. }) = &mut self.open else { return std::future::pending().await };
+        let next = async {
+            room.await;
+            events.next().await
+        };
+        tokio::select! {
+            biased;
+            () = over.as_mut() => News::TooLong,
+            next = next => match next {
+                Ok(Some(event)) => News::Event(Box::new(event)),
+                Ok(None) => News::Ended(None),
+                Err(why) => News::Ended(Some(why)),
+            }
+        }
+    }
+
+    /// Deals with what the stream brought.
+    pub fn take(&mut self, news: News, reporter: &Reporter) {
+        match news {
+            News::Event(event) => self.event(&event, reporter),
+            News::Ended(why) => match self.alarm() {
+                Some(alarm) => self.release(alarm.as_str(), reporter),
+                None => self.failed(why.as_ref(), reporter),
+            },
+            News::TooLong => {
+                self.release("closed by plegctl after --max-stream, to be opened again", reporter);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &ReceivedEvent, reporter: &Reporter) {
+        if let Some(open) = &mut self.open {
+            open.received += 1;
+        }
+        reporter.heard(event);
+        let crash = self.evented.on_event(event, &*self.clock, &mut &*reporter);
+        if let Some(notice) = crash {
+            reporter.stream(notice);
+        }
+    }
+
+    fn failed(&mut self, why: Option<&cri::Error>, reporter: &Reporter) {
+        let silent = self.open.as_ref().is_some_and(|open| open.received == 0);
+        let mut notice = self.evented.on_stream_failed(why, &*self.clock);
+        if why.is_none()
+            && silent
+            && let Some(meaning) = empty_stream(&self.runtime)
+        {
+            notice.error = Some(meaning.to_owned());
+        }
+        reporter.tally().stream_failed();
+        self.closed(notice, reporter);
+    }
+
+    /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
+    /// make up for it.
+    pub fn release(&mut self, why: &str, reporter: &Reporter) {
+        if self.open.is_some() {
+            let notice = self.evented.on_stream_released(why, &*self.clock);
+            self.closed(notice, reporter);
+        }
+    }
+
+    fn closed(&mut self, notice: Stream, reporter: &Reporter) {
+        // What was read and never looked at goes with the stream.
+        let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
+        self.tell_dropped(waiting, reporter);
+        if let Some(Open { hang_up, guard, .. }) = self.open.take() {
+            hang_up.hang_up();
+            drop(guard);
+        }
+        self.owes_relist = true;
+        reporter.stream(notice);
+    }
+
+    fn alarm(&mut self) -> Option<Alarm> {
+        self.open.as_mut()?.guard.as_mut()?.alarm()
+    }
+
+    /// What is due now and then: the kubelet's cache tick, lost events, a guard that is gone.
+    pub fn look(&mut self, reporter: &Reporter) {
+        let now = self.clock.mono();
+        if self.evented.in_use() && now.since(self.ticked) >= CACHE_TICK {
+            self.ticked = now;
+            self.evented.tick(&*self.clock);
+        }
+        self.tell_dropped(0, reporter);
+        // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
+        if self.alarm() == Some(Alarm::Unguarded) {
+            let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
+            self.stillborn = if lived < STILLBORN { self.stillborn + 1 } else { 0 };
+            self.release(Alarm::Unguarded.as_str(), reporter);
+        }
+    }
+
+    fn tell_dropped(&mut self, given_up: u64, reporter: &Reporter) {
+        let dropped = self.dropped() + given_up;
+        let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
+        let fresh = dropped - open.dropped;
+        open.dropped = dropped;
+        let text =
+            format!("{fresh} events were read and dropped: whoever reads plegctl's output is too slow");
+        reporter.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
+    }
+}
+
+impl Alarm {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::StoodStill => "closed by the guard because plegctl stood still",
+            Self::Unguarded => "closed by plegctl because its guard process is gone",
+        }
+    }
+}

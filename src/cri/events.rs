@@ -1,0 +1,112 @@
+//! The event stream on a connection and a thread of its own.
+//!
+//! A reader that stops reading can wedge the creation of pods on the whole node (containerd 2.x), so nothing else may
+//! stand between the socket and its reader: no call, no output, no other task of this process.
+
+use std::fmt;
+use std::future::ready;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use super::client::EVENT_QUEUE;
+use super::{Client, Error, EventStream};
+use crate::clock::Clock;
+
+/// How often the reading thread says that it is alive.
+pub const PULSE: Duration = Duration::from_millis(250);
+
+/// A connection that will carry the event stream and nothing else.
+pub struct EventConnection {
+    socket: StdStream,
+    endpoint: Arc<str>,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for EventConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventConnection").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// Shuts a connection down, whoever else holds it: on purpose with [`Self::hang_up`], and when dropped.
+#[derive(Debug)]
+pub struct HangUp(StdStream);
+
+impl HangUp {
+    /// Ends the connection at once, for this process and for the runtime.
+    pub fn hang_up(&self) {
+        // A connection that is over already is what we want.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+impl EventConnection {
+    pub(super) fn new(socket: StdStream, endpoint: Arc<str>, clock: Arc<dyn Clock>) -> Self {
+        Self { socket, endpoint, clock }
+    }
+
+    /// The socket once more, for a process that watches over it.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
+    /// Asks for the events and starts the thread that reads them. It calls `alive` every [`PULSE`] for as long as it
+    /// would read an event if there were one. A runtime that has nothing to say sends nothing, not even headers: the
+    /// stream counts as open from here on.
+    pub fn subscribe(self, alive: impl FnMut() + Send + 'static) -> io::Result<(EventStream, HangUp)> {
+        let Self { socket, endpoint, clock } = self;
+        let hang_up = HangUp(socket.try_clone()?);
+        let (feed, events) = EventStream::bounded(EVENT_QUEUE);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let read = async move {
+            tokio::spawn(beat(alive));
+            let connect = once(socket, Arc::clone(&endpoint));
+            // No deadline: a stream that was cancelled after an hour was not silent.
+            let client = Client::over(connect, &endpoint, Duration::MAX, clock);
+            client.feed(feed).await;
+        };
+        thread::Builder::new().name("events".into()).spawn(move || runtime.block_on(read))?;
+        Ok((events, hang_up))
+    }
+}
+
+async fn beat(mut alive: impl FnMut()) {
+    loop {
+        alive();
+        tokio::time::sleep(PULSE).await;
+    }
+}
+
+/// Hands out the one connection; a client that wants another has lost it.
+fn once(
+    socket: StdStream,
+    endpoint: Arc<str>,
+) -> impl Fn() -> std::future::Ready<Result<UnixStream, Error>> + Send + Sync + 'static {
+    let socket = Mutex::new(Some(socket));
+    move || {
+        let socket = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = match socket {
+            Some(socket) => UnixStream::from_std(socket),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        ready(
+            stream.map_err(|why| Error::Unreachable {
+                endpoint: endpoint.to_string(),
+                detail: why.to_string(),
+            }),
+        )
+    }
+}

@@ -1,0 +1,444 @@
+//! `plegctl watch --mode evented` as a process: the kubelet's evented PLEG, and what this one does to be no danger.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plegctl::cri::Rpc;
+use serde_json::Value;
+use tonic::Code;
+
+use crate::support::events::{Attempt, End, Event};
+use crate::support::plegctl::{Invocation, Output, Running, plegctl};
+use crate::support::wire::{self, ContainerEventResponse};
+use crate::support::{CallState, FakeRuntime, Kind, Node, Received, recording};
+
+/// Pod UID → events in order, as the recordings have them.
+type Events = BTreeMap<String, Vec<(String, String)>>;
+
+/// How many recordings are played at a time: each takes three seconds and next to no work.
+const AT_A_TIME: usize = 5;
+
+fn records(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    records.iter().filter(|record| record["kind"] == kind).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// The delivered events, of both sources.
+fn delivered(records: &[Value]) -> Events {
+    let mut events = Events::new();
+    for event in of_kind(records, "Event").into_iter().filter(|event| event["delivered"] == true) {
+        let id = event["id"].as_str().unwrap_or("<nil>").to_owned();
+        events.entry(text(&event["pod"]["uid"])).or_default().push((text(&event["type"]), id));
+    }
+    events
+}
+
+fn replayed(history: &Value) -> Result<(), String> {
+    let fake = FakeRuntime::replay(history);
+    let endpoint = fake.endpoint();
+    let output = plegctl(&["watch", "--mode", "evented", "--for", "2800ms", "-o", "jsonl", "-r", &endpoint]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let found = delivered(&records(&output.stdout));
+    let streams = u64::try_from(fake.calls_of(Rpc::GetContainerEvents).len()).unwrap();
+    let expected = &history["expect"];
+    let recorded: Events = expected["events"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(uid, events)| {
+            let pairs = events.as_array().into_iter().flatten();
+            (uid.clone(), pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect())
+        })
+        .collect();
+    if found == recorded && streams == expected["streams"].as_u64().unwrap() {
+        return Ok(());
+    }
+    Err(format!("{}: {streams} streams\n ours {found:?}\n kubelet {expected}", history["name"]))
+}
+
+#[test]
+fn what_the_evented_kubelet_1_36_2_did_is_repeated() {
+    let histories = recording::histories("evented-1.36.2");
+    assert_eq!(histories.len(), 20);
+    for some in histories.chunks(AT_A_TIME) {
+        std::thread::scope(|scope| {
+            let plays: Vec<_> = some.iter().map(|history| scope.spawn(|| replayed(history))).collect();
+            for play in plays {
+                assert_eq!(play.join().unwrap(), Ok(()));
+            }
+        });
+    }
+}
+
+const CREATED: i32 = 0;
+const STARTED: i32 = 1;
+const STOPPED: i32 = 2;
+const DELETED: i32 = 3;
+
+fn node() -> Node {
+    Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app")
+}
+
+/// An event of pod `uid`, made now.
+fn happened(kind: i32, id: &str, uid: &str) -> Event {
+    aged(kind, id, uid, Duration::ZERO)
+}
+
+fn aged(kind: i32, id: &str, uid: &str, age: Duration) -> Event {
+    Event::aged(message(kind, id, Some(uid)), i64::try_from(age.as_nanos()).unwrap())
+}
+
+/// Without a pod it is an event that the kubelet makes nothing of.
+fn message(kind: i32, id: &str, uid: Option<&str>) -> ContainerEventResponse {
+    let sandbox = uid.map(|uid| wire::PodSandboxStatus {
+        id: format!("sandbox-of-{uid}"),
+        metadata: Some(wire::PodSandboxMetadata {
+            name: uid.to_owned(),
+            namespace: "default".to_owned(),
+            uid: uid.to_owned(),
+            attempt: 0,
+        }),
+        ..wire::PodSandboxStatus::default()
+    });
+    ContainerEventResponse {
+        container_id: id.to_owned(),
+        container_event_type: kind,
+        created_at: 1,
+        pod_sandbox_status: sandbox,
+        containers_statuses: Vec::new(),
+    }
+}
+
+fn watch(fake: &FakeRuntime, more: &[&str]) -> Invocation {
+    let endpoint = fake.endpoint();
+    Invocation::new(&[&["watch", "--mode", "evented", "-o", "jsonl", "-r", &endpoint], more].concat())
+}
+
+fn states(records: &[Value]) -> Vec<String> {
+    of_kind(records, "Stream").iter().map(|stream| text(&stream["state"])).collect()
+}
+
+fn summary(output: &Output) -> Value {
+    assert_eq!(output.code, Some(0), "{output}");
+    of_kind(&records(&output.stdout), "WatchSummary")[0].clone()
+}
+
+/// Reads on to the next record that is wanted.
+fn next(running: &mut Running, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let line = running.line().expect("the watch goes on");
+        let record: Value = serde_json::from_str(&line).unwrap();
+        if wanted(&record) {
+            return record;
+        }
+    }
+}
+
+fn next_stream(running: &mut Running, state: &str) -> Value {
+    next(running, |record| record["kind"] == "Stream" && record["state"] == state)
+}
+
+fn in_state(calls: &[Received], state: CallState) -> usize {
+    let streams = calls.iter().filter(|call| call.rpc == Rpc::GetContainerEvents);
+    streams.filter(|call| call.state == state).count()
+}
+
+/// The guard of a running watch.
+fn guard_of(running: &Running) -> String {
+    let pid = running.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let mut children = children.split_whitespace();
+    let guard = children.next().expect("a guard is running").to_owned();
+    assert_eq!(children.next(), None, "it is the only child");
+    guard
+}
+
+fn is_alive(pid: &str) -> bool {
+    // One that nobody has taken note of yet is dead all the same.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+fn wait_until_gone(pid: &str) {
+    for _ in 0..1000 {
+        if !is_alive(pid) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("process {pid} is still there");
+}
+
+#[test]
+fn pod_events_that_are_off_in_cri_o_are_named_and_given_up_after_five_relists() {
+    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    // The first, five that the ended streams owe, and that of the fallback.
+    let output = watch(&fake, &["--count", "7"]).run();
+    let records = records(&output.stdout);
+    let mut expected = ["connected", "closed"].repeat(5);
+    expected.push("fallback");
+    assert_eq!(states(&records), expected, "{output}");
+    assert!(text(&of_kind(&records, "Stream")[1]["error"]).contains("enable_pod_events"), "{output}");
+    assert_eq!(fake.calls_of(Rpc::GetContainerEvents).len(), 5);
+    assert_eq!(summary(&output)["stream"]["fellBack"], true);
+}
+
+#[test]
+fn a_containerd_without_a_stream_says_so_and_falls_back() {
+    let fake = FakeRuntime::start_as(Kind::Containerd16, node());
+    let output = watch(&fake, &["--count", "7"]).run();
+    assert!(output.stderr.contains("has no event stream"), "{output}");
+    let records = records(&output.stdout);
+    assert_eq!(states(&records).last().unwrap(), "fallback");
+    assert!(text(&of_kind(&records, "Stream")[1]["error"]).contains("is not implemented"), "{output}");
+    assert_eq!(fake.calls_of(Rpc::GetContainerEvents).len(), 5);
+}
+
+#[test]
+fn where_a_second_reader_steals_events_it_takes_a_word_to_read_them() {
+    let fake = FakeRuntime::start_as(Kind::Containerd17, node());
+    for mode in ["evented", "compare"] {
+        let refused = plegctl(&["watch", "--mode", mode, "-r", &fake.endpoint()]);
+        assert_eq!(refused.code, Some(2), "{refused}");
+        assert!(refused.stderr.contains("steals the kubelet's events"), "{refused}");
+        assert!(refused.stderr.contains("hint: --steal-events"), "{refused}");
+    }
+    assert!(fake.calls_of(Rpc::GetContainerEvents).is_empty());
+    let output = watch(&fake, &["--steal-events", "--for", "200ms"]).run();
+    assert_eq!(summary(&output)["stream"]["attempts"], 1, "{output}");
+}
+
+#[test]
+fn retries_are_as_many_as_asked_for() {
+    let fake = FakeRuntime::start(node());
+    fake.streams([Attempt::fail(Code::Unavailable, "no")]);
+    let output = watch(&fake, &["--retries", "2", "--count", "4"]).run();
+    assert_eq!(states(&records(&output.stdout)), ["connected", "closed", "connected", "closed", "fallback"]);
+    assert_eq!(fake.calls_of(Rpc::GetContainerEvents).len(), 2);
+}
+
+#[test]
+fn events_of_unknown_pods_count_and_those_of_no_pod_or_too_old_do_not() {
+    let fake = FakeRuntime::start(node());
+    let hour = Duration::from_secs(3600);
+    let ahead = message(STARTED, "ahead", Some("new"));
+    let ahead = Event::aged(ahead, -i64::try_from(hour.as_nanos()).unwrap());
+    fake.streams([Attempt::open().events([
+        happened(STARTED, "unknown", "new"),
+        Event::from(message(STOPPED, "nobody", None)),
+        aged(STOPPED, "stale", "new", hour),
+        ahead,
+        // Now the cache has something from an hour ahead, and everything else is stale.
+        happened(STOPPED, "unknown", "new"),
+        happened(DELETED, "last", "new"),
+    ])]);
+    let mut running = watch(&fake, &[]).spawn();
+    let mut seen = Vec::new();
+    while seen.last() != Some(&("ContainerRemoved".to_owned(), "last".to_owned())) {
+        let event = next(&mut running, |record| record["source"] == "evented");
+        seen.push((text(&event["type"]), text(&event["id"])));
+    }
+    let expected = [
+        ("ContainerStarted", "unknown"),
+        ("ContainerStarted", "ahead"),
+        ("ContainerDied", "last"),
+        ("ContainerRemoved", "last"),
+    ];
+    assert_eq!(seen, expected.map(|(kind, id)| (kind.to_owned(), id.to_owned())));
+    running.signal("INT");
+    let stream = summary(&running.wait())["stream"].clone();
+    assert_eq!((&stream["events"], &stream["ignored"]), (&Value::from(6), &Value::from(1)));
+}
+
+#[test]
+fn ten_thousand_events_at_once_all_arrive() {
+    let fake = FakeRuntime::start(Node::new());
+    let burst = (0..10_000).map(|number| happened(STARTED, &format!("c{number}"), "pod"));
+    fake.streams([Attempt::open().events(burst)]);
+    let mut running = watch(&fake, &[]).spawn();
+    for number in 0..10_000 {
+        let event = next(&mut running, |record| record["kind"] == "Event");
+        assert_eq!(event["id"], format!("c{number}"));
+    }
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["dropped"], 0);
+}
+
+#[test]
+fn a_stream_that_stalls_keeps_nobody() {
+    let fake = FakeRuntime::start(node());
+    fake.streams([Attempt::ending(End::Stall).events([happened(STARTED, "c2", "uid-1")])]);
+    let mut running = watch(&fake, &[]).spawn();
+    next(&mut running, |record| record["source"] == "evented");
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
+}
+
+#[test]
+fn a_daemon_that_dies_mid_stream_is_five_failures_and_relists_find_it_again() {
+    let mut fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    fake.stop();
+    next_stream(&mut running, "fallback");
+    fake.restart();
+    next(&mut running, |record| record["kind"] == "Relist" && record["outcome"] == "ok");
+    running.signal("INT");
+    let stream = summary(&running.wait())["stream"].clone();
+    assert_eq!((&stream["attempts"], &stream["failures"]), (&Value::from(1), &Value::from(5)));
+}
+
+#[test]
+fn a_stream_that_was_open_for_long_is_opened_anew_and_that_is_no_failure() {
+    let fake = FakeRuntime::start(node());
+    let running = watch(&fake, &["--max-stream", "50ms"]).spawn();
+    let many = |calls: &[Received]| in_state(calls, CallState::Cancelled) >= 6;
+    fake.wait_until(many);
+    running.signal("INT");
+    let stream = summary(&running.wait())["stream"].clone();
+    assert_eq!((&stream["failures"], &stream["fellBack"]), (&Value::from(0), &Value::from(false)));
+}
+
+#[test]
+fn ctrl_c_closes_the_stream_and_ends_the_guard() {
+    let fake = FakeRuntime::start(node());
+    let running = watch(&fake, &[]).spawn();
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    let guard = guard_of(&running);
+    running.signal("INT");
+    let output = running.wait();
+    assert_eq!(states(&records(&output.stdout)), ["connected", "closed"], "{output}");
+    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
+    assert!(!is_alive(&guard));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_an_evented_watch_too() {
+    let fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    next_stream(&mut running, "connected");
+    running.close_stdout();
+    fake.push_event(happened(STARTED, "c2", "uid-1"));
+    let output = running.wait();
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
+}
+
+#[test]
+fn ctrl_z_closes_the_stream_first_and_opens_it_again_afterwards() {
+    let fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    let guard = guard_of(&running);
+    running.signal("TSTP");
+    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
+    wait_until_gone(&guard);
+    running.signal("CONT");
+    let closed = next_stream(&mut running, "closed");
+    assert!(text(&closed["error"]).contains("suspended"), "{closed}");
+    next(&mut running, |record| record["kind"] == "Relist");
+    next_stream(&mut running, "connected");
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
+}
+
+#[test]
+fn a_watch_that_is_stopped_hard_loses_its_stream_to_the_guard() {
+    let fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    let guard = guard_of(&running);
+    running.signal("STOP");
+    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
+    wait_until_gone(&guard);
+    running.signal("CONT");
+    let closed = next_stream(&mut running, "closed");
+    assert!(text(&closed["error"]).contains("stood still"), "{closed}");
+    next_stream(&mut running, "connected");
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
+}
+
+#[test]
+fn a_watch_that_is_killed_takes_its_stream_and_its_guard_along() {
+    let fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    next_stream(&mut running, "connected");
+    // It says so before the runtime has seen anything of it.
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    let guard = guard_of(&running);
+    running.signal("KILL");
+    assert_eq!(running.wait().signal, Some(9));
+    fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
+    wait_until_gone(&guard);
+}
+
+#[test]
+fn without_its_guard_a_stream_is_not_kept() {
+    let fake = FakeRuntime::start(node());
+    let mut running = watch(&fake, &[]).spawn();
+    next_stream(&mut running, "connected");
+    let guard = guard_of(&running);
+    std::process::Command::new("kill").args(["-KILL", &guard]).status().unwrap();
+    let closed = next_stream(&mut running, "closed");
+    assert!(text(&closed["error"]).contains("guard"), "{closed}");
+    next_stream(&mut running, "connected");
+    assert_ne!(guard_of(&running), guard);
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["failures"], 0);
+}
+
+#[test]
+fn the_comparison_finds_what_lived_between_two_relists() {
+    let fake = FakeRuntime::start(node());
+    let endpoint = fake.endpoint();
+    let arguments = ["watch", "--mode", "compare", "--period", "20ms", "-o", "jsonl", "-r", &endpoint];
+    let mut running = Invocation::new(&arguments).spawn();
+    next_stream(&mut running, "connected");
+    for kind in [CREATED, STARTED, STOPPED, DELETED] {
+        fake.push_event(happened(kind, "short", "uid-1"));
+    }
+    let mut missed = Vec::new();
+    while missed.len() < 3 {
+        let divergence = next(&mut running, |record| record["kind"] == "Divergence");
+        assert_eq!(
+            (&divergence["id"], &divergence["only"]),
+            (&Value::from("short"), &Value::from("evented"))
+        );
+        missed.push(text(&divergence["type"]));
+    }
+    missed.sort();
+    assert_eq!(missed, ["ContainerDied", "ContainerRemoved", "ContainerStarted"]);
+    running.signal("TERM");
+    let compare = summary(&running.wait())["compare"].clone();
+    assert_eq!(compare["missedByRelisting"], 3, "{compare}");
+    assert_eq!(compare["unexplained"], 0, "{compare}");
+    assert_eq!(compare["missedByStream"], 0, "{compare}");
+}
+
+#[test]
+fn the_comparison_says_in_words_that_a_stream_that_loses_events_is_not_safe() {
+    let steps = [
+        node(),
+        node(),
+        Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "app").exited(1),
+    ];
+    let fake = FakeRuntime::start_steps(Kind::Containerd21, steps);
+    let endpoint = fake.endpoint();
+    let arguments = ["watch", "--mode", "compare", "--period", "700ms", "--for", "8s", "-r", &endpoint];
+    let output = plegctl(&arguments);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("ContainerDied seen by relisting and not by the stream"), "{output}");
+    assert!(output.stdout.contains("EventedPLEG would not be safe here"), "{output}");
+}

@@ -1,0 +1,186 @@
+//! Changes a node at random and keeps the truth about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::daemon::RealRuntime;
+use crate::generated::ContainerState;
+use crate::pods::{ContainerSpec, Pod, PodSpec};
+use crate::wait_for;
+
+/// So that the driver does the same each time.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A container that ends with 0 on SIGTERM and with 3 on SIGUSR1.
+const OBEDIENT: &str = "trap 'exit 0' TERM; trap 'exit 3' USR1; while :; do sleep 0.02; done";
+
+/// A delivered event, as far as the truth goes: type, id, exit code.
+pub type Seen = (String, String, Option<i64>);
+
+/// The events of one change, in any order across ids.
+pub type Expected = BTreeSet<Seen>;
+
+fn event(kind: &str, id: &str) -> Seen {
+    (kind.to_owned(), id.to_owned(), None)
+}
+
+fn died(id: &str, code: i64) -> Seen {
+    ("ContainerDied".to_owned(), id.to_owned(), Some(code))
+}
+
+/// The node as the driver made it.
+pub struct Driver<'a> {
+    runtime: &'a RealRuntime,
+    random: u64,
+    pods: Vec<Living>,
+    made: usize,
+}
+
+struct Living {
+    name: String,
+    pod: Pod,
+    /// Container id to what became of it.
+    containers: BTreeMap<String, Fate>,
+    attempts: u32,
+    stopped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Created,
+    Runs,
+    Exited,
+}
+
+impl<'a> Driver<'a> {
+    /// A driver of a node that has nothing on it yet.
+    pub fn of(runtime: &'a RealRuntime) -> Self {
+        Self { runtime, random: SEED, pods: Vec::new(), made: 0 }
+    }
+    fn below(&mut self, bound: usize) -> usize {
+        // Xorshift: plenty for choosing among a handful of changes.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        usize::try_from(self.random % u64::try_from(bound).unwrap()).unwrap()
+    }
+
+    /// Makes one change and says which events it must give.
+    pub fn step(&mut self) -> Expected {
+        if self.pods.is_empty() || (self.pods.len() < 4 && self.below(8) == 0) {
+            return self.run_pod();
+        }
+        let chosen = self.below(self.pods.len());
+        let action = self.below(10);
+        if self.pods[chosen].stopped {
+            return self.remove_pod(chosen);
+        }
+        let of_fate = |fate| {
+            let containers = &self.pods[chosen].containers;
+            containers.iter().find(|(_, is)| **is == fate).map(|(id, _)| id.clone())
+        };
+        let created = of_fate(Fate::Created);
+        let runs = of_fate(Fate::Runs);
+        let exited = of_fate(Fate::Exited);
+        match (action, created, runs, exited) {
+            (0 | 1, Some(id), _, _) => self.start(chosen, &id),
+            (2, Some(id), _, _) => self.remove(chosen, &id, Fate::Created),
+            (3, _, Some(id), _) => self.end(chosen, &id, Signal::TERM),
+            (4, _, Some(id), _) => self.end(chosen, &id, Signal::USR1),
+            (5, _, Some(id), _) => self.kill(chosen, &id),
+            (6, _, _, Some(id)) => self.remove(chosen, &id, Fate::Exited),
+            (7, ..) => self.stop_pod(chosen),
+            _ => self.create(chosen),
+        }
+    }
+
+    fn run_pod(&mut self) -> Expected {
+        // Names come back, UIDs do not.
+        let name = format!("pod-{}", self.made % 4);
+        let uid = format!("uid-{}", self.made);
+        self.made += 1;
+        if self.pods.iter().any(|living| living.name == name) {
+            return self.create(0);
+        }
+        let pod = self.runtime.run_pod(&PodSpec::new(&name).uid(&uid), &[]);
+        let expected = Expected::from([event("ContainerStarted", &pod.sandbox_id)]);
+        self.pods.push(Living { name, pod, containers: BTreeMap::new(), attempts: 0, stopped: false });
+        expected
+    }
+
+    fn create(&mut self, chosen: usize) -> Expected {
+        let living = &mut self.pods[chosen];
+        if living.stopped {
+            return Expected::new();
+        }
+        let spec = ContainerSpec::new("app").attempt(living.attempts).shell(OBEDIENT);
+        living.attempts += 1;
+        let id = self.runtime.create_container(&living.pod, &spec);
+        living.containers.insert(id, Fate::Created);
+        Expected::new()
+    }
+
+    fn start(&mut self, chosen: usize, id: &str) -> Expected {
+        self.runtime.start_container(id);
+        self.pods[chosen].containers.insert(id.to_owned(), Fate::Runs);
+        Expected::from([event("ContainerStarted", id)])
+    }
+
+    fn end(&mut self, chosen: usize, id: &str, signal: Signal) -> Expected {
+        let process = self.runtime.container_pid(id);
+        let status = wait_for("the container to obey", || {
+            // Once it has ended there is nobody to signal.
+            let _ = kill_process(process, signal);
+            let status = self.runtime.calls.container_status(id, crate::PATIENCE).unwrap();
+            (status.state() == ContainerState::ContainerExited).then_some(status)
+        });
+        self.pods[chosen].containers.insert(id.to_owned(), Fate::Exited);
+        // A signal that comes before the shell has set its trap ends it in another way, so the runtime has the last word.
+        Expected::from([died(id, i64::from(status.exit_code))])
+    }
+
+    fn kill(&mut self, chosen: usize, id: &str) -> Expected {
+        self.runtime.kill_container_process(id);
+        self.runtime.wait_for_state(id, ContainerState::ContainerExited);
+        self.pods[chosen].containers.insert(id.to_owned(), Fate::Exited);
+        Expected::from([died(id, 137)])
+    }
+
+    fn remove(&mut self, chosen: usize, id: &str, was: Fate) -> Expected {
+        self.runtime.remove_container(id);
+        self.pods[chosen].containers.remove(id);
+        let mut expected = Expected::from([event("ContainerRemoved", id)]);
+        if was == Fate::Created {
+            expected.insert(event("ContainerDied", id));
+        }
+        expected
+    }
+
+    fn stop_pod(&mut self, chosen: usize) -> Expected {
+        let living = &mut self.pods[chosen];
+        self.runtime.stop_pod(&living.pod.sandbox_id);
+        living.stopped = true;
+        let mut expected = Expected::from([event("ContainerDied", &living.pod.sandbox_id)]);
+        for (id, fate) in &mut living.containers {
+            if *fate == Fate::Runs {
+                *fate = Fate::Exited;
+                expected.insert(died(id, 137));
+            }
+        }
+        expected
+    }
+
+    fn remove_pod(&mut self, chosen: usize) -> Expected {
+        let living = self.pods.swap_remove(chosen);
+        self.runtime.remove_pod(&living.pod.sandbox_id);
+        let mut expected = Expected::from([event("ContainerRemoved", &living.pod.sandbox_id)]);
+        for (id, fate) in &living.containers {
+            expected.insert(event("ContainerRemoved", id));
+            if *fate == Fate::Created {
+                expected.insert(event("ContainerDied", id));
+            }
+        }
+        expected
+    }
+}

@@ -1,0 +1,257 @@
+//! The event stream of real containerd: what `plegctl watch` makes of it, and that it is no danger to the node.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::daemon::RealRuntime;
+use crate::driver::Driver;
+use crate::generated::ContainerState;
+use crate::packages::Containerd;
+use crate::plegctl::{Invocation, Running};
+use crate::pods::{ContainerSpec, Pod, PodSpec};
+use crate::{real, wait_for};
+
+/// How many changes the driver makes.
+const STEPS: usize = 120;
+
+/// More than the comparison waits for the slower side.
+const GRACE: Duration = Duration::from_secs(6);
+
+/// Far more than a containerd takes that wedges: about 110 of them.
+const MANY: usize = 180;
+
+/// The annotation that makes a container's events large.
+const ANNOTATION_BYTES: usize = 3000;
+
+/// Longer than creating a container takes, and than the guard waits.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a creation hangs before it counts as wedged.
+const WEDGED: Duration = Duration::from_secs(8);
+
+/// A watch whose records go into a file, so that nobody has to read its stdout.
+struct Watch {
+    running: Running,
+    log: PathBuf,
+}
+
+impl Watch {
+    fn start(runtime: &RealRuntime, arguments: &[&str]) -> Self {
+        let log = runtime.directory().join("watch.jsonl");
+        // One watch after the other may watch the same runtime.
+        let _ = std::fs::remove_file(&log);
+        let (endpoint, path) = (runtime.endpoint(), log.display().to_string());
+        let own = ["watch", "-r", &endpoint, "-o", "jsonl", "--log", &path, "--steal-events"];
+        let running = Invocation::new(&[&own, arguments].concat()).bound(Duration::from_secs(300)).spawn();
+        let watch = Self { running, log };
+        watch.wait_for_stream("connected");
+        watch
+    }
+
+    fn records(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        // The last line may be half there.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn wait_for_stream(&self, state: &str) {
+        wait_for(&format!("the stream to be {state}"), || {
+            let is = |record: &Value| record["kind"] == "Stream" && record["state"] == state;
+            self.records().iter().any(is).then_some(())
+        });
+    }
+
+    /// Waits until it has relisted for so long from now on.
+    fn relists_for(&self, duration: Duration) {
+        let until = SystemTime::now() + duration;
+        wait_for("the relists to go on", || {
+            let records = self.records();
+            let last = records.iter().rev().find(|record| record["kind"] == "Relist")?;
+            let ended = humantime::parse_rfc3339(last["time"].as_str().unwrap()).unwrap();
+            (ended > until).then_some(())
+        });
+    }
+
+    /// Ends it; all its records.
+    fn end(self) -> Vec<Value> {
+        let Self { running, log } = self;
+        running.signal("INT");
+        let output = running.wait();
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        let text = std::fs::read_to_string(log).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn comparison(records: &[Value]) -> Value {
+    let summary = records.iter().find(|record| record["kind"] == "WatchSummary").unwrap();
+    summary["compare"].clone()
+}
+
+#[test]
+fn stream_and_relists_of_containerd_1_7_differ_only_where_it_is_known_why() {
+    the_two_sides_differ_only_where_it_is_known_why(Containerd::V1_7);
+}
+
+#[test]
+fn stream_and_relists_of_containerd_2_differ_only_where_it_is_known_why() {
+    the_two_sides_differ_only_where_it_is_known_why(Containerd::V2);
+}
+
+fn the_two_sides_differ_only_where_it_is_known_why(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "10ms"]);
+    watch.relists_for(Duration::from_secs(1));
+    let mut driver = Driver::of(&runtime);
+    for _ in 0..STEPS {
+        driver.step();
+    }
+    watch.relists_for(GRACE);
+    let records = watch.end();
+    let compare = comparison(&records);
+    let odd: Vec<&Value> = records
+        .iter()
+        .filter(|record| {
+            record["kind"] == "Divergence" && !record["only"].is_null() && record["why"].is_null()
+        })
+        .collect();
+    assert_eq!(odd, Vec::<&Value>::new(), "{compare}");
+    for nothing in ["unexplained", "undecided", "missedByStream", "inAGap", "outOfOrder", "duplicatesGeneric"]
+    {
+        assert_eq!(compare[nothing], 0, "{nothing}: {compare}");
+    }
+    assert!(compare["both"].as_u64().unwrap() > 50, "{compare}");
+    // Before 2.0 the end of a sandbox comes without its status.
+    assert_eq!(compare["withheld"].as_u64().unwrap() > 0, version == Containerd::V1_7, "{compare}");
+    println!("{version}: {compare}");
+}
+
+#[test]
+fn what_lives_for_50_ms_is_seen_by_the_stream_of_containerd_1_7_and_missed_by_relists() {
+    what_lives_for_50_ms_is_missed_by_relists(Containerd::V1_7);
+}
+
+#[test]
+fn what_lives_for_50_ms_is_seen_by_the_stream_of_containerd_2_and_missed_by_relists() {
+    what_lives_for_50_ms_is_missed_by_relists(Containerd::V2);
+}
+
+fn what_lives_for_50_ms_is_missed_by_relists(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    let pod = runtime.run_pod(&PodSpec::new("web"), &[]);
+    let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "4s"]);
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let spec = ContainerSpec::new("brief").attempt(number).shell("sleep 0.05");
+        let id = runtime.create_container(&pod, &spec);
+        runtime.start_container(&id);
+        runtime.wait_for_state(&id, ContainerState::ContainerExited);
+        runtime.remove_container(&id);
+        ids.push(id);
+    }
+    watch.relists_for(GRACE + Duration::from_secs(8));
+    let records = watch.end();
+    for id in &ids {
+        let seen = |record: &&Value| {
+            record["source"] == "evented"
+                && record["type"] == "ContainerStarted"
+                && record["id"] == id.as_str()
+        };
+        assert_eq!(records.iter().filter(seen).count(), 1, "{id}");
+    }
+    let compare = comparison(&records);
+    // A relist may come by while one of them is there.
+    assert!(compare["missedByRelisting"].as_u64().unwrap() >= 6, "{compare}");
+    assert_eq!(compare["unexplained"], 0, "{compare}");
+}
+
+fn large(number: usize) -> ContainerSpec {
+    let attempt = u32::try_from(number).unwrap();
+    ContainerSpec::new("large").attempt(attempt).annotation("padding", &"x".repeat(ANNOTATION_BYTES))
+}
+
+/// Creates containers until there are enough; how many there are if one of them could not be created.
+fn create_many(runtime: &RealRuntime, what: &str, patience: Duration) -> Option<usize> {
+    let pod = runtime.run_pod(&PodSpec::new(what), &[]);
+    let started = Instant::now();
+    let failed = create_until_wedged(runtime, &pod, patience);
+    println!("{what}: {} containers in {:.1?}", failed.unwrap_or(MANY), started.elapsed());
+    failed
+}
+
+fn create_until_wedged(runtime: &RealRuntime, pod: &Pod, patience: Duration) -> Option<usize> {
+    (0..MANY).find(|number| !runtime.can_create_container(pod, &large(*number), patience))
+}
+
+fn clear(runtime: &RealRuntime) {
+    for pod in runtime.list_pods() {
+        runtime.stop_pod(&pod.id);
+        runtime.remove_pod(&pod.id);
+    }
+}
+
+fn guard_of(running: &Running) -> u32 {
+    let pid = running.pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.trim().parse().expect("a guard, and nothing else")
+}
+
+/// A process that is stopped until this is dropped, also when the test fails.
+struct Stopped(Pid);
+
+impl Stopped {
+    fn stop(pid: u32) -> Self {
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // It may be gone.
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+#[test]
+fn a_plegctl_that_does_not_run_does_not_keep_containerd_2_from_creating_containers() {
+    let Some(runtime) = real(Containerd::V2) else { return };
+    assert_eq!(create_many(&runtime, "alone", PATIENCE), None);
+    clear(&runtime);
+
+    // Its output blocked: there is far more of it than a pipe holds, and nobody reads.
+    let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "1ms"]);
+    assert_eq!(create_many(&runtime, "blocked-stdout", PATIENCE), None);
+    drop(watch);
+    clear(&runtime);
+
+    let watch = Watch::start(&runtime, &["--mode", "evented"]);
+    watch.running.signal("TSTP");
+    assert_eq!(create_many(&runtime, "ctrl-z", PATIENCE), None);
+    drop(watch);
+    clear(&runtime);
+
+    let watch = Watch::start(&runtime, &["--mode", "evented"]);
+    watch.running.signal("STOP");
+    assert_eq!(create_many(&runtime, "stopped-hard", PATIENCE), None);
+    drop(watch);
+}
+
+/// What the guard is for: without it the same wedges the runtime. This is also its limit, a cgroup that is frozen whole.
+#[test]
+fn a_plegctl_that_is_stopped_with_its_guard_wedges_containerd_2_until_it_goes_on() {
+    let Some(runtime) = real(Containerd::V2) else { return };
+    let watch = Watch::start(&runtime, &["--mode", "evented"]);
+    let guard = Stopped::stop(guard_of(&watch.running));
+    watch.running.signal("STOP");
+    let wedged = create_many(&runtime, "stopped-with-guard", WEDGED);
+    assert!(wedged.is_some_and(|number| number > 50), "{wedged:?}");
+    watch.running.signal("CONT");
+    drop(guard);
+    assert_eq!(create_many(&runtime, "continued", PATIENCE), None);
+    watch.end();
+}
