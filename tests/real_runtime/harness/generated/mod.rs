@@ -3,6 +3,7 @@
 #![expect(
     clippy::pedantic,
     clippy::enum_variant_names,
+    missing_docs,
     reason = "the generator does not write to our lints, nor does the CRI name its values for Rust"
 )]
 
