@@ -8,6 +8,7 @@ use std::time::Duration;
 use plegctl::clock::SystemClock;
 use plegctl::cri::{Filter, Runtime as _};
 use plegctl::pleg::calls::Sink;
+use plegctl::pleg::document::RuntimeRef;
 use plegctl::pleg::inspect::{Inspect, Order, relist};
 use plegctl::pleg::pods::Pods;
 use plegctl::pleg::stream::Event;
@@ -122,7 +123,7 @@ fn differences(network: &Runtime) {
 fn report(network: &Runtime, lists: Lists) -> RelistReport {
     let memory = Memory::default();
     memory.load(lists);
-    let order = Order { node: None, runtime: Default::default(), era: Era::C, inspect: Inspect::Nothing };
+    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
     network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
 }
 

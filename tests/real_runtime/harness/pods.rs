@@ -27,6 +27,7 @@ const PODS_AT_A_TIME: usize = 8;
 
 /// A pod to run.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PodSpec {
     name: String,
     namespace: String,
@@ -129,6 +130,7 @@ impl PodSpec {
 
 /// A container to run in a pod.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ContainerSpec {
     name: String,
     attempt: u32,
