@@ -16,7 +16,7 @@ use plegctl::pleg::document::RuntimeRef;
 use plegctl::pleg::inspect::{Inspect, Order, relist};
 use support::floor::Floor;
 use support::process::{PLEGCTL, peak_memory, wall};
-use support::{alone, figure, heading, in_turn, mebibytes, milliseconds, ratio, time};
+use support::{alone, figure, heading, in_turn, kibibytes, mebibytes, milliseconds, ratio, time};
 use target::{Options, Target};
 use tokio::runtime::Runtime;
 
@@ -58,9 +58,9 @@ fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
         let bytes = floor.lists().await;
         (client, floor, bytes)
     });
-    let [sandboxes, containers] = bytes.map(|bytes| u64::try_from(bytes).expect("a size"));
-    figure("ListPodSandbox", &mebibytes(sandboxes));
-    figure("ListContainers", &mebibytes(containers));
+    let [sandboxes, containers] = bytes;
+    figure("ListPodSandbox", &kibibytes(sandboxes));
+    figure("ListContainers", &kibibytes(containers));
     in_process(network, &ours, floor, turns);
     whole_process(target, turns);
 }

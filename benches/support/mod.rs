@@ -92,6 +92,11 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
+/// `12 KiB`, rounded up.
+pub fn kibibytes(bytes: usize) -> String {
+    format!("{} KiB", bytes.div_ceil(1024))
+}
+
 /// `seconds`, spread over `items`, in nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "numbers of containers are small")]
 pub fn nanoseconds_each(seconds: f64, items: usize) -> f64 {
