@@ -91,6 +91,11 @@ fn the_readme_shows_what_the_program_prints() {
 }
 
 #[test]
+fn the_walkthrough_shows_what_the_program_prints() {
+    check("docs/walkthrough.md");
+}
+
+#[test]
 fn figures_are_masked_and_names_are_not() {
     assert_eq!(words("relist 4.12ms  (1 B)  web-0 3m20s 12:03:04.512"), "relist # # B) web-0 # #");
 }

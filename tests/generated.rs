@@ -53,7 +53,10 @@ fn product_messages_are_current() {
 
 #[test]
 fn harness_client_is_current() {
-    compare("tests/proto", "cri_harness.proto", "tests/real_runtime/generated/runtime.v1.rs", |builder| {
-        builder.build_client(true).build_transport(false)
-    });
+    compare(
+        "tests/proto",
+        "cri_harness.proto",
+        "tests/real_runtime/harness/generated/runtime.v1.rs",
+        |builder| builder.build_client(true).build_transport(false),
+    );
 }

@@ -37,30 +37,20 @@ macro_rules! on_each_containerd {
     };
 }
 
-mod calls;
 mod cleanup;
-mod daemon;
-mod driver;
-mod faults;
-mod generated;
+pub mod harness;
 mod health;
-mod lint;
-mod packages;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
-mod pods;
 mod smoke;
 mod stream;
 mod watch;
 
 use std::io::Write;
-use std::time::Duration;
 
 use daemon::RealRuntime;
+use harness::{PATIENCE, daemon, faults, generated, packages, pods, wait_for};
 use packages::{Containerd, Packages};
-
-/// Longer than anything that works takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A private containerd of that version, or `None` with the reason on standard error.
 fn real(version: Containerd) -> Option<RealRuntime> {
@@ -74,18 +64,5 @@ fn real(version: Containerd) -> Option<RealRuntime> {
             let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
             None
         }
-    }
-}
-
-/// Asks until the answer is `Some`; panics with `what` if it never is.
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    // The things waited for here are other processes, which no injected clock can hurry.
-    let started = std::time::Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -85,7 +85,7 @@ pub fn on_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// A script that lies beside this file.
+/// A script that lies beside the tests.
 pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real_runtime").join(name)
 }

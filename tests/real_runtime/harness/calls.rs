@@ -9,9 +9,9 @@ use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-use crate::generated::image_service_client::ImageServiceClient;
-use crate::generated::runtime_service_client::RuntimeServiceClient;
-use crate::generated::{
+use super::generated::image_service_client::ImageServiceClient;
+use super::generated::runtime_service_client::RuntimeServiceClient;
+use super::generated::{
     Container, ContainerStatus, ContainerStatusRequest, ImageSpec, ImageStatusRequest, ListContainersRequest,
     ListPodSandboxRequest, PodSandbox, VersionRequest, VersionResponse,
 };

@@ -10,24 +10,25 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use crate::PATIENCE;
-use crate::calls::within;
-use crate::daemon::{BUSYBOX_IMAGE, RealRuntime};
-use crate::generated::runtime_service_client::RuntimeServiceClient;
-use crate::generated::{
+use super::PATIENCE;
+use super::calls::within;
+use super::daemon::{BUSYBOX_IMAGE, RealRuntime};
+use super::generated::runtime_service_client::RuntimeServiceClient;
+use super::generated::{
     Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
     DnsConfig, ImageSpec, LinuxContainerConfig, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
     NamespaceMode, NamespaceOption, PodSandbox, PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest,
     RemovePodSandboxRequest, RunPodSandboxRequest, StartContainerRequest, StopContainerRequest,
     StopPodSandboxRequest,
 };
-use crate::wait_for;
+use super::wait_for;
 
 /// How many pods are started at a time by [`RealRuntime::run_pods`].
 const PODS_AT_A_TIME: usize = 8;
 
 /// A pod to run.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PodSpec {
     name: String,
     namespace: String,
@@ -130,6 +131,7 @@ impl PodSpec {
 
 /// A container to run in a pod.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ContainerSpec {
     name: String,
     attempt: u32,

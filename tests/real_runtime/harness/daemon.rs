@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::calls::Calls;
-use crate::packages::{Containerd, Packages, script};
-use crate::{PATIENCE, wait_for};
+use super::calls::Calls;
+use super::packages::{Containerd, Packages, script};
+use super::{PATIENCE, wait_for};
 
 /// The image of every sandbox, by its name in `image.tar`.
 const PAUSE_IMAGE: &str = "registry.local/pause:1";

@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
-use crate::PATIENCE;
-use crate::daemon::RealRuntime;
-use crate::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
-use crate::wait_for;
+use super::PATIENCE;
+use super::daemon::RealRuntime;
+use super::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use super::wait_for;
 
 /// A call that normally takes milliseconds and has not answered after this is held up by something.
 const HELD_UP: Duration = Duration::from_millis(500);

@@ -1,0 +1,152 @@
+//! The engine alone: relists of a node in memory, grouping, diff, and what is retained.
+
+pub mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plegctl::clock::SystemClock;
+use plegctl::cri::{Filter, Runtime as _};
+use plegctl::pleg::calls::Sink;
+use plegctl::pleg::document::RuntimeRef;
+use plegctl::pleg::inspect::{Inspect, Order, relist};
+use plegctl::pleg::pods::Pods;
+use plegctl::pleg::stream::Event;
+use plegctl::pleg::{Era, Generic, Hub, RelistReport, Settings, diff};
+use support::memory::{Lists, Memory, lists};
+use support::process::resident;
+use support::{alone, figure, heading, in_turn, mebibytes, milliseconds, nanoseconds_each, time};
+use tokio::runtime::Runtime;
+
+const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 200_000];
+
+/// Relists while memory is watched.
+const RELISTS: usize = 200;
+
+/// Relists before that, in which allocator and engine come to what they need.
+const SETTLING: usize = 50;
+
+fn main() {
+    let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    unchanged(&network);
+    grouping();
+    differences(&network);
+    retained(&network);
+}
+
+/// Throws events away.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn event(&mut self, _event: Event) {}
+}
+
+/// A PLEG and the node that it watches.
+struct Watched<'a> {
+    network: &'a Runtime,
+    clock: SystemClock,
+    memory: Memory,
+    generic: Generic,
+}
+
+impl<'a> Watched<'a> {
+    fn new(network: &'a Runtime, inspect: bool) -> Self {
+        let settings = Settings { inspect, ..Settings::default() };
+        let generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        Self { network, clock: SystemClock::start(), memory: Memory::default(), generic }
+    }
+
+    /// One relist of these lists, with making them left out.
+    fn relist(&mut self, lists: Lists) -> Duration {
+        self.memory.load(lists);
+        let Self { network, clock, memory, generic } = self;
+        time(|| network.block_on(generic.relist(memory, clock, &mut Nobody)))
+    }
+}
+
+/// The same two calls, and nothing done with what they answer.
+fn hand_over(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
+    memory.load(lists);
+    time(|| {
+        network.block_on(async {
+            drop(memory.list_sandboxes(&Filter::default()).await);
+            drop(memory.list_containers(&Filter::default()).await);
+        });
+    })
+}
+
+fn unchanged(network: &Runtime) {
+    heading("Generic::relist, unchanged containers, two a pod: per container and relist", "engine");
+    let each = SIZES.map(|size| {
+        let prototype = lists(size, 0);
+        // Statuses are asked for in the first relist alone, which is not what is measured.
+        let mut watched = Watched::new(network, false);
+        let memory = Memory::default();
+        let turns = (2_000_000 / size).clamp(11, 501);
+        let (relist, hand_over) = in_turn(
+            turns,
+            || watched.relist(prototype.clone()),
+            || hand_over(network, &memory, prototype.clone()),
+        );
+        let own = nanoseconds_each(relist.median_excess(&hand_over), size);
+        figure(&format!("{size} containers, without the lists' hand-over"), &format!("{own:.1} ns"));
+        let whole = nanoseconds_each(relist.median().as_secs_f64(), size);
+        figure(&format!("{size} containers, with it (taken and freed)"), &format!("{whole:.1} ns"));
+        own
+    });
+    let [smallest, .., largest] = each;
+    figure("flatness: 200000 in terms of 1000", &format!("{:.2}", largest / smallest));
+}
+
+fn grouping() {
+    heading("Pods::group, per container", "engine");
+    for size in SIZES {
+        let (sandboxes, containers) = lists(size, 0);
+        let order = Era::C.member_order();
+        let group = alone(31, || time(|| Pods::group(&sandboxes, &containers, order)));
+        let each = nanoseconds_each(group.median().as_secs_f64(), size);
+        figure(&format!("{size} containers"), &format!("{each:.1} ns"));
+    }
+}
+
+fn differences(network: &Runtime) {
+    heading("diff of two reports: a tenth of the pods replaced", "engine");
+    for size in [1_000, 50_000] {
+        let before = report(network, lists(size, 0));
+        let after = report(network, lists(size, size / 20));
+        let took = alone(11, || time(|| diff(&before, &after)));
+        figure(&format!("{size} containers"), &milliseconds(took.median()));
+        figure("  events", &diff(&before, &after).events.len().to_string());
+    }
+}
+
+fn report(network: &Runtime, lists: Lists) -> RelistReport {
+    let memory = Memory::default();
+    memory.load(lists);
+    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
+}
+
+fn retained(network: &Runtime) {
+    const CONTAINERS: usize = 10_000;
+    heading("resident memory over 200 relists of 10000 containers, after 50 more", "engine");
+    let mut watched = Watched::new(network, true);
+    growth("nothing changes", |_| watched.relist(lists(CONTAINERS, 0)));
+    let mut watched = Watched::new(network, true);
+    growth("1 % of the pods is replaced each time", |number| {
+        watched.relist(lists(CONTAINERS, number * CONTAINERS / 200))
+    });
+}
+
+fn growth(name: &str, mut relist: impl FnMut(usize) -> Duration) {
+    for number in 0..SETTLING {
+        relist(number);
+    }
+    let before = resident();
+    for number in SETTLING..SETTLING + RELISTS {
+        relist(number);
+    }
+    let after = resident();
+    figure(&format!("{name}: before"), &mebibytes(before));
+    figure(&format!("{name}: after"), &mebibytes(after));
+}

@@ -1,0 +1,73 @@
+//! A real node to measure by hand: a private containerd with as many pods as wanted, until standard input ends.
+//!
+//! ```text
+//! $ cargo bench --bench real_node -- --containerd 2 --pods 50 --containers 1
+//! unix:///tmp/plegctl-rt-4711-0/containerd.sock
+//! ```
+//!
+//! Without `--containerd` it only says so: it waits for somebody, and `make bench` has nobody.
+
+pub mod support;
+#[path = "support/target.rs"]
+pub mod target;
+
+use std::io;
+
+use clap::{Parser, ValueEnum};
+use target::Target;
+use target::harness::packages::{Containerd, Packages};
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Which containerd
+    #[arg(long)]
+    containerd: Option<Series>,
+    /// How many pods
+    #[arg(long, default_value = "50")]
+    pods: usize,
+    /// How many containers in each of them
+    #[arg(long, default_value = "1")]
+    containers: usize,
+    /// Cargo says that this is a bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Series {
+    #[value(name = "1.6")]
+    V1_6,
+    #[value(name = "1.7")]
+    V1_7,
+    #[value(name = "2")]
+    V2,
+}
+
+impl From<Series> for Containerd {
+    fn from(series: Series) -> Self {
+        match series {
+            Series::V1_6 => Self::V1_6,
+            Series::V1_7 => Self::V1_7,
+            Series::V2 => Self::V2,
+        }
+    }
+}
+
+fn main() {
+    let Arguments { containerd, pods, containers, .. } = Arguments::parse();
+    let Some(series) = containerd else {
+        println!(
+            "\na real node to measure by hand: cargo bench --bench real_node -- --containerd 2 --pods 50 --containers 1"
+        );
+        return;
+    };
+    match Packages::find() {
+        Ok(packages) => {
+            let node = Target::node(series.into(), packages, pods, containers);
+            println!("{}", node.endpoint());
+            eprintln!("{}, until Ctrl-D", node.name);
+            io::copy(&mut io::stdin(), &mut io::sink()).expect("standard input can be read");
+        }
+        Err(reason) => println!("skipped: {reason}"),
+    }
+}

@@ -1,0 +1,117 @@
+//! A relist end to end, against the floor: the same two calls with the bytes thrown away.
+
+pub mod support;
+#[path = "support/target.rs"]
+pub mod target;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use plegctl::clock::SystemClock;
+use plegctl::cri::Client;
+use plegctl::pleg::Era;
+use plegctl::pleg::document::RuntimeRef;
+use plegctl::pleg::inspect::{Inspect, Order, relist};
+use support::floor::Floor;
+use support::process::{PLEGCTL, peak_memory, wall};
+use support::{alone, figure, heading, in_turn, kibibytes, mebibytes, milliseconds, ratio, time};
+use target::{Options, Target};
+use tokio::runtime::Runtime;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Do nothing but the floor's two calls on this socket, once
+    #[arg(long, value_name = "SOCKET")]
+    floor: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    if let Some(socket) = &arguments.floor {
+        network.block_on(async { Floor::to(socket).lists().await });
+        return;
+    }
+    if let Some(node) = Target::real(&arguments.options) {
+        against_the_floor(&network, &node, 101);
+    }
+    against_the_floor(&network, &Target::simulated("quiet"), 101);
+    let big = Target::simulated("big-node");
+    against_the_floor(&network, &big, 11);
+    whole_big_node(&big);
+}
+
+fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
+    heading(&format!("relist against the floor, {}", target.name), "relist");
+    let (ours, floor, bytes) = network.block_on(async {
+        let client = Client::new(
+            target.socket(),
+            &target.endpoint(),
+            Duration::from_secs(30),
+            Arc::new(SystemClock::start()),
+        );
+        let mut floor = Floor::to(target.socket());
+        let bytes = floor.lists().await;
+        (client, floor, bytes)
+    });
+    let [sandboxes, containers] = bytes;
+    figure("ListPodSandbox", &kibibytes(sandboxes));
+    figure("ListContainers", &kibibytes(containers));
+    in_process(network, &ours, floor, turns);
+    whole_process(target, turns);
+}
+
+fn in_process(network: &Runtime, client: &Client, mut floor: Floor, turns: usize) {
+    let clock = SystemClock::start();
+    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let containers =
+        network.block_on(relist(client, &clock, order.clone())).expect("both lists answer").counts.containers;
+    let containers = containers.created + containers.running + containers.exited + containers.unknown;
+    figure("containers", &containers.to_string());
+    let (ours, theirs) = in_turn(
+        turns,
+        || time(|| network.block_on(relist(client, &clock, order.clone())).expect("both lists answer")),
+        || time(|| network.block_on(floor.lists())),
+    );
+    ratio("in process: lists, grouping, report", &ours, "in process: floor", &theirs);
+}
+
+fn whole_process(target: &Target, turns: usize) {
+    let ourselves = std::env::current_exe().expect("we have a path");
+    let ourselves = text(&ourselves);
+    let endpoint = target.endpoint();
+    let (ours, theirs) = in_turn(
+        turns,
+        || wall(PLEGCTL, &["relist", "-r", &endpoint, "-o", "jsonl"]),
+        || wall(ourselves, &["--floor", text(target.socket())]),
+    );
+    ratio("whole process: plegctl relist -o jsonl", &ours, "whole process: floor", &theirs);
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("our paths are plain")
+}
+
+/// What a person waits for, and what it takes, on a node that is larger than any.
+fn whole_big_node(big: &Target) {
+    heading("whole commands on sim:big-node, the client alone", "relist");
+    let endpoint = big.endpoint();
+    let folder = big.socket().parent().expect("it lies in a folder");
+    let [before, after] = ["before.json", "after.json"].map(|name| folder.join(name));
+    for report in [&before, &after] {
+        wall(PLEGCTL, &["relist", "-r", &endpoint, "--save", text(report)]);
+    }
+    let commands: [(&str, &[&str]); 3] = [
+        ("plegctl relist", &["relist", "-r", &endpoint]),
+        ("plegctl relist -o jsonl", &["relist", "-r", &endpoint, "-o", "jsonl"]),
+        ("plegctl diff", &["diff", text(&before), text(&after)]),
+    ];
+    for (name, command) in commands {
+        figure(name, &milliseconds(alone(5, || wall(PLEGCTL, command)).median()));
+        figure("  peak memory", &mebibytes(peak_memory(PLEGCTL, command)));
+    }
+}

@@ -1,0 +1,48 @@
+//! The status of every pod, one after the other against eight at once, and what `health` costs on the same node.
+
+pub mod support;
+#[path = "support/target.rs"]
+pub mod target;
+
+use clap::Parser;
+use support::process::{PLEGCTL, wall};
+use support::{alone, figure, heading, in_turn, milliseconds, once, ratio};
+use target::{Options, Target};
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    if let Some(node) = Target::real(&arguments.options) {
+        side_by_side(&node, Some(11));
+        health(&node);
+    }
+    // Its delays are the same each time, and a serial pass takes the better part of a minute.
+    side_by_side(&Target::simulated("slow-disk"), None);
+    health(&Target::simulated("quiet"));
+}
+
+fn side_by_side(target: &Target, turns: Option<usize>) {
+    heading(&format!("plegctl relist --inspect all, whole process, {}", target.name), "status_pass");
+    let endpoint = target.endpoint();
+    let pass = |how: &[&str]| {
+        let all = [&["relist", "-r", &endpoint, "--inspect", "all", "-o", "jsonl", "--timeout", "30s"], how]
+            .concat();
+        wall(PLEGCTL, &all)
+    };
+    let eight = || pass(&["--concurrency", "8"]);
+    let serial = || pass(&["--serial"]);
+    let (eight, serial) = turns.map_or_else(|| once(eight, serial), |turns| in_turn(turns, eight, serial));
+    ratio("--concurrency 8", &eight, "--serial", &serial);
+}
+
+fn health(target: &Target) {
+    heading(&format!("plegctl health, whole process, {}", target.name), "status_pass");
+    let endpoint = target.endpoint();
+    let took = alone(21, || wall(PLEGCTL, &["health", "-r", &endpoint]));
+    figure("plegctl health", &milliseconds(took.median()));
+}

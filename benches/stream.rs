@@ -1,0 +1,89 @@
+//! How fast events are taken from the runtime's stream: against the floor, which throws their bytes away.
+//!
+//! The scripted runtime of the tests sends them one by one from a thread of this process, and may well be the slower of
+//! the two: events per second are a lower bound, and a ratio near 1 says that the client keeps up.
+
+#[path = "../tests/support/mod.rs"]
+pub mod scripted;
+pub mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plegctl::clock::SystemClock;
+use plegctl::cri::{Client, Runtime as _};
+use scripted::wire::ContainerEventResponse;
+use scripted::{FakeRuntime, Node};
+use support::floor::Floor;
+use support::{Samples, figure, heading, in_turn, ratio, time};
+use tokio::runtime::Runtime;
+
+/// Fewer than the client holds unread, so that none is dropped.
+const EVENTS: u16 = 5_000;
+
+fn main() {
+    heading("GetContainerEvents, taken from a scripted runtime", "stream");
+    let network = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let fake = FakeRuntime::start(Node::new());
+    let event = event();
+    let (ours, floor) = in_turn(7, || client(&network, &fake, &event), || floor(&network, &fake, &event));
+    figure("plegctl's client", &per_second(&ours));
+    figure("floor", &per_second(&floor));
+    ratio("5000 events: plegctl's client", &ours, "5000 events: floor", &floor);
+}
+
+/// What containerd sends: the pod's status and its containers'.
+fn event() -> ContainerEventResponse {
+    let node = Node::new()
+        .pod("production/web-0", "uid-web-0")
+        .sandbox("s1")
+        .container("c1", "app")
+        .container("c2", "log");
+    ContainerEventResponse {
+        container_id: "c1".to_owned(),
+        pod_sandbox_status: node.find_sandbox("s1").cloned(),
+        containers_statuses: node.containers_of("s1"),
+        ..ContainerEventResponse::default()
+    }
+}
+
+/// Events that wait for somebody to subscribe.
+fn offer(fake: &FakeRuntime, event: &ContainerEventResponse) {
+    // Whoever had the last ones is gone, and is not to get any of these.
+    fake.end_streams();
+    for _ in 0..EVENTS {
+        fake.push_event(event.clone());
+    }
+}
+
+fn client(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
+    offer(fake, event);
+    let clock = Arc::new(SystemClock::start());
+    network.block_on(async {
+        let client = Client::new(&fake.socket(), &fake.endpoint(), Duration::from_secs(30), clock);
+        client.version().await.result.expect("the fake answers");
+        let started = std::time::Instant::now();
+        let mut stream = client.container_events().await.expect("the fake streams");
+        for _ in 0..EVENTS {
+            let event = stream.next().await.expect("the stream is whole");
+            std::hint::black_box(event.expect("it goes on"));
+        }
+        let took = started.elapsed();
+        assert_eq!(stream.dropped(), 0, "the figures are of a stream that was read in time");
+        took
+    })
+}
+
+fn floor(network: &Runtime, fake: &FakeRuntime, event: &ContainerEventResponse) -> Duration {
+    offer(fake, event);
+    let mut floor = network.block_on(async {
+        let mut floor = Floor::to(&fake.socket());
+        floor.connect().await;
+        floor
+    });
+    time(|| network.block_on(floor.events(EVENTS)))
+}
+
+fn per_second(samples: &Samples) -> String {
+    format!("{:.0} /s", f64::from(EVENTS) / samples.median().as_secs_f64())
+}

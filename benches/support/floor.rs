@@ -1,0 +1,105 @@
+//! The floor: the same calls over the same socket, with the bytes thrown away as they come, undecoded.
+//!
+//! What a client cannot do without: HTTP/2, gRPC's frames, and waiting for the runtime.
+
+use std::path::Path;
+
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use plegctl::cri::Rpc;
+use prost::bytes::Buf;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+
+/// The product's flow-control window, so that the floor does not wait where the product does not.
+const WINDOW: u32 = 4 << 20;
+
+/// A connection that learns nothing.
+#[derive(Debug)]
+pub struct Floor(Grpc<Channel>);
+
+impl Floor {
+    /// Connects with the first call. Has to be called where an event loop runs.
+    pub fn to(socket: &Path) -> Self {
+        let socket = socket.to_owned();
+        let dial = move |_| {
+            let socket = socket.clone();
+            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+        };
+        let channel = Endpoint::from_static("http://localhost")
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .connect_with_connector_lazy(tower::service_fn(dial));
+        Self(Grpc::new(channel).max_decoding_message_size(usize::MAX))
+    }
+
+    /// Connects, so that the next call does not have to.
+    pub async fn connect(&mut self) {
+        self.unary(Rpc::Version).await;
+    }
+
+    /// Both list calls; how many bytes each answered.
+    pub async fn lists(&mut self) -> [usize; 2] {
+        [self.unary(Rpc::ListPodSandbox).await, self.unary(Rpc::ListContainers).await]
+    }
+
+    async fn unary(&mut self, rpc: Rpc) -> usize {
+        self.0.ready().await.expect("somebody listens");
+        let path = PathAndQuery::from_static(rpc.path());
+        self.0.unary(Request::new(()), path, Discard).await.expect("it is answered").into_inner()
+    }
+
+    /// Takes that many events from the stream; how many bytes they were.
+    pub async fn events(&mut self, events: u16) -> usize {
+        self.0.ready().await.expect("somebody listens");
+        let path = PathAndQuery::from_static(Rpc::GetContainerEvents.path());
+        let answer = self.0.server_streaming(Request::new(()), path, Discard).await;
+        let mut stream: Streaming<usize> = answer.expect("it is answered").into_inner();
+        let mut bytes = 0;
+        for _ in 0..events {
+            bytes += stream.message().await.expect("the stream is whole").expect("it goes on");
+        }
+        bytes
+    }
+}
+
+/// Sends an empty message, which asks for everything, and counts what comes back.
+struct Discard;
+
+impl Codec for Discard {
+    type Encode = ();
+    type Decode = usize;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Discard {
+    type Item = ();
+    type Error = Status;
+
+    fn encode(&mut self, (): (), _buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl Decoder for Discard {
+    type Item = usize;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<usize>, Status> {
+        let bytes = buffer.remaining();
+        buffer.advance(bytes);
+        Ok(Some(bytes))
+    }
+}

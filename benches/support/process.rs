@@ -1,0 +1,59 @@
+//! Whole processes: how long one runs, and how much memory it took.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The binary, built as the benches are.
+pub const PLEGCTL: &str = env!("CARGO_BIN_EXE_plegctl");
+
+/// From start to end of a run whose output nobody reads; it has to have an answer, be it bad news.
+pub fn wall(program: &str, arguments: &[&str]) -> Duration {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let started = Instant::now();
+    let status = command.status().unwrap_or_else(|why| panic!("cannot run {program}: {why}"));
+    let took = started.elapsed();
+    assert_answered(status, program, arguments);
+    took
+}
+
+/// The most memory that a run had resident, in bytes.
+///
+/// It is read whenever a little more of the output was read, so last when the program had but a pipe's worth to write.
+pub fn peak_memory(program: &str, arguments: &[&str]) -> u64 {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|why| panic!("cannot run {program}: {why}"));
+    let mut output = child.stdout.take().expect("it is piped");
+    let mut chunk = vec![0; 16 * 1024];
+    let mut peak = 0;
+    while output.read(&mut chunk).expect("the output can be read") > 0 {
+        peak = status_field(&child.id().to_string(), "VmHWM:").unwrap_or(0).max(peak);
+    }
+    let status = child.wait().expect("it can be waited for");
+    assert_answered(status, program, arguments);
+    peak
+}
+
+fn assert_answered(status: ExitStatus, program: &str, arguments: &[&str]) {
+    assert!(matches!(status.code(), Some(0 | 1)), "{program} {} ended with {status}", arguments.join(" "));
+}
+
+/// What we have resident, in bytes.
+pub fn resident() -> u64 {
+    status_field("self", "VmRSS:").expect("/proc has our own size")
+}
+
+/// A size of /proc/PID/status, in bytes; `None` once the process has gone.
+fn status_field(pid: &str, field: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes * 1024)
+}

@@ -1,0 +1,127 @@
+//! Runtimes to measure against, each in a process of its own: simulated ones, and real containerd with real pods.
+
+#[path = "../../tests/real_runtime/harness/mod.rs"]
+pub mod harness;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::process::PLEGCTL;
+use harness::daemon::RealRuntime;
+use harness::packages::{Containerd, Packages};
+
+/// Which real runtime to measure.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Measure this runtime (`unix:///…`) instead of a private containerd; see the bench `real_node`
+    #[arg(long)]
+    endpoint: Option<String>,
+    /// Pods of the private containerd
+    #[arg(long, default_value = "100")]
+    pods: usize,
+    /// Containers in each of them
+    #[arg(long, default_value = "1")]
+    containers: usize,
+    /// Cargo says that this is a bench
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A runtime that answers. It goes when this is dropped, unless it was there before.
+pub struct Target {
+    /// What it is.
+    pub name: String,
+    socket: PathBuf,
+    _owner: Owner,
+}
+
+enum Owner {
+    Somebody,
+    Node(#[expect(dead_code, reason = "is kept to be dropped")] Box<RealRuntime>),
+    Simulator(#[expect(dead_code, reason = "is kept to be dropped")] Simulator),
+}
+
+impl Target {
+    /// The socket, as `-r` wants it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// This scenario, played by `plegctl sim serve`.
+    pub fn simulated(scenario: &str) -> Self {
+        let simulator = Simulator::play(scenario);
+        let socket = simulator.folder.join("sim.sock");
+        Self { name: format!("sim:{scenario}"), socket, _owner: Owner::Simulator(simulator) }
+    }
+
+    /// The real one that the options name; without it the reason is printed.
+    pub fn real(options: &Options) -> Option<Self> {
+        if let Some(endpoint) = &options.endpoint {
+            let socket = PathBuf::from(endpoint.trim_start_matches("unix://"));
+            return Some(Self { name: endpoint.clone(), socket, _owner: Owner::Somebody });
+        }
+        match Packages::find() {
+            Ok(packages) => {
+                let Options { pods, containers, .. } = *options;
+                Some(Self::node(Containerd::V2, packages, pods, containers))
+            }
+            Err(reason) => {
+                println!("\nreal containerd: skipped, {reason}");
+                None
+            }
+        }
+    }
+
+    /// A private containerd with so many pods.
+    pub fn node(version: Containerd, packages: Packages, pods: usize, containers_each: usize) -> Self {
+        let node = RealRuntime::start(version, packages);
+        node.run_pods(pods, containers_each);
+        let name = format!("{version} with {pods} pods of {containers_each}");
+        Self { name, socket: node.socket(), _owner: Owner::Node(Box::new(node)) }
+    }
+}
+
+/// `plegctl sim serve`, and the folder of its socket.
+struct Simulator {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Simulator {
+    fn play(scenario: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("plegctl-bench-{}-{scenario}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder for the socket");
+        let mut process = Command::new(PLEGCTL)
+            .args(["sim", "serve", scenario, "--listen"])
+            .arg(folder.join("sim.sock"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("plegctl runs");
+        let stdout = process.stdout.take().expect("it is piped");
+        let simulator = Self { process, folder };
+        // It says where it listens once it does.
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("it says where");
+        assert!(line.starts_with("unix://"), "plegctl sim serve {scenario} said `{line}`");
+        simulator
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
