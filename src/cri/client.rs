@@ -196,7 +196,7 @@ impl Client {
             return dialled;
         }
         // The transport keeps the deadline too, and may notice first.
-        if causes(status).any(<dyn std::error::Error>::is::<TimeoutExpired>) {
+        if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
         let message = status.message().to_owned();

@@ -7,7 +7,6 @@
 pub mod cache;
 pub mod calls;
 pub mod channel;
-pub mod compare;
 pub mod diff;
 pub mod document;
 pub mod era;
@@ -27,7 +26,6 @@ pub mod stream;
 pub mod worker;
 
 pub use calls::{CallLog, Failure, OpenCall, Sink};
-pub use compare::Comparison;
 pub use diff::{DiffReport, diff};
 pub use document::{API_VERSION, CallRecord, PodRef, RuntimeRef, Seconds, document};
 pub use era::{Era, KubeletVersion};

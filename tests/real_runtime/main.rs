@@ -38,8 +38,10 @@ macro_rules! on_each_containerd {
 }
 
 mod cleanup;
+mod driver;
 pub mod harness;
 mod health;
+mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
 mod smoke;

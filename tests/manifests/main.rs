@@ -1,0 +1,9 @@
+//! The kubelet's view of its manifest directory: verdicts recorded from real kubelets, rules by example, good manifests
+//! that stay silent, hostile bytes.
+
+mod fuzz;
+mod good;
+mod manual;
+mod rules;
+mod source;
+mod verdicts;
