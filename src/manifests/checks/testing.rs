@@ -130,5 +130,5 @@ pub fn in_metadata(fields: &str) -> String {
 }
 
 fn indented(fields: &str, by: &str) -> String {
-    fields.lines().map(|line| format!("{by}{line}\n")).collect()
+    fields.lines().flat_map(|line| [by, line, "\n"]).collect()
 }

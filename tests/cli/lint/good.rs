@@ -1,4 +1,4 @@
-//! Manifests as kubeadm, RKE2, OpenShift and MicroShift nodes carry them give no finding above info.
+//! Manifests as nodes of `kubeadm`, `RKE2`, `OpenShift` and `MicroShift` carry them give no finding above info.
 
 use super::{directory, lint, report};
 

@@ -49,7 +49,7 @@ fn an_alias_bomb_is_refused() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
-        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
     }
     assert_rejected(bomb.as_bytes(), "SP033");
 }

@@ -20,7 +20,7 @@ const UID: &str = "0123456789abcdef0123456789abcdef";
 fn old(files: &[(&str, &str)]) -> TempDir {
     let directory = directory(files);
     for (name, _) in files {
-        modified(&directory.path().join(name), nanos(EPOCH_NANOS) - Duration::from_secs(1000));
+        modified(&directory.path().join(name), nanos(EPOCH_NANOS - 1_000_000_000_000));
     }
     directory
 }
