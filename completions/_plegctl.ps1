@@ -117,7 +117,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--until-slow', '--until-slow', [CompletionResultType]::ParameterName, 'End with exit status 1 as soon as a relist, or one call of it, takes longer than this')
             [CompletionResult]::new('--log', '--log', [CompletionResultType]::ParameterName, 'Append the JSON lines to this file too')
             [CompletionResult]::new('--retries', '--retries', [CompletionResultType]::ParameterName, 'Give the event stream up after it has ended this many times')
-            [CompletionResult]::new('--max-stream', '--max-stream', [CompletionResultType]::ParameterName, 'Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever')
+            [CompletionResult]::new('--max-stream', '--max-stream', [CompletionResultType]::ParameterName, 'Close the event stream after this time and open it again, which is no failure')
             [CompletionResult]::new('--metrics-listen', '--metrics-listen', [CompletionResultType]::ParameterName, 'Serve the kubelet''s PLEG metrics over HTTP on this address, at `/metrics`')
             [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')

@@ -111,7 +111,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --until-slow 'End with exit status 1 as soon as a relist, or one call of it, takes longer than this'
             cand --log 'Append the JSON lines to this file too'
             cand --retries 'Give the event stream up after it has ended this many times'
-            cand --max-stream 'Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever'
+            cand --max-stream 'Close the event stream after this time and open it again, which is no failure'
             cand --metrics-listen 'Serve the kubelet''s PLEG metrics over HTTP on this address, at `/metrics`'
             cand --kubelet-version 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]'
             cand -o 'How to print'

@@ -116,7 +116,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l for -d 'End af
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l until-slow -d 'End with exit status 1 as soon as a relist, or one call of it, takes longer than this' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l log -d 'Append the JSON lines to this file too' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l retries -d 'Give the event stream up after it has ended this many times' -r
-complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l max-stream -d 'Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l max-stream -d 'Close the event stream after this time and open it again, which is no failure' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l metrics-listen -d 'Serve the kubelet\'s PLEG metrics over HTTP on this address, at `/metrics`' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l kubelet-version -d 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s o -l output -d 'How to print' -r -f -a "table\t'A line for each event, and a live line on a terminal'

@@ -107,7 +107,7 @@ struct StreamArgs {
     #[arg(long, value_name = "N", default_value = "5")]
     retries: NonZeroU32,
 
-    /// Close the event stream after this time and open it again, so that a frozen plegctl cannot hold the node for ever
+    /// Close the event stream after this time and open it again, which is no failure
     #[arg(long, value_name = "DUR", default_value = "10m", value_parser = positive_duration)]
     max_stream: Duration,
 
