@@ -78,7 +78,7 @@ fn burst() -> (f64, u64) {
     running.wait();
     let text = fs::read_to_string(log).unwrap();
     let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let summary = records.filter(|record| record["kind"] == "WatchSummary").last().unwrap();
+    let summary = records.rfind(|record| record["kind"] == "WatchSummary").unwrap();
     let of = |key: &str| summary["stream"][key].as_u64().unwrap();
     assert_eq!(of("events") + of("dropped"), u64::try_from(EVENTS).unwrap(), "an event was lost silently");
     (f64::from(u32::try_from(EVENTS).unwrap()) / drained.as_secs_f64(), of("dropped"))
