@@ -77,7 +77,7 @@ fn burst() -> (f64, u64) {
     running.signal("INT");
     running.wait();
     let text = fs::read_to_string(log).unwrap();
-    let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let summary = records.rfind(|record| record["kind"] == "WatchSummary").unwrap();
     let of = |key: &str| summary["stream"][key].as_u64().unwrap();
     assert_eq!(of("events") + of("dropped"), u64::try_from(EVENTS).unwrap(), "an event was lost silently");

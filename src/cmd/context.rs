@@ -13,13 +13,17 @@ use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
+use crate::diagnosis::kubelet::{Metrics, http};
 use crate::escape::escaped;
 use crate::host::{HostRoot, KubeletProcess};
-use crate::pleg::RuntimeRef;
+use crate::pleg::{KubeletVersion, RuntimeRef};
 use crate::sim::{self, Simulator};
 
 /// Deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A kubelet that takes longer to tell its metrics is not waited for.
+const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where the process table is.
 const PROC: &str = "/proc";
@@ -88,9 +92,22 @@ impl Context {
         found.as_ref()
     }
 
-    /// What this node is called.
+    /// What this node is called. A simulated one has a name of its own.
     pub fn node_name(&self) -> Option<String> {
+        let said = self.flag.as_ref().or(self.variable.as_ref());
+        if said.is_some_and(|endpoint| endpoint.starts_with("sim:")) {
+            return Some(sim::NODE_NAME.to_owned());
+        }
         self.host.node_name(self.kubelet(), Path::new(PROC))
+    }
+
+    /// The release of the kubelet that runs here, where its read-only port is open and tells it.
+    pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
+        let port = self.kubelet()?.setting("read-only-port", "readOnlyPort", &self.host).ok()??;
+        let port: u16 = port.value.parse().ok().filter(|port| *port != 0)?;
+        let url = format!("http://127.0.0.1:{port}/metrics");
+        let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;
+        KubeletVersion::parse(&Metrics::parse(&answer.body).ok()?.version?).ok()
     }
 
     /// Whether somebody said which runtime to ask, on the command line or in the environment.

@@ -20,11 +20,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use super::context::{Context, block_on};
 use super::save::save;
 use super::{Error, Exit, positive_duration};
-use crate::cri::{Endpoint, EndpointError};
+use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::kubelet::http;
 use crate::diagnosis::render::{self, npd, screen};
 use crate::diagnosis::report::{HealthReport, Verdict};
-use crate::diagnosis::{Inputs, KubeletInputs, MetricsSource, Mode};
+use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::pleg::KubeletVersion;
 
 /// The time for everything, unless somebody says otherwise.
@@ -35,6 +35,9 @@ const DEEP_BUDGET: Duration = Duration::from_secs(120);
 
 /// The same with `--npd`, whose caller kills it after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
+
+/// Where a kubelet serves its health check unless it is told otherwise.
+const HEALTHZ: &str = "http://127.0.0.1:10248/healthz";
 
 /// How often the progress line moves.
 const SPIN: Duration = Duration::from_millis(120);
@@ -55,7 +58,7 @@ pub struct HealthArgs {
     probe_shims: bool,
 
     /// The kubelet's health check; only plain http
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10248/healthz")]
+    #[arg(long, value_name = "URL", default_value = HEALTHZ)]
     kubelet_healthz: String,
 
     /// The kubelet's metrics: an http URL, a file, or `-` for stdin
@@ -157,6 +160,37 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         Mode::Deep => DEEP_BUDGET,
         Mode::Normal => BUDGET,
     });
+    let mut inputs = inputs(context, endpoint, budget, arguments.kubelet()?)?;
+    inputs.mode = mode;
+    inputs.probe_shims = arguments.probe_shims;
+    if let Some(proc) = &arguments.proc {
+        inputs.proc = Some(proc.clone());
+        inputs.proc_is_explicit = true;
+    }
+    let progress = Progress::begin(context.quiet || arguments.npd);
+    let report = Box::pin(crate::diagnosis::run(&inputs, &|probe| progress.now(probe))).await;
+    progress.end();
+    Ok(report)
+}
+
+/// The diagnosis for a watch that has met what it waited for. The call that hangs is not made again.
+pub async fn diagnose(
+    context: &Context,
+    endpoint: &Endpoint,
+    known: Option<KnownHang>,
+) -> Result<HealthReport, Error> {
+    let kubelet = KubeletInputs { healthz: Some(HEALTHZ.to_owned()), ..KubeletInputs::default() };
+    let mut inputs = inputs(context, endpoint, BUDGET, kubelet)?;
+    inputs.known = known;
+    Ok(Box::pin(crate::diagnosis::run(&inputs, &|_| ())).await)
+}
+
+fn inputs(
+    context: &Context,
+    endpoint: &Endpoint,
+    budget: Duration,
+    kubelet: KubeletInputs,
+) -> Result<Inputs<Client>, Error> {
     let main = Arc::new(context.client(endpoint, budget)?);
     let control = Arc::new(context.client(endpoint, budget)?);
     let mut inputs = Inputs::new(main, control, Arc::clone(&context.clock));
@@ -165,13 +199,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     inputs.host_root = context.host.as_path().to_path_buf();
     inputs.cgroup = context.host.path("/sys/fs/cgroup");
     inputs.budget = budget;
-    inputs.mode = mode;
-    inputs.probe_shims = arguments.probe_shims;
-    inputs.kubelet = arguments.kubelet()?;
-    if let Some(proc) = &arguments.proc {
-        inputs.proc = Some(proc.clone());
-        inputs.proc_is_explicit = true;
-    }
+    inputs.kubelet = kubelet;
     match endpoint {
         Endpoint::Unix { .. } => {
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);
@@ -180,15 +208,10 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         // A simulated node has no processes, no kubelet and no journal; this machine's are somebody else's.
         Endpoint::Sim { .. } => {
             inputs.kubelet.healthz = None;
-            if arguments.proc.is_none() {
-                inputs.proc = None;
-            }
+            inputs.proc = None;
         }
     }
-    let progress = Progress::begin(context.quiet || arguments.npd);
-    let report = Box::pin(crate::diagnosis::run(&inputs, &|probe| progress.now(probe))).await;
-    progress.end();
-    Ok(report)
+    Ok(inputs)
 }
 
 impl HealthArgs {

@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+
 use super::compare::Comparison;
 use super::outlet::Outlet;
 use super::tally::Tally;
@@ -12,6 +14,8 @@ use super::{Mode, Output, WatchArgs};
 use crate::cmd::Error;
 use crate::cmd::render::watch as text;
 use crate::cri::ReceivedEvent;
+use crate::diagnosis::HealthReport;
+use crate::diagnosis::render::{Style, screen};
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, OpenCall, Sink, document};
 
@@ -140,13 +144,26 @@ impl Reporter {
         }
     }
 
+    /// What holds PLEG up.
+    pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
+        let mut text = Vec::new();
+        screen(report, &mut text, Style { color: color && self.live, wide: false })?;
+        self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
+        self.write_json(report);
+        Ok(())
+    }
+
     /// One record, as JSON, wherever JSON goes.
     pub fn json(&self, record: &Record) {
+        self.write_json(&document(record));
+    }
+
+    fn write_json(&self, document: &impl Serialize) {
         if self.output != Output::Jsonl && self.log.is_none() {
             return;
         }
-        // Our own records have string keys only, so that writing them cannot fail.
-        let Ok(line) = serde_json::to_string(&document(record)) else { return };
+        // Our own documents have string keys only, so that writing them cannot fail.
+        let Ok(line) = serde_json::to_string(document) else { return };
         if self.output == Output::Jsonl {
             self.view.line(line.clone());
         }

@@ -12,10 +12,12 @@ use super::tap::{News, Tap, Upshot, Wishes};
 use super::{Mode, TIMEOUT, WatchArgs, metrics};
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
+use crate::cmd::health::diagnose;
 use crate::cmd::render::watch as text;
 use crate::cmd::stops::{Stops, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
+use crate::diagnosis::{HealthReport, KnownHang};
 use crate::pleg::stream::{Health, Record, WatchStarted};
 use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
 
@@ -29,6 +31,7 @@ const ATTENTIVE_TICK: Duration = Duration::from_millis(50);
 pub struct Session<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
+    endpoint: Endpoint,
     client: Client,
     reporter: Reporter,
     hub: Arc<Hub>,
@@ -85,7 +88,7 @@ impl<'a> Session<'a> {
             may_read(&version, arguments, context)?;
         }
 
-        let kubelet = arguments.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
+        let (kubelet, kubelet_source) = kubelet_version(arguments, context).await;
         if let Some(note) = kubelet.note() {
             context.remark(&note);
         }
@@ -116,6 +119,7 @@ impl<'a> Session<'a> {
         let session = Self {
             arguments,
             context,
+            endpoint: endpoint.clone(),
             client,
             reporter: Reporter::open(arguments)?,
             generic: Generic::new(Arc::clone(&hub), settings),
@@ -134,10 +138,7 @@ impl<'a> Session<'a> {
             period_seconds: timing.period.into(),
             threshold_seconds: timing.threshold.into(),
             kubelet_version: kubelet.to_string(),
-            kubelet_version_source: Some(match arguments.kubelet_version {
-                Some(_) => "--kubelet-version".to_owned(),
-                None => "the newest known".to_owned(),
-            }),
+            kubelet_version_source: Some(kubelet_source.to_owned()),
         });
         Ok(session)
     }
@@ -161,7 +162,21 @@ impl<'a> Session<'a> {
                 break end;
             }
         };
-        self.finish(&end)
+        let report = if matches!(end, End::Came(_)) { self.diagnose().await } else { None };
+        self.finish(&end, report.as_ref())
+    }
+
+    /// What holds PLEG up, found out while it still does; `None` if somebody ends the watch meanwhile.
+    async fn diagnose(&mut self) -> Option<HealthReport> {
+        let known = {
+            let tally = self.reporter.tally();
+            let waited = tally.waiting(self.context.clock.mono()).unwrap_or_default();
+            tally.open.as_ref().map(|open| KnownHang { rpc: open.rpc, id: open.id.clone(), waited })
+        };
+        tokio::select! {
+            report = diagnose(self.context, &self.endpoint, known) => report.ok(),
+            () = self.outside.stops.next() => None,
+        }
     }
 
     fn owes_relist(&self) -> bool {
@@ -253,7 +268,7 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    fn finish(mut self, end: &End) -> Result<Exit, Error> {
+    fn finish(mut self, end: &End, report: Option<&HealthReport>) -> Result<Exit, Error> {
         if let Some(mut tap) = self.tap.take() {
             tap.release("the watch is over", &self.reporter);
         }
@@ -268,6 +283,9 @@ impl<'a> Session<'a> {
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
             self.reporter.lines([what.clone()]);
+        }
+        if let Some(report) = report {
+            self.reporter.diagnosis(report, self.context.style().color)?;
         }
         self.reporter.lines(text::summary(&summary, lasted, &ranges));
         self.reporter.json(&Record::WatchSummary(summary));
@@ -310,6 +328,17 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
     match something {
         Some(something) => something.await,
         None => std::future::pending().await,
+    }
+}
+
+/// The release whose relist is followed, and who says so.
+async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVersion, &'static str) {
+    if let Some(version) = arguments.kubelet_version {
+        return (version, "--kubelet-version");
+    }
+    match context.kubelet_release().await {
+        Some(version) => (version, "the metrics of this node's kubelet"),
+        None => (KubeletVersion::NEWEST, "the newest known"),
     }
 }
 

@@ -46,12 +46,13 @@ fn eleven_mebibytes_are_refused_unread() {
 
 #[test]
 fn an_alias_bomb_is_refused() {
-    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for level in 1..12 {
+    let levels = (1..12).map(|level| {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
-        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
-    }
-    assert_rejected(bomb.as_bytes(), "SP033");
+        format!("a{level}: &a{level} [{aliases}]")
+    });
+    let ground = "a0: &a0 [x, x, x, x, x, x, x, x, x]".to_owned();
+    let bomb: Vec<String> = std::iter::once(ground).chain(levels).collect();
+    assert_rejected(bomb.join("\n").as_bytes(), "SP033");
 }
 
 #[test]
