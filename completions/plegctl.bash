@@ -37,6 +37,9 @@ _plegctl() {
             plegctl,sim)
                 cmd="plegctl__subcmd__sim"
                 ;;
+            plegctl,static-pods)
+                cmd="plegctl__subcmd__static__subcmd__pods"
+                ;;
             plegctl,watch)
                 cmd="plegctl__subcmd__watch"
                 ;;
@@ -61,6 +64,9 @@ _plegctl() {
             plegctl__subcmd__help,sim)
                 cmd="plegctl__subcmd__help__subcmd__sim"
                 ;;
+            plegctl__subcmd__help,static-pods)
+                cmd="plegctl__subcmd__help__subcmd__static__subcmd__pods"
+                ;;
             plegctl__subcmd__help,watch)
                 cmd="plegctl__subcmd__help__subcmd__watch"
                 ;;
@@ -72,6 +78,9 @@ _plegctl() {
                 ;;
             plegctl__subcmd__help__subcmd__sim,serve)
                 cmd="plegctl__subcmd__help__subcmd__sim__subcmd__serve"
+                ;;
+            plegctl__subcmd__help__subcmd__static__subcmd__pods,lint)
+                cmd="plegctl__subcmd__help__subcmd__static__subcmd__pods__subcmd__lint"
                 ;;
             plegctl__subcmd__sim,describe)
                 cmd="plegctl__subcmd__sim__subcmd__describe"
@@ -97,6 +106,18 @@ _plegctl() {
             plegctl__subcmd__sim__subcmd__help,serve)
                 cmd="plegctl__subcmd__sim__subcmd__help__subcmd__serve"
                 ;;
+            plegctl__subcmd__static__subcmd__pods,help)
+                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help"
+                ;;
+            plegctl__subcmd__static__subcmd__pods,lint)
+                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__lint"
+                ;;
+            plegctl__subcmd__static__subcmd__pods__subcmd__help,help)
+                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__help"
+                ;;
+            plegctl__subcmd__static__subcmd__pods__subcmd__help,lint)
+                cmd="plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__lint"
+                ;;
             *)
                 ;;
         esac
@@ -104,7 +125,7 @@ _plegctl() {
 
     case "${cmd}" in
         plegctl)
-            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version relist watch diff sim completions man help"
+            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -328,7 +349,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help)
-            opts="relist watch diff sim completions man help"
+            opts="health relist watch diff static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -468,6 +489,34 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help__subcmd__sim__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__help__subcmd__static__subcmd__pods)
+            opts="lint"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__help__subcmd__static__subcmd__pods__subcmd__lint)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -824,6 +873,160 @@ _plegctl() {
             case "${prev}" in
                 --listen)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runtime-endpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__static__subcmd__pods)
+            opts="-r -c -q -v -h --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help lint help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --runtime-endpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__static__subcmd__pods__subcmd__help)
+            opts="lint help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__static__subcmd__pods__subcmd__help__subcmd__lint)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__static__subcmd__pods__subcmd__lint)
+            opts="-o -r -c -q -v -h --node-name --kubelet-version --fail-on --ignore --no-cri --output-file --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node-name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubelet-version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fail-on)
+                    COMPREPLY=($(compgen -W "error warning info never" -- "${cur}"))
+                    return 0
+                    ;;
+                --ignore)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table json jsonl sarif github" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table json jsonl sarif github" -- "${cur}"))
                     return 0
                     ;;
                 --runtime-endpoint)

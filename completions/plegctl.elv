@@ -38,6 +38,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
@@ -153,6 +154,56 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --no-headers 'Leave out table headers'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;static-pods'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;static-pods;lint'= {
+            cand --node-name 'Name of the node, which every static pod gets as a suffix [default: this node''s]'
+            cand --kubelet-version 'Release of the kubelet whose rules count, such as 1.31 [default: the newest known]'
+            cand --fail-on 'What makes the exit status 1'
+            cand --ignore 'Leave out this check, such as SP053; may be given more than once'
+            cand --output-file 'Write this format to a file too, such as sarif=lint.sarif; may be given more than once'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --no-cri 'Do not compare with what the runtime runs'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;static-pods;help'= {
+            cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;static-pods;help;lint'= {
+        }
+        &'plegctl;static-pods;help;help'= {
         }
         &'plegctl;sim'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -274,6 +325,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
@@ -286,6 +338,11 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;watch'= {
         }
         &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;static-pods'= {
+            cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
+        }
+        &'plegctl;help;static-pods;lint'= {
         }
         &'plegctl;help;sim'= {
             cand list 'Name every scenario'

@@ -40,6 +40,7 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "health" -d 'The ver
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "man" -d 'Write a man page for every command'
@@ -151,6 +152,46 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s q -l quiet -d '
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -f -a "lint" -d 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l node-name -d 'Name of the node, which every static pod gets as a suffix [default: this node\'s]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l kubelet-version -d 'Release of the kubelet whose rules count, such as 1.31 [default: the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l fail-on -d 'What makes the exit status 1' -r -f -a "error\t'Something that the kubelet rejects, ignores or stops'
+warning\t'Or something that was hardly meant'
+info\t'Or anything at all'
+never\t'Nothing'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l ignore -d 'Leave out this check, such as SP053; may be given more than once' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l output-file -d 'Write this format to a file too, such as sarif=lint.sarif; may be given more than once' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s o -l output -d 'How to print' -r -f -a "table\t'Each finding with its line, then which file gives which pod'
+json\t'One document'
+jsonl\t'The same on one line'
+sarif\t'SARIF 2.1.0, for code scanning'
+github\t'Annotations for GitHub Actions'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l no-cri -d 'Do not compare with what the runtime runs'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from help" -f -a "lint" -d 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and not __fish_seen_subcommand_from list describe serve help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
@@ -226,13 +267,16 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'L
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "man" -d 'Write a man page for every command'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from relist watch diff sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from static-pods" -f -a "lint" -d 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "list" -d 'Name every scenario'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "serve" -d 'Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM'
