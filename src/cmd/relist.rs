@@ -130,6 +130,10 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
         let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
         ask(context, &endpoint, &client, arguments.inspection()).await
     })??;
+    // Finding the kubelet, who may override the name, can take longer than the calls; a table does not show it.
+    if arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Jsonl) {
+        report.node = context.node_name();
+    }
     if let Some(path) = &arguments.save {
         save(&document(&report), path)?;
     }
@@ -138,10 +142,11 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     Ok(Exit::Good)
 }
 
-/// A relist without inspection, for whoever needs one.
+/// A relist without inspection, with the node's name, for whoever needs one.
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    ask(context, endpoint, &client, Inspect::Nothing).await
+    let report = ask(context, endpoint, &client, Inspect::Nothing).await?;
+    Ok(RelistReport { node: context.node_name(), ..report })
 }
 
 async fn ask(
@@ -160,11 +165,7 @@ async fn ask(
         inspect,
     };
     match relist(client, &*context.clock, order).await {
-        Ok(mut report) => {
-            // Looked up beside the calls, not before them.
-            report.node = context.node_name();
-            Ok(report)
-        }
+        Ok(report) => Ok(report),
         Err(failed) => {
             for call in &failed.calls {
                 context.note(1, &text::call(call));
