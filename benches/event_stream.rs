@@ -74,6 +74,8 @@ fn burst() -> (f64, u64) {
         }
         waiting.join().unwrap()
     });
+    // The scripted runtime is done when it has written the last event; what is still in the socket is read first.
+    thread::sleep(Duration::from_secs(1));
     running.signal("INT");
     running.wait();
     let text = fs::read_to_string(log).unwrap();

@@ -65,6 +65,9 @@ impl NotARuntime {
                     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\
                       Content-Length: 12\r\n\r\nbad request\n",
                 );
+                // So would closing while the client still writes.
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
             });
         })
     }

@@ -153,13 +153,16 @@ impl Tally {
     /// Everything so far; a call that is still open is *silent so far*.
     pub fn summary(&mut self, time: Wall, now: Mono) -> WatchSummary {
         if let Some(open) = self.open.take() {
-            self.remember(SlowCall {
+            // It comes first however short it has been: nobody knows how long it would have become.
+            let silent = SlowCall {
                 rpc: open.rpc.name().to_owned(),
                 pod: open.pod,
                 id: open.id,
                 duration_seconds: now.since(open.started).into(),
                 silent_so_far: true,
-            });
+            };
+            self.slowest.insert(0, silent);
+            self.slowest.truncate(SLOWEST);
         }
         WatchSummary {
             time,
