@@ -1,16 +1,18 @@
 //! What `health` makes of real faults on real containerd.
 
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plegctl::clock::{Clock, SystemClock};
 use plegctl::cri::Client;
-use plegctl::diagnosis::report::{HealthReport, Phase, RuleId, Severity, Verdict};
+use plegctl::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use plegctl::diagnosis::{self, Inputs};
 
 use rustix::process::{Signal, kill_process};
 
 use crate::daemon::RealRuntime;
+use crate::generated::ContainerState;
 use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
@@ -25,6 +27,8 @@ on_each_containerd! {
     a_stopped_shim_is_told_although_everything_answers
     a_killed_shim_is_no_hang
     a_frozen_pod_is_told
+    three_hundred_dead_containers_are_told_and_alarm_nobody
+    load_beside_a_healthy_runtime_is_no_fault_of_its
 }
 
 fn diagnose(runtime: &RealRuntime) -> HealthReport {
@@ -169,4 +173,50 @@ fn a_frozen_pod_is_told(version: Containerd) {
         Some("web"),
         "{report:#?}"
     );
+}
+
+fn three_hundred_dead_containers_are_told_and_alarm_nobody(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    with_network(&runtime);
+    for number in 0..10 {
+        let dead: Vec<ContainerSpec> =
+            (0..30).map(|container| ContainerSpec::new(&format!("c{container}")).shell("exit 0")).collect();
+        let pod = runtime.run_pod(&PodSpec::new(&format!("job-{number}")), &dead);
+        for id in &pod.containers {
+            runtime.wait_for_state(id, ContainerState::ContainerExited);
+        }
+    }
+    let report = diagnose(&runtime);
+    assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
+    let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04);
+    assert_eq!(backlog.map(|finding| finding.confidence), Some(Confidence::Possible), "{report:#?}");
+}
+
+/// Something that keeps a processor or a disk busy until it is dropped.
+struct Load(Child);
+
+impl Load {
+    fn of(line: &str) -> Self {
+        Self(Command::new("sh").args(["-c", line]).spawn().unwrap())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    with_network(&runtime);
+    runtime.run_pods(5, 2);
+    let file = runtime.directory().join("load").display().to_string();
+    let _processors = [Load::of("while :; do :; done"), Load::of("while :; do :; done")];
+    let _disk = Load::of(&format!("while :; do exec 3>'{file}'; echo x >&3; done"));
+    for _ in 0..5 {
+        let report = diagnose(&runtime);
+        assert_eq!((report.verdict, report.phase), (Verdict::Healthy, Phase::None), "{report:#?}");
+    }
 }
