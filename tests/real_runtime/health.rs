@@ -213,7 +213,7 @@ fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
     with_network(&runtime);
     runtime.run_pods(5, 2);
     let file = runtime.directory().join("load").display().to_string();
-    let _processors = [Load::of("while :; do :; done"), Load::of("while :; do :; done")];
+    let _processor = Load::of("while :; do :; done");
     let _disk = Load::of(&format!("while :; do exec 3>'{file}'; echo x >&3; done"));
     for _ in 0..5 {
         let report = diagnose(&runtime);
