@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, block_on};
 use super::relist::lists_only;
 use super::render::diff as text;
+use super::render::json;
 use super::{Error, Exit};
 use crate::pleg::diff::same_node;
 use crate::pleg::{DiffReport, RelistReport, diff, document};
@@ -103,14 +104,8 @@ fn print(output: Output, difference: &DiffReport) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match output {
         Output::Table => text::table(difference, &mut out)?,
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &document(difference))?;
-            writeln!(out)?;
-        }
-        Output::Jsonl => {
-            serde_json::to_writer(&mut out, &document(difference))?;
-            writeln!(out)?;
-        }
+        Output::Json => json::pretty(&document(difference), &mut out)?,
+        Output::Jsonl => json::line(&document(difference), &mut out)?,
     }
     out.flush()
 }

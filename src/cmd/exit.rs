@@ -1,4 +1,5 @@
-//! What the program's exit status says.
+//! What the program's exit status says. Who is interrupted before there is an answer ends by the signal itself, which a
+//! shell shows as 130.
 
 use std::process::ExitCode;
 
@@ -11,8 +12,6 @@ pub enum Exit {
     Bad,
     /// There is no answer.
     NoAnswer,
-    /// Somebody interrupted before there was an answer.
-    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -21,7 +20,6 @@ impl From<Exit> for ExitCode {
             Exit::Good => 0,
             Exit::Bad => 1,
             Exit::NoAnswer => 2,
-            Exit::Interrupted => 130,
         })
     }
 }

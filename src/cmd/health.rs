@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::context::{Context, block_on};
+use super::render::json;
 use super::save::save;
 use super::{Error, Exit, positive_duration};
 use crate::cri::{Client, Endpoint, EndpointError};
@@ -267,14 +268,8 @@ fn print(arguments: &HealthArgs, context: &Context, report: &HealthReport) -> io
     let style = render::Style { color: context.style().color, wide: arguments.output == Output::Wide };
     match arguments.output {
         Output::Table | Output::Wide => screen(report, &mut out, style)?,
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut out, report)?;
-            writeln!(out)?;
-        }
-        Output::Jsonl => {
-            serde_json::to_writer(&mut out, report)?;
-            writeln!(out)?;
-        }
+        Output::Json => json::pretty(report, &mut out)?,
+        Output::Jsonl => json::line(report, &mut out)?,
         Output::Prometheus => render::prometheus(report, &mut out)?,
     }
     out.flush()

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, save};
 use crate::host::HostRoot;
@@ -152,14 +153,8 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
 fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
         Output::Table => text::table(report, style, out),
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut *out, &document(report))?;
-            writeln!(out)
-        }
-        Output::Jsonl => {
-            serde_json::to_writer(&mut *out, &document(report))?;
-            writeln!(out)
-        }
+        Output::Json => json::pretty(&document(report), out),
+        Output::Jsonl => json::line(&document(report), out),
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
     }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::render::json;
 use super::render::relist as text;
 use super::save::save;
 use super::{Error, Exit};
@@ -232,14 +233,8 @@ fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io
             let wide = arguments.output == Output::Wide;
             text::table(report, &rows, wide, context.clock.wall(), context.style(), &mut out)?;
         }
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &document(report))?;
-            writeln!(out)?;
-        }
-        Output::Jsonl => {
-            serde_json::to_writer(&mut out, &document(report))?;
-            writeln!(out)?;
-        }
+        Output::Json => json::pretty(&document(report), &mut out)?,
+        Output::Jsonl => json::line(&document(report), &mut out)?,
         Output::Prometheus => text::prometheus(report, &mut out)?,
     }
     out.flush()

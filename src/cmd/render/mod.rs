@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod github;
+pub mod json;
 pub mod lint;
 pub mod relist;
 pub mod sarif;
