@@ -21,6 +21,9 @@ const STREAM_GRACE: Duration = Duration::from_secs(5);
 /// How many whole relists the stream may be ahead.
 const RELIST_GRACE: u8 = 2;
 
+/// How long a runtime may take to tell the stream what its lists have shown already.
+const TELLING: Duration = Duration::from_millis(500);
+
 /// How long after the request a runtime may take to put a new reader on its list.
 const SETTLING: Duration = Duration::from_millis(500);
 
@@ -61,7 +64,9 @@ struct Life {
     /// How far the stream says it has come, and since when.
     stage: u8,
     stage_since: Option<Wall>,
-    /// The stages that a whole relist has had before its eyes.
+    /// When the first relist ended that found it in this stage, by what the stream had said until then.
+    shown_since: Option<Wall>,
+    /// The stages that a relist has had before its eyes: those that lasted well beyond one.
     shown: [bool; 4],
     furthest: [Option<u8>; 2],
     /// Why the kubelet made nothing of an event about it.
@@ -75,6 +80,8 @@ struct Transition {
     generic: Option<Sighting>,
     evented: Option<Sighting>,
     relists_since: u8,
+    /// When the first of those relists ended.
+    relisted: Option<Wall>,
     decided: bool,
 }
 
@@ -117,6 +124,8 @@ impl Comparison {
             ContainerEventType::Deleted => 3,
         };
         if life.stage_since.is_none() || stage > life.stage {
+            life.shown = life.shown_until(received.at);
+            life.shown_since = None;
             life.stage = stage;
             life.stage_since = Some(received.at);
         }
@@ -163,6 +172,7 @@ impl Comparison {
             generic: None,
             evented: None,
             relists_since: 0,
+            relisted: None,
             // What was so before the watch began is nobody's discovery.
             decided: event.initial,
         });
@@ -249,7 +259,7 @@ impl Comparison {
                 .filter_map(|call| call.pod.as_ref())
                 .map(|pod| pod.uid.as_str())
                 .collect();
-            self.shown(began, &failed);
+            self.shown(began, relist.time, &failed);
             self.last_relist = Some(began);
         }
         let first = self.span.map_or(began, |(first, _)| first);
@@ -263,21 +273,20 @@ impl Comparison {
         self.heard_since.zip(self.last_relist).is_some_and(|(since, last)| since <= last)
     }
 
-    fn shown(&mut self, began: Wall, failed: &HashSet<&str>) {
+    fn shown(&mut self, began: Wall, ended: Wall, failed: &HashSet<&str>) {
         for life in self.lives.values_mut() {
             let of_failed = |transition: &Transition| failed.contains(transition.pod.uid.as_str());
             if life.transitions.values().any(of_failed) {
                 continue;
             }
-            if life.stage_since.is_some_and(|since| since <= began)
-                && let Some(shown) = life.shown.get_mut(usize::from(life.stage))
-            {
-                *shown = true;
+            if life.stage_since.is_some_and(|since| since <= began) {
+                life.shown_since.get_or_insert(ended);
             }
             for transition in life.transitions.values_mut() {
                 let waits = transition.generic.is_none();
                 if waits && transition.evented.is_some_and(|evented| evented.at <= began) {
                     transition.relists_since = transition.relists_since.saturating_add(1);
+                    transition.relisted.get_or_insert(ended);
                 }
             }
         }
@@ -292,7 +301,7 @@ impl Comparison {
         let mut overdue = Vec::new();
         for (id, life) in &mut self.lives {
             let withheld = life.withheld;
-            let shown = life.shown;
+            let shown = life.shown_until(now);
             for (event_type, transition) in &mut life.transitions {
                 if transition.decided || !transition.is_overdue(now) {
                     continue;
@@ -385,6 +394,18 @@ impl Comparison {
     }
 }
 
+impl Life {
+    /// The stages that relists have been shown, if the present one lasts until `end`.
+    fn shown_until(&self, end: Wall) -> [bool; 4] {
+        let mut shown = self.shown;
+        let lasted = self.shown_since.is_some_and(|since| end.duration_since(since) >= TELLING);
+        if let Some(shown) = shown.get_mut(usize::from(self.stage)) {
+            *shown |= lasted;
+        }
+        shown
+    }
+}
+
 impl Transition {
     const fn of(&self, source: Source) -> Option<Sighting> {
         match source {
@@ -396,7 +417,10 @@ impl Transition {
     fn is_overdue(&self, now: Wall) -> bool {
         match (&self.generic, &self.evented) {
             (Some(generic), None) => now.duration_since(generic.at) >= STREAM_GRACE,
-            (None, Some(_)) => self.relists_since >= RELIST_GRACE,
+            (None, Some(_)) => {
+                let told = self.relisted.is_some_and(|since| now.duration_since(since) >= TELLING);
+                self.relists_since >= RELIST_GRACE && told
+            }
             _ => false,
         }
     }

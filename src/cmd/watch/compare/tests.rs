@@ -141,6 +141,26 @@ fn what_two_relists_had_before_their_eyes_and_did_not_say_is_unexplained() {
 }
 
 #[test]
+fn a_container_that_left_the_lists_before_the_stream_said_so_was_missed_by_relisting_alone() {
+    let mut play = Play::start();
+    play.through_stream("short", ContainerEventType::Created);
+    play.now += SECOND / 100;
+    play.relist();
+    play.now += SECOND / 100;
+    play.through_stream("short", ContainerEventType::Deleted).wait(1).relist().wait(1).relist();
+    let summary = play.summary();
+    assert_eq!((summary.missed_by_relisting, summary.unexplained, summary.undecided), (2, 0, 0));
+}
+
+#[test]
+fn a_container_that_stood_in_the_lists_for_long_and_was_never_told_is_unexplained() {
+    let mut play = Play::start();
+    play.through_stream("long", ContainerEventType::Created).wait(1).relist().wait(1);
+    play.through_stream("long", ContainerEventType::Deleted).wait(1).relist().wait(1).relist();
+    assert_eq!(play.summary().unexplained, 2);
+}
+
+#[test]
 fn what_the_stream_never_said_is_a_loss_after_its_grace() {
     let mut play = Play::start();
     play.said(Source::Generic, EventType::ContainerDied, "c").relist().wait(4).relist();
