@@ -3,6 +3,9 @@
 //! Nothing is repaired here. Missing metadata stays missing and a zero time stays zero, because what the kubelet makes
 //! of a broken answer is the engine's business.
 
+use std::fmt;
+use std::ops::Range;
+
 /// Label and annotation keys that the kubelet sets.
 pub mod label {
     /// Pod UID, on sandboxes and containers.
@@ -15,30 +18,67 @@ pub mod label {
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 }
 
-/// A `map<string, string>` in the order it arrived.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Vec<(String, String)>);
+/// A `map<string, string>` in the order it arrived. In two pieces of memory however many pairs it has: a large node has
+/// half a million, and a relist goes through all of them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// Key, value, key, value, … without anything between.
+    text: Box<str>,
+    /// Where each of them ends.
+    ends: Box<[u32]>,
+}
 
 impl Labels {
     /// The value of `key`; the last one if the wire repeats a key, as protobuf has it.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        let is_key = |number: &usize| self.part(2 * number) == Some(key);
+        self.numbers().rev().find(is_key).and_then(|number| self.part(2 * number + 1))
     }
 
     /// Every pair, in the order it arrived.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.numbers().filter_map(|number| Some((self.part(2 * number)?, self.part(2 * number + 1)?)))
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
+    }
+
+    fn numbers(&self) -> Range<usize> {
+        0..self.ends.len() / 2
+    }
+
+    /// The key or value with this number.
+    fn part(&self, number: usize) -> Option<&str> {
+        let end_of = |number: usize| self.ends.get(number).and_then(|end| usize::try_from(*end).ok());
+        let start = match number.checked_sub(1) {
+            Some(before) => end_of(before)?,
+            None => 0,
+        };
+        self.text.get(start..end_of(number)?)
     }
 }
 
-impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
+impl fmt::Debug for Labels {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        let pairs = pairs.into_iter();
+        let mut ends = Vec::with_capacity(2 * pairs.size_hint().0);
+        let mut text = String::new();
+        for (key, value) in pairs {
+            for part in [key.as_ref(), value.as_ref()] {
+                text.push_str(part);
+                // No message of a runtime is that long.
+                ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
+            }
+        }
+        Self { text: text.into(), ends: ends.into() }
     }
 }
 
@@ -301,4 +341,23 @@ pub struct ContainerEvent {
     pub sandbox: Option<SandboxStatus>,
     /// Status of the pod's containers when the event was built.
     pub containers: Vec<ContainerStatus>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_come_back_as_they_were() {
+        let pairs = [("ä", "1"), ("", "empty key"), ("empty value", ""), ("ä", "2")];
+        let labels: Labels = pairs.into_iter().collect();
+        assert_eq!(labels.iter().collect::<Vec<_>>(), pairs);
+        assert_eq!(labels.get("ä"), Some("2"), "the last one counts");
+        assert_eq!(labels.get(""), Some("empty key"));
+        assert_eq!(labels.get("empty value"), Some(""));
+        assert_eq!(labels.get("empty"), None);
+        assert_eq!(labels.get("1"), None, "a value is no key");
+        assert!(Labels::default().is_empty());
+        assert!(!labels.is_empty());
+    }
 }

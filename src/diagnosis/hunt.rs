@@ -18,6 +18,7 @@ use super::offload;
 use super::proc::cgroup::container_id;
 use super::proc::process;
 use super::report::PodRef;
+use crate::host::kernel_text;
 
 /// Directories in which runtimes keep one directory a container, below the host root.
 const STATE_DIRS: [&str; 4] = [
@@ -144,11 +145,11 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut dirs = BTreeSet::new();
     for pid in entries(proc).iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
         let dir = proc.join(pid);
-        let cgroups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
+        let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();
         if let Some(id) = super::proc::cgroup::id_of(&cgroups) {
             ids.push(OutsideId::bare(&id));
         }
-        let comm = fs::read_to_string(dir.join("comm")).unwrap_or_default();
+        let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
         if comm.starts_with("containerd-shim")
             && !process::waits_uninterruptibly(&dir)
             && let Ok(bundle) = fs::read_link(dir.join("cwd"))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, ScalarsError, file_scalars};
+use super::{HostRoot, ScalarsError, file_scalars, kernel_bytes, kernel_text};
 
 /// A running kubelet: its process and its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ impl KubeletProcess {
     }
 
     fn read(directory: &Path, pid: u32) -> Option<Self> {
-        let comm = fs::read_to_string(directory.join("comm")).ok()?;
-        if comm.trim_end() != "kubelet" {
+        let comm = kernel_bytes(&directory.join("comm")).ok()?;
+        if comm.trim_ascii_end() != b"kubelet" {
             return None;
         }
-        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let stat = kernel_text(&directory.join("stat")).ok()?;
         let state = stat.rsplit_once(") ")?.1.chars().next()?;
         let arguments = if state == 'D' { Vec::new() } else { command_line(directory) };
         Some(Self { pid, arguments })
@@ -82,7 +82,7 @@ pub struct Setting {
 }
 
 fn command_line(directory: &Path) -> Vec<String> {
-    let raw = fs::read(directory.join("cmdline")).unwrap_or_default();
+    let raw = kernel_bytes(&directory.join("cmdline")).unwrap_or_default();
     raw.split(|byte| *byte == 0)
         .filter(|argument| !argument.is_empty())
         .map(|argument| String::from_utf8_lossy(argument).into_owned())

@@ -3,9 +3,11 @@
 //! Everything is read below a [`HostRoot`], so that a debug pod that sees the node under `/host` finds the same things.
 //! Nothing is written, no directory is walked, and no mount point is touched.
 
+mod kernel;
 mod kubelet;
 mod scalars;
 
+pub use kernel::{KernelDir, kernel_bytes, kernel_text};
 pub use kubelet::KubeletProcess;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 

@@ -158,6 +158,6 @@ pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
     let endpoint = context.endpoint()?;
     block_on(async {
         let session = Session::open(arguments, context, &endpoint).await?;
-        session.run().await
+        Box::pin(session.run()).await
     })?
 }

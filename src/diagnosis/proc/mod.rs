@@ -16,6 +16,8 @@ use std::time::Duration;
 pub use node::{CpuTimes, Freeze, Memory, Mount, Pressure, Psi, Tasks};
 pub use process::{Blocked, Process, Role};
 
+use crate::host::kernel_text;
+
 /// Whose process table it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
@@ -225,7 +227,7 @@ pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> 
 }
 
 fn uptime(proc: &Path) -> Duration {
-    let text = fs::read_to_string(proc.join("uptime")).unwrap_or_default();
+    let text = kernel_text(&proc.join("uptime")).unwrap_or_default();
     let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
@@ -249,7 +251,7 @@ fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) 
 }
 
 fn listens(dir: &Path, socket: &Path) -> bool {
-    let table = fs::read_to_string(dir.join("net/unix")).unwrap_or_default();
+    let table = kernel_text(&dir.join("net/unix")).unwrap_or_default();
     let wanted = same_run(socket);
     let inodes: BTreeSet<String> = table
         .lines()

@@ -1,11 +1,11 @@
 //! What the kernel says of the node as a whole: waiting, memory, limits, mounts, and the cgroups of pods.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use super::{Process, Role, cgroup};
 use crate::diagnosis::limits;
+use crate::host::kernel_text;
 
 /// File systems whose server can be away.
 const REMOTE: [&str; 12] =
@@ -142,7 +142,7 @@ pub struct CgroupSection {
 
 /// Reads what is not about one process.
 pub(super) fn read(proc: &Path) -> NodeSection {
-    let text = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
+    let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
     let mounts = parse_mounts(&text("self/mountinfo"));
     NodeSection {
         pressure: Pressure {
@@ -276,26 +276,33 @@ fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
 
 fn is_frozen(root: &Path, path: &str) -> bool {
     let path = path.trim_start_matches('/');
-    let v2 = fs::read_to_string(root.join(path).join("cgroup.events")).unwrap_or_default();
-    if v2.lines().any(|line| line.trim() == "frozen 1") {
-        return true;
+    if let Ok(v2) = kernel_text(&root.join(path).join("cgroup.events")) {
+        return v2.lines().any(|line| line.trim() == "frozen 1");
     }
-    let v1 = fs::read_to_string(root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
+    let v1 = kernel_text(&root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
     matches!(v1.trim(), "FROZEN" | "FREEZING")
 }
 
 fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let inner = path.trim_start_matches('/');
-    [root.join(inner), root.join("pids").join(inner)].iter().find_map(|dir| {
-        let number = |name: &str| fs::read_to_string(dir.join(name)).ok()?.trim().parse::<u64>().ok();
-        Some(PidsCgroup { path: path.to_owned(), current: number("pids.current")?, max: number("pids.max")? })
-    })
+    [root.join(inner), root.join("pids").join(inner)]
+        .iter()
+        .find_map(|dir| {
+            let max = kernel_text(&dir.join("pids.max")).ok()?;
+            Some((dir, max))
+        })
+        .and_then(|(dir, max)| {
+            // Most have no limit, and then nothing else is of interest.
+            let max = max.trim().parse().ok()?;
+            let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
+            Some(PidsCgroup { path: path.to_owned(), current, max })
+        })
 }
 
 fn throttled(root: &Path, path: &str) -> Option<u64> {
     let inner = path.trim_start_matches('/');
     [root.join(inner), root.join("cpu").join(inner)].iter().find_map(|dir| {
-        let text = fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let text = kernel_text(&dir.join("cpu.stat")).ok()?;
         text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
     })
 }

@@ -6,9 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::cgroup;
+use crate::host::{KernelDir, kernel_bytes, kernel_text};
 
 /// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
+/// The flag in `/proc/<pid>/stat` of a thread of the kernel (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Page size that `/proc/<pid>/stat` counts in.
 const PAGE: u64 = 4096;
 
@@ -73,6 +76,8 @@ pub struct Process {
     pub threads: u64,
     /// Resident bytes.
     pub resident: u64,
+    /// Whether it is a thread of the kernel, which belongs to no container.
+    pub of_the_kernel: bool,
     /// CPU time used so far.
     pub cpu: Duration,
     /// The cgroup path that says most.
@@ -135,13 +140,15 @@ impl Process {
 
 /// Reads the process in `dir`; `None` if it has gone.
 pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
-    let stat = fs::read_to_string(dir.join("stat")).ok()?;
+    let stat = kernel_text(&dir.join("stat")).ok()?;
     let mut process = parse_stat(&stat, pid, uptime)?;
-    let cgroups = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
-    let path = cgroup::path_of(&cgroups);
-    path.clone_into(&mut process.cgroup);
-    process.container_id = cgroup::id_of(&cgroups);
-    process.pod_uid = cgroup::pod_uid_of(path);
+    if !process.of_the_kernel {
+        let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();
+        let path = cgroup::path_of(&cgroups);
+        path.clone_into(&mut process.cgroup);
+        process.container_id = cgroup::id_of(&cgroups);
+        process.pod_uid = cgroup::pod_uid_of(path);
+    }
     let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
     process.blocked = if process.role != Role::Other {
         blocked_threads(dir)
@@ -163,7 +170,7 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
 
 /// Whether the process in `dir` is not to be asked for what needs its address space or its files.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
-    let stat = fs::read_to_string(dir.join("stat")).unwrap_or_default();
+    let stat = kernel_text(&dir.join("stat")).unwrap_or_default();
     parse_stat(&stat, 0, Duration::ZERO).is_none_or(|process| process.state == 'D')
 }
 
@@ -180,6 +187,7 @@ fn parse_stat(text: &str, pid: u32, uptime: Duration) -> Option<Process> {
         comm,
         state: fields.first()?.chars().next()?,
         age: uptime.saturating_sub(started),
+        of_the_kernel: number(6) & KERNEL_THREAD != 0,
         threads: number(17),
         resident: number(21).saturating_mul(PAGE),
         cpu: ticks(number(11).saturating_add(number(12))),
@@ -192,21 +200,23 @@ const fn ticks(count: u64) -> Duration {
 }
 
 fn blocked_threads(dir: &Path) -> Vec<Blocked> {
-    super::numbered(&dir.join("task"))
-        .into_iter()
-        .filter_map(|tid| {
-            let task = dir.join("task").join(tid.to_string());
-            let stat = fs::read_to_string(task.join("stat")).ok()?;
-            (parse_stat(&stat, tid, Duration::ZERO)?.state == 'D').then(|| blocked(&task, tid))
-        })
-        .collect()
+    let path = dir.join("task");
+    let Ok(tasks) = KernelDir::open(&path) else {
+        return Vec::new();
+    };
+    let waits = |tid: &u32| {
+        let stat = tasks.text(&format!("{tid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, back)| back.trim_start().starts_with('D'))
+    };
+    let threads = tasks.numbered().unwrap_or_default();
+    threads.into_iter().filter(waits).map(|tid| blocked(&path.join(tid.to_string()), tid)).collect()
 }
 
 fn blocked(dir: &Path, tid: u32) -> Blocked {
     Blocked {
         tid,
-        wchan: fs::read_to_string(dir.join("wchan")).unwrap_or_default().trim().to_owned(),
-        stack: fs::read_to_string(dir.join("stack"))
+        wchan: kernel_text(&dir.join("wchan")).unwrap_or_default().trim().to_owned(),
+        stack: kernel_text(&dir.join("stack"))
             .unwrap_or_default()
             .lines()
             .take(32)
@@ -216,7 +226,7 @@ fn blocked(dir: &Path, tid: u32) -> Blocked {
 }
 
 fn command_line(dir: &Path) -> Vec<String> {
-    let bytes = fs::read(dir.join("cmdline")).unwrap_or_default();
+    let bytes = kernel_bytes(&dir.join("cmdline")).unwrap_or_default();
     bytes
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty())
@@ -229,7 +239,7 @@ fn descriptors(dir: &Path) -> Option<u64> {
 }
 
 fn descriptor_limit(dir: &Path) -> Option<u64> {
-    let text = fs::read_to_string(dir.join("limits")).ok()?;
+    let text = kernel_text(&dir.join("limits")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -1,0 +1,90 @@
+//! Files that the kernel writes while they are read, such as those of `/proc`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Dir, Mode, OFlags};
+
+/// What one read of such a file gives at most.
+const PAGE: usize = 4096;
+
+/// The file at `path`. Asks for its text at once, because such a file does not know its size and a node has thousands.
+pub fn kernel_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    whole(File::open(path)?)
+}
+
+/// The same as text. A process may call itself by bytes that are none.
+pub fn kernel_text(path: &Path) -> io::Result<String> {
+    kernel_bytes(path).map(text)
+}
+
+/// A directory whose files are read one after the other: the way to it is gone only once.
+#[derive(Debug)]
+pub struct KernelDir(OwnedFd);
+
+impl KernelDir {
+    /// Opens it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    /// Its entries that are numbers.
+    pub fn numbered(&self) -> io::Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    /// The text of a file in it.
+    pub fn text(&self, name: &str) -> io::Result<String> {
+        let file = rustix::fs::openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        whole(File::from(file)).map(text)
+    }
+}
+
+fn whole(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(PAGE);
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_longer_than_a_page_is_read_to_its_end() {
+        let path = std::env::temp_dir().join(format!("plegctl-kernel-{}", std::process::id()));
+        let text = "ä\n".repeat(5000);
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(kernel_text(&path).unwrap(), text);
+        std::fs::write(&path, b"a\xffb").unwrap();
+        assert_eq!(kernel_text(&path).unwrap(), "a\u{fffd}b");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_threads_of_this_process_have_a_state() {
+        let tasks = KernelDir::open(Path::new("/proc/self/task")).unwrap();
+        let threads = tasks.numbered().unwrap();
+        assert!(!threads.is_empty());
+        let running =
+            |thread: &&u32| tasks.text(&format!("{thread}/stat")).is_ok_and(|stat| stat.contains(") R "));
+        assert!(threads.iter().any(|thread| running(&thread)), "this very thread runs");
+        assert!(tasks.text("none").is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_an_error() {
+        assert!(kernel_bytes(Path::new("/proc/0/stat")).is_err());
+    }
+}
