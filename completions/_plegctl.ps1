@@ -274,7 +274,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;sim;serve' {
-            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Socket to make; nothing may be there yet')
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Socket to make, with or without `unix://`; nothing may be there yet')
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
             [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
             [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')

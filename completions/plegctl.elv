@@ -258,7 +258,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --help 'Print help'
         }
         &'plegctl;sim;serve'= {
-            cand --listen 'Socket to make; nothing may be there yet'
+            cand --listen 'Socket to make, with or without `unix://`; nothing may be there yet'
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'

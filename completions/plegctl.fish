@@ -229,7 +229,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_sub
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from describe" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l listen -d 'Socket to make; nothing may be there yet' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l listen -d 'Socket to make, with or without `unix://`; nothing may be there yet' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand sim; and __fish_seen_subcommand_from serve" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F

@@ -62,8 +62,12 @@ pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
     }
 }
 
+fn find_kubelet() -> Option<KubeletProcess> {
+    KubeletProcess::find(Path::new(PROC))
+}
+
 impl Context {
-    /// Looks at the environment and starts looking for a kubelet; touches nothing else.
+    /// Looks at the environment; touches nothing else.
     pub fn resolve(arguments: &GlobalArgs) -> Self {
         Self {
             clock: Arc::new(SystemClock::start()),
@@ -79,16 +83,26 @@ impl Context {
                 .config
                 .clone()
                 .or_else(|| env::var_os("CRI_CONFIG_FILE").map(PathBuf::from)),
-            // A walk through a busy node's process table takes longer than the two list calls, so it runs beside them.
-            search: Cell::new(Some(thread::spawn(|| KubeletProcess::find(Path::new(PROC))))),
+            search: Cell::new(None),
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
         }
     }
 
+    /// Starts looking for the kubelet, for what will ask about it later: a walk through a busy node's process table
+    /// takes longer than the two list calls, so it runs beside them.
+    pub fn look_for_kubelet(&self) {
+        if self.kubelet.get().is_none() {
+            self.search.set(Some(thread::spawn(find_kubelet)));
+        }
+    }
+
     /// The kubelet that runs on this node, if it can be seen.
     pub fn kubelet(&self) -> Option<&KubeletProcess> {
-        let found = self.kubelet.get_or_init(|| self.search.take()?.join().ok().flatten());
+        let found = self.kubelet.get_or_init(|| match self.search.take() {
+            Some(search) => search.join().ok().flatten(),
+            None => find_kubelet(),
+        });
         found.as_ref()
     }
 

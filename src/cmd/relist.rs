@@ -125,14 +125,18 @@ enum Output {
 
 /// Runs the command.
 pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
+    // The kubelet may have another name for the node, which a table does not show.
+    let named = arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Jsonl);
+    if named {
+        context.look_for_kubelet();
+    }
     let endpoint = context.endpoint()?;
     let mut report = block_on(async {
         let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
         let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
         ask(context, &endpoint, &client, arguments.inspection()).await
     })??;
-    // Finding the kubelet, who may override the name, can take longer than the calls; a table does not show it.
-    if arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Jsonl) {
+    if named {
         report.node = context.node_name();
     }
     if let Some(path) = &arguments.save {
@@ -145,6 +149,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
 
 /// A relist without inspection, with the node's name, for whoever needs one.
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
+    context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
     let report = ask(context, endpoint, &client, Inspect::Nothing).await?;
     Ok(RelistReport { node: context.node_name(), ..report })

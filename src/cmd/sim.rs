@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
 use super::context::{Context, block_on};
 use super::render::sim as text;
@@ -42,8 +42,8 @@ enum Action {
     Serve {
         /// A built-in scenario, or the path of a file
         scenario: String,
-        /// Socket to make; nothing may be there yet
-        #[arg(long, value_name = "PATH")]
+        /// Socket to make, with or without `unix://`; nothing may be there yet
+        #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
         listen: PathBuf,
     },
 }
@@ -61,6 +61,12 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
         Action::Serve { scenario, listen } => serve(&load(scenario)?, listen, context)?,
     }
     Ok(Exit::Good)
+}
+
+/// What is printed for others to connect to can be given back as well.
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix://").unwrap_or(text);
+    if path.is_empty() { Err("the socket has no name".to_owned()) } else { Ok(PathBuf::from(path)) }
 }
 
 /// Serves until a signal comes. Says on stdout where, once it can be connected to.

@@ -47,8 +47,8 @@ fn served_scenario_answers_until_it_is_told_to_stop() {
     let folder = TempDir::new();
     let socket = folder.path().join("sim.sock");
     let path = socket.to_str().unwrap();
-    for signal in ["INT", "TERM"] {
-        let mut serving = Invocation::new(&["sim", "serve", "quiet", "--listen", path]).spawn();
+    for (signal, listen) in [("INT", path.to_owned()), ("TERM", format!("unix://{path}"))] {
+        let mut serving = Invocation::new(&["sim", "serve", "quiet", "--listen", &listen]).spawn();
         assert_eq!(serving.line().unwrap(), format!("unix://{path}"));
 
         let relist = plegctl(&["relist", "-r", path]);
