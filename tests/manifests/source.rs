@@ -334,6 +334,46 @@ fn the_dialect_is_that_of_go_yaml() {
     assert_eq!(with("img\n    args: [\"\\q\"]").verdict, Verdict::Rejected);
 }
 
+/// Marks count bytes.
+#[test]
+fn letters_beyond_ascii_move_nothing() {
+    let with = |value: &str| judge(POD.replace("img:1", &format!("img # äöü\n    {value}")).as_bytes());
+    assert_eq!(with("args: [\"ä\", \"it\\'s\", \"\\'\"]").verdict, Verdict::Loaded);
+    assert_eq!(with("args: [\"ä\", \"a\\/b\"]").verdict, Verdict::Rejected);
+    assert_eq!(with("args: [\"a\", 'a\\/b']").verdict, Verdict::Loaded);
+    let text =
+        POD.replace("img:1\n", "img # äöüäöü\n    command:\n    - |\n      ü\n    args:\n    - |\n      b");
+    let pod = judge(text.as_bytes()).document.unwrap().pod.unwrap().pod;
+    let container = pod.get("spec").unwrap().get("containers").unwrap().as_list().unwrap()[0].clone();
+    let first =
+        |field: &str| container.get(field).unwrap().as_list().unwrap()[0].as_str().unwrap().to_owned();
+    assert_eq!((first("command").as_str(), first("args").as_str()), ("ü\n", "b"));
+}
+
+/// In flow style libyaml refuses a plain value with a colon before a bracket or comma; to go-yaml it is part of it.
+#[test]
+fn a_colon_without_a_blank_is_part_of_a_plain_value() {
+    let args = |value: &str| {
+        let report = judge(POD.replace("img:1", &format!("img\n    args: {value}")).as_bytes());
+        let pod = report.document.and_then(|document| document.pod)?;
+        let container = pod.pod.get("spec")?.get("containers")?.as_list()?.first()?.clone();
+        let args = container.get("args")?.as_list()?.iter().map(|arg| arg.as_str().map(str::to_owned));
+        args.collect::<Option<Vec<_>>>()
+    };
+    let texts = |texts: &[&str]| Some(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(args("[a:, b:c, d:]"), texts(&["a:", "b:c", "d:"]));
+    assert_eq!(args("[http://x:, 'y:']"), texts(&["http://x:", "y:"]));
+    assert_eq!(args("[a:[b]]"), None);
+    assert_eq!(
+        judge(POD.replace("img:1", "\u{e001} # {\n    args: [a:]").as_bytes()).verdict,
+        Verdict::Rejected
+    );
+    let dropped = judge(POD.replace("img:1", "img\n    tty: false\n    resources: {limits:}").as_bytes());
+    assert_eq!(dropped.verdict, Verdict::Loaded);
+    let dropped = dropped.document.unwrap().pod.unwrap().dropped;
+    assert_eq!(dropped.len(), 1, "{dropped:?}");
+}
+
 /// Three inputs on which the scanner below us gives up for good.
 #[test]
 fn what_the_scanner_cannot_bear_is_kept_from_it() {

@@ -63,11 +63,11 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
     // ends with the file instead of a line.
     let padded = !text.is_empty() && !text.ends_with(['\n', '\r']);
     let mut text = if padded { format!("{text}\n") } else { text.to_owned() };
-    let passes = ESCAPED_QUOTES.min(1 + ESCAPED_BYTES / text.len().max(1));
+    let passes = MOST_PASSES.min(1 + MOST_BYTES / text.len().max(1));
     for _ in 0..passes {
         let mut attempt = Notes::default();
         match parse(&text, padded, source, disguise.as_ref(), &mut attempt) {
-            Err(Stop::Escape(mark)) => match without_escaped_quote(&text, mark) {
+            Err(Stop::Rewrite { at, from, to }) => match rewritten(&text, at, from, to) {
                 Some(changed) => text = changed,
                 None => break,
             },
@@ -79,24 +79,31 @@ pub fn read(source: &Source, notes: &mut Notes) -> Result<Node, SyntaxError> {
             }
         }
     }
-    Err(yaml_error(UNKNOWN_ESCAPE, "this is not valid YAML: an unknown escape", Position::START, None))
+    let why = "too many escapes `\\'` and plain values that end in a colon to read them all";
+    Err(yaml_error("not read", why, Position::START, None))
 }
 
-/// How many `\'` in double quotes are read: go-yaml knows this escape, libyaml does not, and each costs one more pass.
-const ESCAPED_QUOTES: usize = 100;
+/// How often the text is read: each thing that go-yaml knows and libyaml does not costs one more pass.
+const MOST_PASSES: usize = 100;
 
 /// How many bytes all these passes may read.
-const ESCAPED_BYTES: usize = 20_000_000;
+const MOST_BYTES: usize = 20_000_000;
 
 /// What both scanners say of an escape that they do not know.
 const UNKNOWN_ESCAPE: &str = "found unknown escape character";
+
+/// What libyaml says in flow style of a plain value that ends in a colon.
+const UNEXPECTED_COLON: &str = "found unexpected ':'";
+
+/// Stands for such a colon.
+const COLON: &str = "\u{e001}";
 
 /// Why a pass over the text ended early.
 enum Stop {
     /// The document is broken.
     Error(SyntaxError),
-    /// At this mark stands an escape that only go-yaml may know.
-    Escape(Mark),
+    /// At this mark stands something that only go-yaml knows, to be written in another way.
+    Rewrite { at: Mark, from: &'static str, to: &'static str },
 }
 
 impl From<SyntaxError> for Stop {
@@ -113,10 +120,10 @@ fn parse(
     notes: &mut Notes,
 ) -> Result<Option<RawDocument>, Stop> {
     let feed = Feed::new(text, source.fault.as_ref());
-    let end = padded.then(|| u64::try_from(text.chars().count()).unwrap_or(u64::MAX));
-    // Only go-yaml refuses `\/`, so the places of all characters are needed where one stands.
-    let slashes = if text.contains("\\/") { text.chars().collect() } else { Vec::new() };
-    let mut events = Events { parser: Parser::new(), source, disguise, end, slashes };
+    // A mark counts bytes.
+    let end = padded.then(|| u64::try_from(text.len()).unwrap_or(u64::MAX));
+    let colons = text.contains(COLON) && !source.text.contains(COLON);
+    let mut events = Events { parser: Parser::new(), source, text, disguise, end, colons };
     events.parser.set_encoding(Encoding::Utf8);
     events.parser.set_input(feed);
     events.document(notes)
@@ -130,22 +137,22 @@ fn finish(document: Option<RawDocument>, notes: &mut Notes) -> Result<Node, Synt
     compose::compose(&document, notes)
 }
 
-/// The text with the escape at `mark` written as libyaml knows it, if it is an escaped single quote.
-fn without_escaped_quote(text: &str, mark: Mark) -> Option<String> {
-    let skipped = usize::try_from(mark.index).ok()?;
-    let (at, _) = text.char_indices().nth(skipped)?;
-    let (before, rest) = text.split_at_checked(at)?;
-    Some(format!("{before}\\x27{}", rest.strip_prefix("\\'")?))
+/// The text with what stands at `mark` written in another way, if it is `from`.
+fn rewritten(text: &str, mark: Mark, from: &str, to: &str) -> Option<String> {
+    let (before, rest) = text.split_at_checked(usize::try_from(mark.index).ok()?)?;
+    Some(format!("{before}{to}{}", rest.strip_prefix(from)?))
 }
 
 struct Events<'a> {
     parser: Parser<Feed<'a>>,
     source: &'a Source,
+    /// What is parsed.
+    text: &'a str,
     disguise: Option<&'a Disguise>,
-    /// How many characters there are, if the last line was given an end that it does not have.
+    /// How many bytes there are, if the last line was given an end that it does not have.
     end: Option<u64>,
-    /// All characters, if there is an escaped slash among them.
-    slashes: Vec<char>,
+    /// Whether some colons were rewritten.
+    colons: bool,
 }
 
 /// A collection that is not finished: its number, and for a mapping the key that waits for its value.
@@ -245,6 +252,9 @@ impl Events<'_> {
         if block && self.end.is_some_and(|last| end.index >= last) && value.ends_with('\n') {
             value.pop();
         }
+        if self.colons {
+            value = value.replace(COLON, ":");
+        }
         self.disguise.map_or_else(|| value.clone(), |disguise| disguise.restore(&value))
     }
 
@@ -268,19 +278,22 @@ impl Events<'_> {
 
     fn escapes_slash(&self, start: Mark, end: Mark) -> bool {
         let place = |mark: Mark| usize::try_from(mark.index).unwrap_or(usize::MAX);
-        let text = self.slashes.get(place(start)..place(end)).unwrap_or_default();
+        let text = self.text.get(place(start)..place(end)).unwrap_or_default();
         let mut escaped = false;
-        text.iter().any(|letter| {
-            let found = escaped && *letter == '/';
-            escaped = !escaped && *letter == '\\';
+        text.bytes().any(|letter| {
+            let found = escaped && letter == b'/';
+            escaped = !escaped && letter == b'\\';
             found
         })
     }
 
     fn stop(&self, error: &Error) -> Stop {
         match error.problem_mark() {
-            Some(mark) if error.problem() == UNKNOWN_ESCAPE && self.is_escaped_quote(mark) => {
-                Stop::Escape(mark)
+            Some(at) if error.problem() == UNKNOWN_ESCAPE && self.is_escaped_quote(at) => {
+                Stop::Rewrite { at, from: "\\'", to: "\\x27" }
+            }
+            Some(at) if error.problem() == UNEXPECTED_COLON && !self.source.text.contains(COLON) => {
+                Stop::Rewrite { at, from: ":", to: COLON }
             }
             _ => Stop::Error(self.syntax_error(error)),
         }
