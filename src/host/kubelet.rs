@@ -1,9 +1,8 @@
 //! The kubelet that runs on this node, as its process shows it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, ScalarsError, file_scalars, kernel_bytes, kernel_text};
+use super::{HostRoot, KernelDir, ScalarsError, file_scalars, kernel_bytes, kernel_text};
 
 /// A running kubelet: its process and its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +16,7 @@ impl KubeletProcess {
     /// The first process called `kubelet`. Its command line is read only if it is not in uninterruptible sleep: that
     /// read can hang with it.
     pub fn find(proc: &Path) -> Option<Self> {
-        let mut pids: Vec<u32> = fs::read_dir(proc)
-            .ok()?
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
+        let mut pids = KernelDir::open(proc).ok()?.numbered();
         pids.sort_unstable();
         pids.into_iter().find_map(|pid| Self::read(&proc.join(pid.to_string()), pid))
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use node::{CpuTimes, Freeze, Memory, Mount, Pressure, Psi, Tasks};
 pub use process::{Blocked, Process, Role};
 
-use crate::host::kernel_text;
+use crate::host::{KernelDir, kernel_text};
 
 /// Whose process table it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -190,7 +190,8 @@ impl Places {
 pub fn read(places: &Places, send: &dyn Fn(Section)) {
     send(Section::Node(Box::new(node::read(&places.proc))));
     let uptime = uptime(&places.proc);
-    let processes: BTreeMap<u32, Process> = numbered(&places.proc)
+    let pids = KernelDir::open(&places.proc).map(|proc| proc.numbered()).unwrap_or_default();
+    let processes: BTreeMap<u32, Process> = pids
         .into_iter()
         .filter_map(|pid| {
             let process = process::read(&places.proc.join(pid.to_string()), pid, uptime)?;
@@ -230,14 +231,6 @@ fn uptime(proc: &Path) -> Duration {
     let text = kernel_text(&proc.join("uptime")).unwrap_or_default();
     let seconds = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
-}
-
-/// Entries of a directory that are numbers.
-fn numbered(dir: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The daemon that listens on `socket`. Only processes that look like a daemon are looked into, and none that has a

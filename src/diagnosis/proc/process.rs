@@ -208,7 +208,7 @@ fn blocked_threads(dir: &Path) -> Vec<Blocked> {
         let stat = tasks.text(&format!("{tid}/stat")).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, back)| back.trim_start().starts_with('D'))
     };
-    let threads = tasks.numbered().unwrap_or_default();
+    let threads = tasks.numbered();
     threads.into_iter().filter(waits).map(|tid| blocked(&path.join(tid.to_string()), tid)).collect()
 }
 
