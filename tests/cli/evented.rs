@@ -1,34 +1,19 @@
 //! `plegctl watch --mode evented` as a process: the kubelet's evented PLEG, and what this one does to be no danger.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plegctl::cri::Rpc;
 use serde_json::Value;
 use tonic::Code;
 
+use crate::stream_records::{Events, of_kind, records, text};
 use crate::support::events::{Attempt, End, Event};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
 use crate::support::{CallState, FakeRuntime, Kind, Node, Received, recording};
 
-/// Pod UID → events in order, as the recordings have them.
-type Events = BTreeMap<String, Vec<(String, String)>>;
-
 /// How many recordings are played at a time: each takes three seconds and next to no work.
 const AT_A_TIME: usize = 5;
-
-fn records(stdout: &str) -> Vec<Value> {
-    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    records.iter().filter(|record| record["kind"] == kind).collect()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
-}
 
 /// The delivered events, of both sources.
 fn delivered(records: &[Value]) -> Events {

@@ -12,4 +12,5 @@ mod lint;
 mod relist;
 mod runner;
 mod sim;
+mod stream_records;
 mod watch;

@@ -1,27 +1,11 @@
 //! `plegctl watch` as a process: what it prints, what it asks, how it ends.
 
-use std::collections::BTreeMap;
-
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
+use crate::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Node, Received, recording};
-
-/// Pod UID → events in order, as the recordings have them.
-type Events = BTreeMap<String, Vec<(String, String)>>;
-
-fn records(stdout: &str) -> Vec<Value> {
-    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn of_kind<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    records.iter().filter(|record| record["kind"] == kind).collect()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
-}
 
 /// The delivered events of relist `number`.
 fn events(records: &[Value], number: u64) -> Events {

@@ -6,4 +6,6 @@ mod good;
 mod manual;
 mod rules;
 mod source;
+#[path = "../support/static_pods.rs"]
+mod static_pods;
 mod verdicts;

@@ -1,28 +1,11 @@
 //! The verdict of each recorded file equals that of four real kubelets.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use plegctl::manifests::{self, Kubelet, KubeletVersion, Verdict};
 use serde_json::Value;
 
-const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/static-pods.jsonl");
-
-/// The bytes of a recorded file; huge ones are stored as a size and a tail.
-fn content(record: &Value) -> Vec<u8> {
-    if let Some(hex) = record["hex"].as_str() {
-        return (0..hex.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-            .collect();
-    }
-    let size = usize::try_from(record["pad"].as_u64().unwrap()).unwrap();
-    let tail = record["tail"].as_str().unwrap();
-    let mut bytes = vec![b'#'];
-    bytes.resize(size - tail.len() - 1, b'x');
-    bytes.push(b'\n');
-    bytes.extend(tail.bytes());
-    bytes
-}
+use crate::static_pods::{RECORDINGS, content};
 
 fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
     let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
@@ -59,10 +42,9 @@ fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String
 
 #[test]
 fn every_verdict_equals_the_recorded_kubelets() {
-    let text = std::fs::read_to_string(Path::new(RECORDINGS)).unwrap();
     let mut compared = 0;
     let mut different = Vec::new();
-    for line in text.lines() {
+    for line in RECORDINGS.lines() {
         let record: Value = serde_json::from_str(line).unwrap();
         for (version, expected) in record["kubelet"].as_object().unwrap() {
             let minor = version.trim_start_matches("1.").parse().unwrap();

@@ -10,6 +10,7 @@ pub mod recording;
 mod reply;
 mod server;
 pub mod socket;
+pub mod static_pods;
 pub mod wire;
 
 pub use answer::{Kind, STREAM_BATCH};

@@ -285,18 +285,13 @@ fn is_frozen(root: &Path, path: &str) -> bool {
 
 fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let inner = path.trim_start_matches('/');
-    [root.join(inner), root.join("pids").join(inner)]
-        .iter()
-        .find_map(|dir| {
-            let max = kernel_text(&dir.join("pids.max")).ok()?;
-            Some((dir, max))
-        })
-        .and_then(|(dir, max)| {
-            // Most have no limit, and then nothing else is of interest.
-            let max = max.trim().parse().ok()?;
-            let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
-            Some(PidsCgroup { path: path.to_owned(), current, max })
-        })
+    let directories = [root.join(inner), root.join("pids").join(inner)];
+    let (dir, max) =
+        directories.iter().find_map(|dir| Some((dir, kernel_text(&dir.join("pids.max")).ok()?)))?;
+    // Most have no limit, and then nothing else is of interest.
+    let max = max.trim().parse().ok()?;
+    let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
+    Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
 fn throttled(root: &Path, path: &str) -> Option<u64> {

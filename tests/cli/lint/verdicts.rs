@@ -6,25 +6,7 @@ use serde_json::Value;
 
 use super::{lint, report};
 use crate::support::socket::TempDir;
-
-const RECORDINGS: &str = include_str!("../../recordings/static-pods.jsonl");
-
-/// The bytes of a recorded file; huge ones are stored as a size and a tail.
-fn content(record: &Value) -> Vec<u8> {
-    if let Some(hex) = record["hex"].as_str() {
-        return (0..hex.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-            .collect();
-    }
-    let size = usize::try_from(record["pad"].as_u64().unwrap()).unwrap();
-    let tail = record["tail"].as_str().unwrap();
-    let mut bytes = vec![b'#'];
-    bytes.resize(size - tail.len() - 1, b'x');
-    bytes.push(b'\n');
-    bytes.extend(tail.bytes());
-    bytes
-}
+use crate::support::static_pods::{RECORDINGS, content};
 
 fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
     match kubelet["ok"].as_bool() {
