@@ -10,4 +10,5 @@ pub mod escape;
 pub mod host;
 pub mod manifests;
 pub mod pleg;
+pub mod report;
 pub mod sim;
