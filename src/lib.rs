@@ -6,7 +6,6 @@ pub mod clock;
 pub mod cmd;
 pub mod cri;
 pub mod diagnosis;
-pub mod escape;
 pub mod host;
 pub mod manifests;
 pub mod pleg;

@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::{Cli, Error, Exit};
+use crate::report::save;
 
 /// Print the completion script of a shell.
 #[derive(Debug, Args)]
@@ -37,6 +38,6 @@ pub fn man(arguments: &ManArgs) -> Result<Exit, Error> {
     let directory = &arguments.directory;
     fs::create_dir_all(directory)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
-        .map_err(|source| Error::Write { path: directory.clone(), source })?;
+        .map_err(|source| Error::Write(save::Error { path: directory.clone(), source }))?;
     Ok(Exit::Good)
 }

@@ -14,9 +14,9 @@ use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
 use crate::diagnosis::kubelet::{Metrics, http};
-use crate::escape::escaped;
 use crate::host::{HostRoot, KubeletProcess};
 use crate::pleg::{KubeletVersion, RuntimeRef};
+use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
 
 /// Deadline of a call in a command that runs once.

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use crate::cri;
 use crate::diagnosis::kubelet::http;
 use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
+use crate::report::save;
 use crate::sim;
 
 /// Why a command has no answer.
@@ -56,13 +56,8 @@ pub enum Error {
     #[error(transparent)]
     Kubelet(http::Error),
     /// A file that was named on the command line could not be written.
-    #[error("cannot write `{}`: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] save::Error),
     /// The address to serve metrics on cannot be had.
     #[error("cannot serve metrics on {address}: {source}")]
     Listen {
@@ -95,7 +90,7 @@ impl Error {
             Self::Endpoint(why) => Some(why.hint().to_owned()),
             Self::Runtime(why) => why.hint(),
             Self::Simulation(why) => why.hint(),
-            Self::Write { .. } => Some("the directory must exist and be writable".to_owned()),
+            Self::Write(_) => Some("the directory must exist and be writable".to_owned()),
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }

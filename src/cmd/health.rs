@@ -19,7 +19,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::context::{Context, block_on};
 use super::render::json;
-use super::save::save;
 use super::{Error, Exit, positive_duration};
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::kubelet::http;
@@ -27,6 +26,7 @@ use crate::diagnosis::render::{self, npd, screen};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::pleg::KubeletVersion;
+use crate::report::save::save;
 
 /// The time for everything, unless somebody says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);

@@ -20,17 +20,18 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
-use super::{Error, Exit, save};
+use super::{Error, Exit};
 use crate::host::HostRoot;
 use crate::manifests::checks::catalogue::{CHECKS, Check};
 use crate::manifests::checks::runtime::{self, RuntimeFinding};
 use crate::manifests::checks::{self, Surroundings};
-use crate::manifests::lint::{LintReport, NotChecked};
+use crate::manifests::lint::LintReport;
 use crate::manifests::{
     self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
 };
 use crate::pleg;
 use crate::pleg::document;
+use crate::report::{NotChecked, save};
 use crate::sim::nearest;
 
 /// The check that finds what cannot be read.

@@ -11,7 +11,6 @@ mod health;
 mod lint;
 mod relist;
 mod render;
-mod save;
 mod sim;
 mod static_pods;
 mod stops;
@@ -27,7 +26,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-use crate::escape::escaped;
+use crate::report::escape::escaped;
 use context::Context;
 
 /// Says which CRI call, which pod and which container hold up the kubelet's PLEG.

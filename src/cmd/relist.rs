@@ -19,12 +19,12 @@ use clap::{Args, ValueEnum};
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::render::json;
 use super::render::relist as text;
-use super::save::save;
 use super::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
 use crate::pleg::inspect::{Inspect, Order, relist};
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
+use crate::report::save::save;
 
 /// One relist: every pod and container as the kubelet would see them now, each call timed.
 #[derive(Debug, Args)]

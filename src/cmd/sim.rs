@@ -19,7 +19,7 @@ use super::context::{Context, block_on};
 use super::render::sim as text;
 use super::stops::Stops;
 use super::{Error, Exit};
-use crate::escape::escaped;
+use crate::report::escape::escaped;
 use crate::sim::{Scenario, Socket, built_in, load};
 
 /// Simulated runtimes: what there is, what each teaches, and one on a real socket.

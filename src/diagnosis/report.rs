@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::pleg::RuntimeRef;
+use crate::report::RuntimeRef;
+pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 
 /// Number of an entry in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -78,88 +79,6 @@ impl Phase {
     }
 }
 
-/// How much a finding matters. The worse one is the smaller one, so that sorting puts it first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The node suffers from it, or is about to.
-    Critical,
-    /// Somebody should look.
-    Warning,
-    /// Good to know.
-    Info,
-}
-
-impl Severity {
-    /// The word itself.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-            Self::Info => "info",
-        }
-    }
-}
-
-/// How sure we are. The surer one is the smaller one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// The evidence is the fault.
-    Certain,
-    /// Two independent pieces of evidence agree.
-    Likely,
-    /// One circumstantial piece. Never moves the verdict.
-    Possible,
-}
-
-impl Confidence {
-    /// The word itself.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Certain => "certain",
-            Self::Likely => "likely",
-            Self::Possible => "possible",
-        }
-    }
-}
-
-/// A pod by its three names. What is not known is absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PodRef {
-    /// UID.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// Namespace.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-}
-
-impl fmt::Display for PodRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name.is_empty() {
-            write!(f, "pod {}", self.uid)
-        } else {
-            write!(f, "{}/{}", self.namespace, self.name)
-        }
-    }
-}
-
-/// A container by id and, where known, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContainerRef {
-    /// Full id.
-    pub id: String,
-    /// Name in the pod spec.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-}
-
 /// One diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -178,7 +97,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc: Option<String>,
     /// The pod it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::known")]
     pub pod: Option<PodRef>,
     /// The container it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,16 +132,6 @@ pub struct ProbeReport {
     /// What the other side said, if it was not an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// Something that could not be looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NotChecked {
-    /// What.
-    pub what: String,
-    /// Why.
-    pub why: String,
 }
 
 /// A figure that the estimate rests on and where it came from.
@@ -336,7 +245,7 @@ pub struct HealthReport {
 
 impl HealthReport {
     /// Value of `apiVersion`.
-    pub const API_VERSION: &'static str = "plegctl/v1";
+    pub const API_VERSION: &'static str = crate::report::API_VERSION;
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthReport";
 

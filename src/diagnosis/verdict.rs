@@ -1,5 +1,7 @@
 //! From findings to the report: which one to start with, and the verdict.
 
+use std::cmp::Reverse;
+
 use super::estimate::{self, Estimate};
 use super::evidence::{Evidence, StatusRecord};
 use super::proc::Role;
@@ -10,7 +12,7 @@ use super::report::{
 use super::rules::{self, Case};
 use super::words::seconds;
 use crate::cri::{Call, Error, Outcome};
-use crate::pleg::RuntimeRef;
+use crate::report::RuntimeRef;
 
 /// Causes before symptoms. What comes earlier here explains what comes later.
 const CHAIN: [RuleId; 33] = [
@@ -90,9 +92,9 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
     }
 }
 
-fn order(finding: &Finding) -> (bool, Severity, usize, Confidence) {
+fn order(finding: &Finding) -> (bool, Reverse<Severity>, usize, Confidence) {
     let rank = CHAIN.iter().position(|id| *id == finding.id).unwrap_or(CHAIN.len());
-    (finding.confidence == Confidence::Possible, finding.severity, rank, finding.confidence)
+    (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
 fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {

@@ -5,18 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::tree::Position;
-
-/// How much a finding matters to the pods on this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Good to know; nothing is wrong.
-    Info,
-    /// The kubelet accepts it, but it is probably not what was meant.
-    Warning,
-    /// The kubelet rejects, ignores or stops the pod.
-    Error,
-}
+pub use crate::report::Severity;
 
 /// A number of the check catalogue, printed as `SP053`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

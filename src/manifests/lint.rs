@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::checks::runtime::RuntimeFinding;
 use super::{CheckId, FileReport, Finding, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
+use crate::report::NotChecked;
 
 /// What is said about a manifest path.
 #[derive(Clone, Debug, Serialize)]
@@ -55,15 +56,6 @@ pub struct LintedFile {
     /// The path itself and not a file of it.
     #[serde(skip)]
     pub is_path: bool,
-}
-
-/// Something that was not looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NotChecked {
-    /// What.
-    pub what: String,
-    /// Why.
-    pub why: String,
 }
 
 /// The sums.
@@ -150,7 +142,7 @@ impl LintReport {
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
         for severity in in_files.chain(self.runtime.iter().map(|finding| finding.severity)) {
             match severity {
-                Severity::Error => summary.errors += 1,
+                Severity::Critical | Severity::Error => summary.errors += 1,
                 Severity::Warning => summary.warnings += 1,
                 Severity::Info => summary.infos += 1,
             }

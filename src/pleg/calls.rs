@@ -2,11 +2,39 @@
 
 use std::future::Future;
 
-use super::document::{CallRecord, PodRef};
+use serde::{Deserialize, Serialize};
+
 use super::hub::Hub;
 use super::stream::Event;
 use crate::clock::{Clock, Mono};
-use crate::cri::{self, Call, Container, Filter, Rpc, Runtime, Sandbox};
+use crate::cri::{self, Call, Container, Filter, Outcome, Rpc, Runtime, Sandbox};
+use crate::report::{PodRef, Seconds};
+
+/// A call that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRecord {
+    /// Its name in the CRI.
+    pub rpc: String,
+    /// The container or sandbox asked about; absent for a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The pod it was made for; absent for the lists of everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// How long it took.
+    pub duration_seconds: Seconds,
+    /// Bytes received.
+    pub response_bytes: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// gRPC status code, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What went wrong, where something did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
 
 /// Takes what the engine produces, the moment it is produced: events of one pod must not wait for the hung call of
 /// another, and a call that never returns is only visible while it is open.

@@ -11,11 +11,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{PodRef, RuntimeRef};
 use super::records::{Member, Members, transitions};
 use super::report::{RelistReport, ReportedContainer, ReportedPod, ReportedSandbox};
 use super::stream::{Event, Subject};
 use crate::clock::Wall;
+use crate::report::{PodRef, RuntimeRef};
 
 /// The difference of two reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::Sink;
-use super::document::{PodRef, Seconds};
 use super::hub::{Hub, Shared};
 use super::ip;
 use super::pods::{KubeletState, PlegState};
@@ -16,6 +15,7 @@ use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first}
 use super::stream::{Event, EventType, Source, Stream, StreamState, Subject};
 use crate::clock::{Clock, Wall};
 use crate::cri::{self, ContainerEvent, ContainerEventType, ReceivedEvent};
+use crate::report::{PodRef, Seconds};
 
 /// After how many ended streams, over the whole life of the process, the kubelet gives up.
 pub const MAX_STREAM_FAILURES: u32 = 5;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::calls::{CallLog, Caller, Failure, Sink};
-use super::document::PodRef;
 use super::era::Era;
 use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
@@ -15,6 +14,7 @@ use super::status::{Fetch, PodStatus};
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
 use crate::cri::{Container, Outcome, Runtime, Sandbox};
+use crate::report::PodRef;
 
 /// Pause between relists (`genericPlegRelistPeriod`).
 pub const PERIOD: Duration = Duration::from_secs(1);

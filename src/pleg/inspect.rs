@@ -4,8 +4,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
+use super::calls::CallRecord;
 use super::calls::{CallLog, Caller, Failure, OpenCall, Sink};
-use super::document::{CallRecord, PodRef, RuntimeRef};
 use super::era::Era;
 use super::hub::Hub;
 use super::pods::{Pod, Pods};
@@ -14,6 +14,7 @@ use super::status::{Fetch, PodStatus};
 use super::stream::Event;
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;
+use crate::report::{PodRef, RuntimeRef};
 
 /// Which pods are asked for their status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
+use crate::report::PodRef;
 
 /// A state as PLEG compares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,6 +122,12 @@ pub struct Pod<'g, 'a> {
     pub sandboxes: &'g [&'a Sandbox],
     /// Its containers, in order.
     pub containers: &'g [&'a Container],
+}
+
+impl From<&Pod<'_, '_>> for PodRef {
+    fn from(pod: &Pod<'_, '_>) -> Self {
+        Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
+    }
 }
 
 /// The pods of a pass, not yet in any order among themselves.

@@ -4,11 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::document::PodRef;
 use super::pods::{KubeletState, PlegState, Pod};
 use super::stream::{Event, EventType, Source, Subject};
 use crate::clock::Wall;
 use crate::cri::{Container, Sandbox};
+use crate::report::PodRef;
 
 /// A container or sandbox as remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]

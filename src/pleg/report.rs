@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{API_VERSION, CallRecord, PodRef, RuntimeRef, Seconds};
+use super::calls::CallRecord;
 use super::pods::{KubeletState, PlegState, Pod, Pods};
 use super::status::PodStatus;
 use crate::clock::Wall;
+use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
 /// One relist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

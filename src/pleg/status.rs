@@ -3,12 +3,12 @@
 //! Every call is serial, and the first failure that is not *not found* ends the burst for the whole pod.
 
 use super::calls::{Caller, Failure};
-use super::document::PodRef;
 use super::era::Era;
 use super::ip;
 use super::pods::{KubeletState, Pod};
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
+use crate::report::PodRef;
 
 /// What the kubelet knows of a pod after asking.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

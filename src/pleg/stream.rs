@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{CallRecord, PodRef, RuntimeRef, Seconds};
+use super::calls::CallRecord;
 use super::pods::PlegState;
 use crate::clock::Wall;
 use crate::cri::Outcome;
+use crate::report::{PodRef, RuntimeRef, Seconds};
 
 /// Type of a pod lifecycle event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

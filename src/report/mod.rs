@@ -1,9 +1,21 @@
-//! The words that all parts share: how bad something is, and what is known of a rule by its id.
+//! The words that all parts share: the frame of a document, how it names pods, containers and runtimes, how bad something is
+//! and how sure we are, what was not looked at, what is known of a rule by its id; text from outside made harmless, and a
+//! file written whole or not at all.
 //!
 //! Knows neither terminals nor runtimes. Commands and engines speak it; what they write in JSON follows from it.
 
+mod confidence;
+mod document;
+pub mod escape;
+mod reference;
 mod rule;
+pub mod save;
+mod seconds;
 mod severity;
 
+pub use confidence::{Confidence, NotChecked};
+pub use document::{API_VERSION, Document, document};
+pub use reference::{ContainerRef, PodRef, RuntimeRef, known};
 pub use rule::Rule;
+pub use seconds::Seconds;
 pub use severity::Severity;

@@ -21,7 +21,7 @@ fn table() -> String {
             write!(text, "\n### {section}\n\n| id | severity | finds |\n|---|---|---|\n").unwrap();
         }
         let severity = match check.severity {
-            Severity::Error => "error",
+            Severity::Critical | Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Info => "info",
         };

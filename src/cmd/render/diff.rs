@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use super::watch::{event, pod};
 use super::words::{or_none, short_id};
-use crate::escape::escaped;
 use crate::pleg::DiffReport;
 use crate::pleg::diff::Unnoticed;
+use crate::report::escape::escaped;
 
 /// One line for each event, then one for each change that PLEG would not have noticed.
 pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::escape::escaped;
 use crate::manifests::Severity;
 use crate::manifests::lint::LintReport;
+use crate::report::escape::escaped;
 
 /// Writes a workflow command for each finding.
 pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
@@ -35,7 +35,7 @@ fn annotation(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let command = match severity {
-        Severity::Error => "error",
+        Severity::Critical | Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::Info => "notice",
     };

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use super::words::or_none;
 use super::{Style, table as columns};
-use crate::escape::escaped;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::{CheckId, Finding, Severity, Verdict};
+use crate::report::escape::escaped;
 
 /// The widest part of a line that is shown.
 const SHOWN: usize = 100;
@@ -116,7 +116,7 @@ fn fix(fix: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
 
 fn label(severity: Severity, id: &str, style: Style) -> String {
     let (word, color) = match severity {
-        Severity::Error => ("error", "31"),
+        Severity::Critical | Severity::Error => ("error", "31"),
         Severity::Warning => ("warning", "33"),
         Severity::Info => ("info", "36"),
     };

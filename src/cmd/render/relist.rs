@@ -10,9 +10,9 @@ use super::watch::about;
 use super::words::{NONE, age, bytes, or_none, percent, short_id, took};
 use crate::clock::Wall;
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
-use crate::escape::escaped;
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::report::escape::escaped;
 
 /// How many of the slowest calls are worth a row.
 const SLOWEST: usize = 10;

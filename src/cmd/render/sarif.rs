@@ -45,7 +45,7 @@ fn rules() -> Vec<Value> {
 
 const fn level(severity: Severity) -> &'static str {
     match severity {
-        Severity::Error => "error",
+        Severity::Critical | Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::Info => "note",
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, table};
-use crate::escape::escaped;
+use crate::report::escape::escaped;
 use crate::sim::{Delivery, Family, Scenario};
 
 /// Width of running text.

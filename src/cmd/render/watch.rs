@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::words::{bytes, elapsed, or_none, short_id, took};
 use crate::clock::Wall;
-use crate::escape::escaped;
 use crate::pleg::stream::{
     CompareSummary, Divergence, Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState,
     StreamSummary, Subject, WatchSummary,
 };
 use crate::pleg::{OpenCall, PlegState, PodRef};
+use crate::report::escape::escaped;
 
 /// Width of the longest bar of the histogram.
 const BAR: u64 = 40;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Wall;
-use crate::escape::escaped;
+use crate::report::escape::escaped;
 
 /// What stands where there is nothing.
 pub const NONE: &str = "<none>";

@@ -18,6 +18,7 @@ use crate::diagnosis::HealthReport;
 use crate::diagnosis::render::{Style, screen};
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, OpenCall, Sink, document};
+use crate::report::save;
 
 /// Writes records where they were asked for.
 pub struct Reporter {
@@ -37,7 +38,7 @@ impl Reporter {
         let log = arguments.log.as_deref().map(|path| {
             match OpenOptions::new().append(true).create(true).open(path) {
                 Ok(file) => Ok(Outlet::plain(file)),
-                Err(source) => Err(Error::Write { path: path.to_path_buf(), source }),
+                Err(source) => Err(Error::Write(save::Error { path: path.to_path_buf(), source })),
             }
         });
         let live = output == Output::Table && io::stdout().is_terminal();
@@ -197,7 +198,7 @@ impl Reporter {
     pub fn close(self, log_path: Option<&Path>) -> Result<(), Error> {
         let view = self.view.close();
         if let (Some(log), Some(path)) = (self.log, log_path) {
-            log.close().map_err(|source| Error::Write { path: path.to_path_buf(), source })?;
+            log.close().map_err(|source| Error::Write(save::Error { path: path.to_path_buf(), source }))?;
         }
         view.map_err(Error::Output)
     }

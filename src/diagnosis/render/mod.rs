@@ -12,7 +12,7 @@ use super::report::{
     Confidence, EstimateReport, Finding, HealthReport, KubeletReport, PodRef, RuleId, Verdict,
 };
 use super::words::{plural, seconds};
-use crate::escape::escaped;
+use crate::report::escape::escaped;
 
 /// How it may look. Colour helps and carries no meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,19 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Error;
+/// A file that was named could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write `{}`: {source}", path.display())]
+pub struct Error {
+    /// The file.
+    pub path: PathBuf,
+    /// Why not.
+    pub source: io::Error,
+}
 
 /// Writes `document` as JSON.
 pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
@@ -18,7 +26,7 @@ pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
 
 /// Has `content` write a file beside `path`, and renames it.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    replace(path, content).map_err(|source| Error::Write { path: path.to_path_buf(), source })
+    replace(path, content).map_err(|source| Error { path: path.to_path_buf(), source })
 }
 
 fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
