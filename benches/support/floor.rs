@@ -6,13 +6,12 @@ use std::path::Path;
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
-use plegctl::cri::Rpc;
-use prost::bytes::Buf;
+use plegctl::cri::server::Bytes;
+use plegctl::cri::{RawCodec, Rpc};
 use tokio::net::UnixStream;
 use tonic::client::Grpc;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
+use tonic::{Request, Streaming};
 
 /// The product's flow-control window, so that the floor does not wait where the product does not.
 const WINDOW: u32 = 4 << 20;
@@ -49,57 +48,20 @@ impl Floor {
     async fn unary(&mut self, rpc: Rpc) -> usize {
         self.0.ready().await.expect("somebody listens");
         let path = PathAndQuery::from_static(rpc.path());
-        self.0.unary(Request::new(()), path, Discard).await.expect("it is answered").into_inner()
+        let answer = self.0.unary(Request::new(Bytes::new()), path, RawCodec).await;
+        answer.expect("it is answered").into_inner().len()
     }
 
     /// Takes that many events from the stream; how many bytes they were.
     pub async fn events(&mut self, events: u16) -> usize {
         self.0.ready().await.expect("somebody listens");
         let path = PathAndQuery::from_static(Rpc::GetContainerEvents.path());
-        let answer = self.0.server_streaming(Request::new(()), path, Discard).await;
-        let mut stream: Streaming<usize> = answer.expect("it is answered").into_inner();
+        let answer = self.0.server_streaming(Request::new(Bytes::new()), path, RawCodec).await;
+        let mut stream: Streaming<Bytes> = answer.expect("it is answered").into_inner();
         let mut bytes = 0;
         for _ in 0..events {
-            bytes += stream.message().await.expect("the stream is whole").expect("it goes on");
+            bytes += stream.message().await.expect("the stream is whole").expect("it goes on").len();
         }
         bytes
-    }
-}
-
-/// Sends an empty message, which asks for everything, and counts what comes back.
-struct Discard;
-
-impl Codec for Discard {
-    type Encode = ();
-    type Decode = usize;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Discard {
-    type Item = ();
-    type Error = Status;
-
-    fn encode(&mut self, (): (), _buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        Ok(())
-    }
-}
-
-impl Decoder for Discard {
-    type Item = usize;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<usize>, Status> {
-        let bytes = buffer.remaining();
-        buffer.advance(bytes);
-        Ok(Some(bytes))
     }
 }

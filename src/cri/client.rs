@@ -25,7 +25,7 @@ use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::{
-    Call, CgroupDriver, Code, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
+    Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
     SandboxStatusAnswer, Version,
 };
@@ -260,29 +260,6 @@ fn is_transport(status: &Status) -> bool {
 
 fn innermost(status: &Status) -> String {
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
-}
-
-impl From<tonic::Code> for Code {
-    fn from(code: tonic::Code) -> Self {
-        match code {
-            tonic::Code::Cancelled => Self::Cancelled,
-            tonic::Code::InvalidArgument => Self::InvalidArgument,
-            tonic::Code::DeadlineExceeded => Self::DeadlineExceeded,
-            tonic::Code::NotFound => Self::NotFound,
-            tonic::Code::AlreadyExists => Self::AlreadyExists,
-            tonic::Code::PermissionDenied => Self::PermissionDenied,
-            tonic::Code::ResourceExhausted => Self::ResourceExhausted,
-            tonic::Code::FailedPrecondition => Self::FailedPrecondition,
-            tonic::Code::Aborted => Self::Aborted,
-            tonic::Code::OutOfRange => Self::OutOfRange,
-            tonic::Code::Unimplemented => Self::Unimplemented,
-            tonic::Code::Internal => Self::Internal,
-            tonic::Code::Unavailable => Self::Unavailable,
-            tonic::Code::DataLoss => Self::DataLoss,
-            tonic::Code::Unauthenticated => Self::Unauthenticated,
-            tonic::Code::Ok | tonic::Code::Unknown => Self::Unknown,
-        }
-    }
 }
 
 fn converted<W, T: From<W>>(items: Vec<W>) -> Vec<T> {

@@ -1,10 +1,11 @@
-//! The gRPC codec: prost messages, each counted as it is decoded.
+//! The gRPC codecs: prost messages, each counted as it is decoded, and messages left as they are on the wire.
 //!
 //! Counting here means that the size is that of the bytes that came in, not of a message encoded once more.
 
 use std::marker::PhantomData;
 
 use prost::Message;
+use prost::bytes::{Buf, BufMut, Bytes};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -69,10 +70,49 @@ impl<Response: Message + Default> Decoder for CountingDecoder<Response> {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Counted<Response>>, Status> {
-        use prost::bytes::Buf;
         let bytes = u64::try_from(buffer.remaining()).unwrap_or(u64::MAX);
         let message =
             Response::decode(buffer).map_err(|why| Status::internal(format!("{UNDECODABLE}{why}")))?;
         Ok(Some(Counted { message, bytes }))
+    }
+}
+
+/// Messages as they are on the wire, in and out. The server's codec, and that of whoever measures or tests a runtime
+/// without decoding it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let size = buffer.remaining();
+        Ok(Some(buffer.copy_to_bytes(size)))
     }
 }

@@ -47,7 +47,7 @@ fn pairs(labels: &[(String, String)]) -> Vec<wire::Pair> {
     labels.iter().map(|(key, value)| wire::Pair { key: key.clone(), value: value.clone() }).collect()
 }
 
-fn sandbox_state(number: i32) -> SandboxState {
+pub(super) fn sandbox_state(number: i32) -> SandboxState {
     match wire::PodSandboxState::try_from(number) {
         Ok(wire::PodSandboxState::SandboxReady) => SandboxState::Ready,
         Ok(wire::PodSandboxState::SandboxNotready) => SandboxState::NotReady,
@@ -55,7 +55,7 @@ fn sandbox_state(number: i32) -> SandboxState {
     }
 }
 
-fn container_state(number: i32) -> ContainerState {
+pub(super) fn container_state(number: i32) -> ContainerState {
     match wire::ContainerState::try_from(number) {
         Ok(wire::ContainerState::ContainerCreated) => ContainerState::Created,
         Ok(wire::ContainerState::ContainerRunning) => ContainerState::Running,

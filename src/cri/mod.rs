@@ -21,9 +21,12 @@ pub(crate) mod generated;
 mod node;
 mod rpc;
 mod runtime;
+pub mod server;
+mod status;
 
 pub use call::{Call, Outcome};
 pub use client::{Client, KUBELET_RECEIVE_LIMIT};
+pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
 pub use events::{EventConnection, HangUp, PULSE};

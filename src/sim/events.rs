@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prost::Message;
-use prost::bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::life::{Nanos, nanos};
 use super::node::Event;
 use super::scenario::Family;
 use super::simulation::Simulation;
+use crate::cri::server::{Answer, Bytes, message};
 
 /// Events that a listener has not taken yet, beyond what HTTP/2 buffers (containerd, CRI-O).
 const LISTENER_BUFFER: usize = 100;
@@ -73,27 +74,27 @@ impl Cursor {
 }
 
 /// A listener that hears everything. The first one after a time without any hears what was kept for it.
-pub fn broadcast(simulation: Arc<Simulation>) -> mpsc::Receiver<Bytes> {
+pub fn broadcast(simulation: Arc<Simulation>) -> Answer {
     let (feed, stream) = mpsc::channel(LISTENER_BUFFER);
     let mut cursor = Cursor::new(enter(&simulation));
     tokio::spawn(async move {
-        let _seat = Seat(Arc::clone(&simulation));
+        let _listening = Listener(Arc::clone(&simulation));
         loop {
             let event = tokio::select! {
                 event = cursor.next(&simulation) => event,
                 () = feed.closed() => return,
             };
-            if feed.send(event.message.encode_to_vec().into()).await.is_err() {
+            if feed.send(message::event(event.message)).await.is_err() {
                 return;
             }
         }
     });
-    stream
+    sent(stream)
 }
 
 /// A listener that takes its events from the others. That it is gone is only noticed with an event in hand, which is
 /// then lost.
-pub fn compete(simulation: Arc<Simulation>) -> mpsc::Receiver<Bytes> {
+pub fn compete(simulation: Arc<Simulation>) -> Answer {
     let (feed, stream) = mpsc::channel(1);
     tokio::spawn(async move {
         loop {
@@ -101,15 +102,19 @@ pub fn compete(simulation: Arc<Simulation>) -> mpsc::Receiver<Bytes> {
                 let mut shared = simulation.stage().shared.lock().await;
                 shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&simulation).await
             };
-            if feed.send(event.message.encode_to_vec().into()).await.is_err() {
+            if feed.send(message::event(event.message)).await.is_err() {
                 return;
             }
         }
     });
-    stream
+    sent(stream)
 }
 
-/// Takes a seat in the audience; returns from when on it hears events.
+fn sent(events: mpsc::Receiver<Bytes>) -> Answer {
+    Answer::stream(ReceiverStream::new(events).map(Ok))
+}
+
+/// Joins the audience; returns from when on it hears events.
 fn enter(simulation: &Simulation) -> Nanos {
     let now = simulation.elapsed();
     let mut audience = simulation.stage().audience();
@@ -130,10 +135,10 @@ impl Stage {
     }
 }
 
-/// A place in the audience, given up when dropped.
-struct Seat(Arc<Simulation>);
+/// One of the audience, who leaves when this is dropped.
+struct Listener(Arc<Simulation>);
 
-impl Drop for Seat {
+impl Drop for Listener {
     fn drop(&mut self) {
         let now = self.0.elapsed();
         let mut audience = self.0.stage().audience();

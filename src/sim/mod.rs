@@ -12,19 +12,18 @@ mod events;
 mod fault;
 mod fields;
 mod format;
-mod grpc;
 mod life;
 mod naming;
 mod nearest;
 mod node;
 mod scenario;
+mod scribe;
 mod seed;
 mod simulation;
 mod simulator;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod wire;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};

@@ -6,14 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use prost::Message;
-use prost::bytes::{BufMut, Bytes, BytesMut};
-
 use super::life::{ContainerLife, Nanos, Pod, Slot};
 use super::scenario::{Delivery, Scenario};
+use super::scribe::Scribe;
 use super::seed::Seed;
-use super::wire::Scribe;
-use crate::cri::generated as wire;
+use crate::cri::server::{Bytes, BytesMut, message};
+use crate::cri::{Container, ContainerEvent, Sandbox};
 
 /// Length of an id that is not abbreviated.
 const WHOLE_ID: usize = 64;
@@ -55,7 +53,7 @@ pub struct Event {
     /// When.
     pub at: Nanos,
     /// The event as the runtime sends it.
-    pub message: wire::ContainerEventResponse,
+    pub message: ContainerEvent,
 }
 
 impl Node {
@@ -74,13 +72,12 @@ impl Node {
                 lively.push(slot);
             }
         }
-        let settled_sandboxes = Written::of(&settled, |pod| {
-            (1, wire::ListPodSandboxResponse { items: vec![scribe.sandbox(pod, 0)] })
-        });
+        let settled_sandboxes =
+            Written::of(&settled, |pod| (1, message::sandboxes([scribe.sandbox(pod, 0)])));
         let settled_containers = Written::of(&settled, |pod| {
             let lives = pod.containers_at(0).map(|container| scribe.container(pod, container, 0));
             let containers: Vec<_> = lives.collect();
-            (containers.len(), wire::ListContainersResponse { containers })
+            (containers.len(), message::containers(containers))
         });
         Self {
             scribe,
@@ -99,43 +96,47 @@ impl Node {
 
     /// Answer to `ListPodSandbox` without a filter, encoded.
     pub fn all_sandboxes(&self, at: Nanos) -> Bytes {
-        let items = self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)).collect();
-        appended(&self.settled_sandboxes.bytes, &wire::ListPodSandboxResponse { items })
+        appended(&self.settled_sandboxes.bytes, &self.lively_sandboxes(at))
     }
 
     /// Answer to `StreamPodSandboxes` without a filter, in batches.
     pub fn sandbox_batches(&self, at: Nanos) -> Vec<Bytes> {
-        let pod_sandboxes = self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)).collect();
-        self.settled_sandboxes.batches(&wire::StreamPodSandboxesResponse { pod_sandboxes })
+        self.settled_sandboxes.batches(self.lively_sandboxes(at))
+    }
+
+    fn lively_sandboxes(&self, at: Nanos) -> Bytes {
+        message::sandboxes(self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)))
     }
 
     /// Answer to `ListContainers` without a filter, encoded.
     pub fn all_containers(&self, at: Nanos) -> Bytes {
-        let containers = self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)).collect();
-        appended(&self.settled_containers.bytes, &wire::ListContainersResponse { containers })
+        appended(&self.settled_containers.bytes, &self.lively_containers(at))
     }
 
     /// Answer to `StreamContainers` without a filter, in batches.
     pub fn container_batches(&self, at: Nanos) -> Vec<Bytes> {
-        let containers = self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)).collect();
-        self.settled_containers.batches(&wire::StreamContainersResponse { containers })
+        self.settled_containers.batches(self.lively_containers(at))
+    }
+
+    fn lively_containers(&self, at: Nanos) -> Bytes {
+        message::containers(self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)))
     }
 
     /// The sandboxes that `wanted` lets through.
-    pub fn sandboxes(&self, at: Nanos, wanted: impl Fn(&wire::PodSandbox) -> bool) -> Vec<wire::PodSandbox> {
+    pub fn sandboxes(&self, at: Nanos, wanted: impl Fn(&Sandbox) -> bool) -> Vec<Sandbox> {
         let lively: Vec<Pod> = self.lively_at(at).collect();
         let pods = self.settled.iter().chain(&lively);
         pods.map(|pod| self.scribe.sandbox(pod, at)).filter(wanted).collect()
     }
 
     /// The containers that `wanted` lets through.
-    pub fn containers(&self, at: Nanos, wanted: impl Fn(&wire::Container) -> bool) -> Vec<wire::Container> {
+    pub fn containers(&self, at: Nanos, wanted: impl Fn(&Container) -> bool) -> Vec<Container> {
         let lively: Vec<Pod> = self.lively_at(at).collect();
         let pods = self.settled.iter().chain(&lively);
         pods.flat_map(|pod| self.containers_of(pod, at)).filter(wanted).collect()
     }
 
-    fn containers_of(&self, pod: &Pod, at: Nanos) -> Vec<wire::Container> {
+    fn containers_of(&self, pod: &Pod, at: Nanos) -> Vec<Container> {
         pod.containers_at(at).map(|container| self.scribe.container(pod, container, at)).collect()
     }
 
@@ -210,7 +211,7 @@ impl Node {
 
 impl Written {
     /// Encodes what `items` makes of each pod.
-    fn of<M: Message>(pods: &[Pod], items: impl Fn(&Pod) -> (usize, M)) -> Self {
+    fn of(pods: &[Pod], items: impl Fn(&Pod) -> (usize, Bytes)) -> Self {
         let (mut bytes, mut cuts, mut in_batch) = (BytesMut::new(), Vec::new(), 0);
         for pod in pods {
             let (count, message) = items(pod);
@@ -219,13 +220,13 @@ impl Written {
                 in_batch = 0;
             }
             in_batch += count;
-            write(&mut bytes, &message);
+            bytes.extend_from_slice(&message);
         }
         Self { bytes: bytes.freeze(), cuts }
     }
 
     /// The batches, and `rest` behind them; an empty batch is none.
-    fn batches(&self, rest: &impl Message) -> Vec<Bytes> {
+    fn batches(&self, rest: Bytes) -> Vec<Bytes> {
         let mut left = self.bytes.clone();
         let mut done = 0;
         let mut batches = Vec::with_capacity(self.cuts.len() + 2);
@@ -234,23 +235,19 @@ impl Written {
             done = *cut;
         }
         batches.push(left);
-        batches.push(rest.encode_to_vec().into());
+        batches.push(rest);
         batches.retain(|batch| !batch.is_empty());
         batches
     }
 }
 
-fn write(buffer: &mut BytesMut, message: &impl Message) {
-    buffer.put_slice(&message.encode_to_vec());
-}
-
-fn appended(settled: &Bytes, rest: &impl Message) -> Bytes {
-    if rest.encoded_len() == 0 {
+fn appended(settled: &Bytes, rest: &Bytes) -> Bytes {
+    if rest.is_empty() {
         return settled.clone();
     }
-    let mut buffer = BytesMut::with_capacity(settled.len() + rest.encoded_len());
-    buffer.put_slice(settled);
-    write(&mut buffer, rest);
+    let mut buffer = BytesMut::with_capacity(settled.len() + rest.len());
+    buffer.extend_from_slice(settled);
+    buffer.extend_from_slice(rest);
     buffer.freeze()
 }
 
@@ -292,28 +289,22 @@ mod tests {
         let node = node(MIXED);
         assert_eq!((node.settled.len(), node.lively.len()), (7, 3));
         for at in [0, 5 * SECOND, 333 * SECOND] {
-            let sandboxes = wire::ListPodSandboxResponse::decode(node.all_sandboxes(at)).unwrap().items;
-            assert_eq!(sandboxes, node.sandboxes(at, |_| true));
-            let containers =
-                wire::ListContainersResponse::decode(node.all_containers(at)).unwrap().containers;
-            assert_eq!(containers, node.containers(at, |_| true));
-            let batches = node.container_batches(at).into_iter();
-            let streamed =
-                batches.flat_map(|batch| wire::StreamContainersResponse::decode(batch).unwrap().containers);
-            assert_eq!(streamed.collect::<Vec<_>>(), containers);
+            assert_eq!(node.all_sandboxes(at), message::sandboxes(node.sandboxes(at, |_| true)));
+            let containers = message::containers(node.containers(at, |_| true));
+            assert_eq!(node.all_containers(at), containers);
+            assert_eq!(node.container_batches(at).concat(), containers);
         }
     }
 
     #[test]
     fn streamed_lists_come_in_batches_of_five_thousand() {
         let node = node("[{ name: still, count: 5600, containers: [a, b] }]");
-        let sizes: Vec<usize> = node
-            .container_batches(0)
-            .into_iter()
-            .map(|batch| wire::StreamContainersResponse::decode(batch).unwrap().containers.len())
-            .collect();
-        assert_eq!(sizes, [5000, 5000, 1200]);
-        assert!(super::Written::default().batches(&wire::StreamContainersResponse::default()).is_empty());
+        let containers = node.containers(0, |_| true);
+        let batches: Vec<Bytes> =
+            containers.chunks(BATCH).map(|batch| message::containers(batch.iter().cloned())).collect();
+        assert_eq!(node.container_batches(0), batches);
+        assert_eq!(batches.len(), 3);
+        assert!(Written::default().batches(Bytes::new()).is_empty());
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 
-use super::grpc::serve_connection;
 use super::simulation::Simulation;
 use super::{Delivery, Scenario, load, names};
 use crate::clock::SystemClock;
+use crate::cri::server::serve_connection;
 use crate::cri::{
     Call, Client, Code, Container, ContainerEvent, ContainerEventType, ContainerState, Error, EventStream,
     Filter, KUBELET_RECEIVE_LIMIT, Rpc, Runtime, Sandbox, SandboxState,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
+use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
-use tonic::Code;
 
 use crate::stream_records::{Events, of_kind, records, text};
 use crate::support::events::{Attempt, End, Event};

@@ -2,9 +2,8 @@
 
 use std::fs;
 
-use plegctl::cri::Rpc;
+use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
-use tonic::Code;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::NotARuntime;

@@ -4,9 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
+use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
-use tonic::Code;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};

@@ -1,9 +1,8 @@
 //! The plain answers: those of the runtimes that are out there.
 
-use plegctl::cri::Rpc;
+use plegctl::cri::server::{Bytes, Refusal};
+use plegctl::cri::{Code, Rpc};
 use prost::Message;
-use prost::bytes::Bytes;
-use tonic::{Code, Status};
 
 use super::events::Attempt;
 use super::node::{Node, encode};
@@ -31,18 +30,19 @@ pub enum Kind {
 
 impl Kind {
     /// Whether it knows this call at all.
-    pub(super) fn refusal(self, rpc: Rpc) -> Option<Status> {
-        let text = match rpc {
+    pub(super) fn refusal(self, rpc: Rpc) -> Option<Refusal> {
+        match rpc {
             Rpc::GetContainerEvents if self == Self::Containerd16 => {
-                "method GetContainerEvents not implemented".to_owned()
+                Some(Refusal::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
             }
             Rpc::RuntimeConfig if matches!(self, Self::Containerd16 | Self::Containerd17) => {
-                unknown_method(rpc)
+                Some(Refusal::unknown_method(rpc))
             }
-            Rpc::StreamPodSandboxes | Rpc::StreamContainers if !self.streams_lists() => unknown_method(rpc),
-            _ => return None,
-        };
-        Some(Status::new(Code::Unimplemented, text))
+            Rpc::StreamPodSandboxes | Rpc::StreamContainers if !self.streams_lists() => {
+                Some(Refusal::unknown_method(rpc))
+            }
+            _ => None,
+        }
     }
 
     fn streams_lists(self) -> bool {
@@ -149,11 +149,6 @@ impl Question {
     }
 }
 
-/// grpc-go's words for a call that its server was not built with.
-fn unknown_method(rpc: Rpc) -> String {
-    format!("unknown method {rpc} for service runtime.v1.RuntimeService")
-}
-
 fn filter_text(ids: &[(&str, &str)], state: Option<&str>, labels: &[wire::Pair]) -> String {
     let ids = ids.iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| format!("{key}={value}"));
     let state = state.map(|state| format!("state={state}"));
@@ -168,7 +163,7 @@ pub(super) fn plain(
     rpc: Rpc,
     question: &Question,
     pad: usize,
-) -> Result<Vec<Bytes>, Status> {
+) -> Result<Vec<Bytes>, Refusal> {
     if let Some(status) = kind.refusal(rpc) {
         return Err(status);
     }
@@ -193,9 +188,9 @@ fn sandbox_status(
     node: &Node,
     id: &str,
     pad: usize,
-) -> Result<wire::PodSandboxStatusResponse, Status> {
+) -> Result<wire::PodSandboxStatusResponse, Refusal> {
     let mut status = node.find_sandbox(id).cloned().ok_or_else(|| {
-        Status::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
+        Refusal::new(Code::NotFound, "an error occurred when try to find sandbox: not found")
     })?;
     status.annotations.extend(padding(pad));
     let mut answer = wire::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
@@ -206,9 +201,9 @@ fn sandbox_status(
     Ok(answer)
 }
 
-fn container_status(node: &Node, id: &str, pad: usize) -> Result<wire::ContainerStatusResponse, Status> {
+fn container_status(node: &Node, id: &str, pad: usize) -> Result<wire::ContainerStatusResponse, Refusal> {
     let found = node.find_container(id).ok_or_else(|| {
-        Status::new(
+        Refusal::new(
             Code::NotFound,
             format!("an error occurred when try to find container \"{id}\": not found"),
         )

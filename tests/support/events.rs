@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prost::bytes::Bytes;
+use plegctl::cri::Code;
+use plegctl::cri::server::{Bytes, Refusal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tonic::{Code, Status};
 
 use super::node::encode;
 use super::reply::Cut;
@@ -105,7 +105,7 @@ pub(super) fn unix_nanos() -> i64 {
 }
 
 /// What comes through an open stream.
-pub(super) type Pushed = Result<Bytes, Status>;
+pub(super) type Pushed = Result<Bytes, Refusal>;
 
 /// Who gets a pushed event.
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ impl Hub {
     }
 
     /// Ends all open streams: with a status, or with OK.
-    pub(super) fn end(&mut self, failure: Option<&Status>) {
+    pub(super) fn end(&mut self, failure: Option<&Refusal>) {
         for subscriber in self.subscribers.drain(..) {
             if let Some(status) = failure {
                 let _ = subscriber.send(Err(status.clone()));

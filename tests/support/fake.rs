@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
-use tonic::{Code, Status};
+use plegctl::cri::server::Refusal;
+use plegctl::cri::{Code, Rpc};
 
 use super::answer::{Kind, Question};
 use super::events::{Attempt, Event, Hub};
@@ -147,7 +147,7 @@ impl FakeRuntime {
 
     /// Ends the open streams with a gRPC status.
     pub fn fail_streams(&self, code: Code, text: &str) {
-        self.script().hub.end(Some(&Status::new(code, text)));
+        self.script().hub.end(Some(&Refusal::new(code, text)));
     }
 
     /// Every call so far, in order.

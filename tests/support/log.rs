@@ -98,18 +98,3 @@ impl Drop for Ticket {
         self.record(self.end);
     }
 }
-
-/// The `grpc-timeout` header in a duration: up to eight digits and a unit.
-pub(super) fn parse_grpc_timeout(header: &str) -> Option<Duration> {
-    let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
-    let amount: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => Some(Duration::from_secs(amount * 3600)),
-        "M" => Some(Duration::from_secs(amount * 60)),
-        "S" => Some(Duration::from_secs(amount)),
-        "m" => Some(Duration::from_millis(amount)),
-        "u" => Some(Duration::from_micros(amount)),
-        "n" => Some(Duration::from_nanos(amount)),
-        _ => None,
-    }
-}

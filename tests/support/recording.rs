@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
-use plegctl::cri::Rpc;
+use plegctl::cri::{Code, Rpc};
 use serde_json::{Map, Value};
-use tonic::Code;
 
 use super::answer::Kind;
 use super::events::{Attempt, Event};

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
-use prost::bytes::Bytes;
+use plegctl::cri::server::Bytes;
+use plegctl::cri::{Code, Rpc};
 use tokio::sync::watch;
-use tonic::Code;
 
 /// What happens to one call.
 #[derive(Clone, Debug)]

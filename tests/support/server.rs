@@ -1,7 +1,6 @@
 //! The gRPC server of the fake: its thread, its connections, and the way of one call through it.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::Shutdown;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -11,25 +10,17 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use plegctl::cri::Rpc;
-use prost::bytes::Bytes;
+use plegctl::cri::server::{self, Refusal, Service, serve_connection};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
-use tonic::body::Body;
-use tonic::server::{Grpc, ServerStreamingService};
-use tonic::{Code, Request, Response, Status};
 
 use super::answer::{self, Question};
 use super::events::{Attempt, End, Pushed};
 use super::fake::{Script, Shared};
-use super::log::{CallState, Received, Ticket, parse_grpc_timeout};
+use super::log::{CallState, Received, Ticket};
 use super::reply::{Action, Cut};
-use super::wire::{RPCS, RawCodec};
 
 /// A running server; it ends, with all its connections, when this is dropped.
 #[derive(Debug)]
@@ -78,13 +69,12 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
     // A second handle on the socket: what is shut down through it is shut down for hyper too.
     let stream = stream.into_std().unwrap();
     let handle = stream.try_clone().unwrap();
-    let stream = TokioIo::new(UnixStream::from_std(stream).unwrap());
+    let stream = UnixStream::from_std(stream).unwrap();
     let (cut, mut cuts) = mpsc::unbounded_channel();
-    let line = Line { number, cut };
-    let service = service_fn(move |request| route(request, line.clone(), Arc::clone(&shared)));
-    let mut serving = pin!(http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service));
+    let line = Line { number, cut, shared };
+    let mut serving = pin!(serve_connection(Arc::new(line), stream));
     let cut = tokio::select! {
-        _ = serving.as_mut() => return,
+        () = serving.as_mut() => return,
         cut = cuts.recv() => cut,
     };
     match cut {
@@ -96,66 +86,32 @@ async fn connection(stream: UnixStream, number: usize, shared: Arc<Shared>) {
     std::future::pending::<()>().await;
 }
 
-/// The connection that a call came over.
+/// A connection, and what its calls meet.
 #[derive(Clone)]
 struct Line {
     number: usize,
     cut: mpsc::UnboundedSender<Cut>,
-}
-
-async fn route(
-    request: hyper::Request<Incoming>,
-    line: Line,
-    shared: Arc<Shared>,
-) -> Result<hyper::Response<Body>, Infallible> {
-    let path = request.uri().path();
-    let Some(rpc) = RPCS.into_iter().find(|rpc| rpc.path() == path) else {
-        return Ok(Status::new(Code::Unimplemented, format!("unknown path {path}")).into_http());
-    };
-    let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-    // One message is a stream of one: on the wire there is no difference.
-    Ok(Grpc::new(RawCodec).server_streaming(Handler { rpc, line, authority, shared }, request).await)
-}
-
-struct Handler {
-    rpc: Rpc,
-    line: Line,
-    authority: String,
     shared: Arc<Shared>,
 }
 
-impl ServerStreamingService<Bytes> for Handler {
-    type Response = Bytes;
-    type ResponseStream = Answer;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Status>> + Send>>;
-
-    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
-        let Self { rpc, line, authority, shared } = self;
-        let deadline = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
-        let deadline = deadline.and_then(parse_grpc_timeout);
-        let call = Received {
-            rpc: *rpc,
-            id: String::new(),
-            deadline,
-            authority: authority.clone(),
-            connection: line.number,
-            state: CallState::InFlight,
-        };
-        let message = request.into_inner();
-        Box::pin(handle(call, message, line.clone(), Arc::clone(shared)))
+impl Service for Line {
+    async fn answer(self: Arc<Self>, asked: server::Question) -> Result<server::Answer, Refusal> {
+        handle(asked, Self::clone(&self)).await.map(server::Answer::stream)
     }
 }
 
-async fn handle(
-    mut call: Received,
-    message: Bytes,
-    line: Line,
-    shared: Arc<Shared>,
-) -> Result<Response<Answer>, Status> {
-    let rpc = call.rpc;
-    let question = Question::decode(rpc, message)
-        .map_err(|error| Status::new(Code::InvalidArgument, format!("{rpc}: {error}")))?;
-    call.id = question.id();
+async fn handle(asked: server::Question, line: Line) -> Result<Answer, Refusal> {
+    let shared = Arc::clone(&line.shared);
+    let rpc = asked.rpc;
+    let question = Question::decode(rpc, asked.message).unwrap();
+    let call = Received {
+        rpc,
+        id: question.id(),
+        deadline: asked.deadline,
+        authority: asked.authority,
+        connection: line.number,
+        state: CallState::InFlight,
+    };
     let (reply, kind, node) = script(&shared).reply(rpc, &question, &call.id);
     let mut ticket = shared.log.begin(call);
     pause(reply.delay).await;
@@ -165,8 +121,8 @@ async fn handle(
         Action::Normal => {}
         Action::Oversize(bytes) => pad = bytes,
         Action::Held(gate) => gate.passed().await,
-        Action::Broken(messages, code, text) => rest = Some((messages, Status::new(code, text))),
-        Action::Fail(code, text) => return Answer::listed(ticket, [Err(Status::new(code, text))].into()),
+        Action::Broken(messages, code, text) => rest = Some((messages, Refusal::new(code, text))),
+        Action::Fail(code, text) => return Answer::listed(ticket, [Err(Refusal::new(code, text))].into()),
         Action::Raw(messages) => return Answer::listed(ticket, messages.into_iter().map(Ok).collect()),
         Action::Hang => return std::future::pending().await,
         Action::Cut(cut) => {
@@ -176,7 +132,7 @@ async fn handle(
     }
     if rpc == Rpc::GetContainerEvents {
         let attempt = match kind.refusal(rpc) {
-            Some(status) => Attempt::ending(End::Fail(status.code(), status.message().to_owned())),
+            Some(refusal) => Attempt::ending(End::Fail(refusal.code, refusal.message)),
             None => kind.stream(),
         };
         let attempt = script(&shared).next_attempt().unwrap_or(attempt);
@@ -213,7 +169,7 @@ async fn stream(
     attempt: Attempt,
     line: Line,
     shared: &Arc<Shared>,
-) -> Result<Response<Answer>, Status> {
+) -> Result<Answer, Refusal> {
     let (sender, mut receiver) = mpsc::channel(1);
     let stays_open = matches!(attempt.end, End::StayOpen);
     let pushed = stays_open.then(|| script(shared).hub.subscribe());
@@ -224,9 +180,7 @@ async fn stream(
             ticket.answered();
             Err(status)
         }
-        Some(Ok(first)) => {
-            Ok(Response::new(Answer { ready: [Ok(first)].into(), live: Some(receiver), ticket }))
-        }
+        Some(Ok(first)) => Ok(Answer { ready: [Ok(first)].into(), live: Some(receiver), ticket }),
         None => Answer::listed(ticket, VecDeque::new()),
     }
 }
@@ -248,7 +202,7 @@ async fn play(
     match attempt.end {
         End::Eof => {}
         End::Fail(code, text) => {
-            let _ = sender.send(Err(Status::new(code, text))).await;
+            let _ = sender.send(Err(Refusal::new(code, text))).await;
         }
         End::Stall => sender.closed().await,
         End::Cut(cut) => {
@@ -279,14 +233,14 @@ struct Answer {
 }
 
 impl Answer {
-    fn listed(mut ticket: Ticket, mut messages: VecDeque<Pushed>) -> Result<Response<Self>, Status> {
+    fn listed(mut ticket: Ticket, mut messages: VecDeque<Pushed>) -> Result<Self, Refusal> {
         if matches!(messages.front(), Some(Err(_)))
             && let Some(Err(status)) = messages.pop_front()
         {
             ticket.answered();
             return Err(status);
         }
-        Ok(Response::new(Self { ready: messages, live: None, ticket }))
+        Ok(Self { ready: messages, live: None, ticket })
     }
 }
 

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use hyper_util::rt::TokioIo;
-use plegctl::cri::Rpc;
+use plegctl::cri::{RawCodec, Rpc};
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 use crate::support::FakeRuntime;
-use crate::support::wire::{self, RawCodec};
+use crate::support::wire;
 
 /// A client without manners of its own: no deadline, no retry.
 pub struct Client(tonic::client::Grpc<Channel>);

@@ -1,5 +1,6 @@
 //! Event streams of the fake.
 
+use plegctl::cri;
 use prost::Message;
 use prost::bytes::Bytes;
 use tokio_stream::StreamExt;
@@ -22,8 +23,9 @@ async fn events_are_scripted_attempt_by_attempt() {
     let fake = FakeRuntime::start(Node::new());
     fake.streams([
         Attempt::eof(),
-        Attempt::fail(Code::Unavailable, "error reading from server: EOF"),
-        Attempt::ending(End::Fail(Code::Internal, "broken".to_owned())).events([event("c1"), event("c2")]),
+        Attempt::fail(cri::Code::Unavailable, "error reading from server: EOF"),
+        Attempt::ending(End::Fail(cri::Code::Internal, "broken".to_owned()))
+            .events([event("c1"), event("c2")]),
         Attempt::open().events([event("c3")]),
     ]);
     let client = Client::connect(&fake).await;
@@ -37,7 +39,7 @@ async fn events_are_scripted_attempt_by_attempt() {
     assert_eq!(event_id(fourth.message().await.unwrap()).unwrap(), "c3");
     fake.push_event(event("c4"));
     assert_eq!(event_id(fourth.message().await.unwrap()).unwrap(), "c4");
-    fake.fail_streams(Code::Unavailable, "gone");
+    fake.fail_streams(cri::Code::Unavailable, "gone");
     assert_eq!(fourth.next().await.unwrap().unwrap_err().code(), Code::Unavailable);
 }
 

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use plegctl::cri::Rpc;
+use plegctl::cri::{self, Rpc};
 use prost::bytes::Bytes;
 use serde_json::Value;
 use tonic::{Code, Request, Status};
@@ -139,13 +139,13 @@ async fn held_call_answers_when_the_gate_opens() {
 async fn replies_come_in_turn_and_the_last_stays() {
     let fake = FakeRuntime::start(two_pods());
     let client = Client::connect(&fake).await;
-    fake.on(Rpc::Version).replies([Reply::normal(), Reply::fail(Code::Internal, "broken")]);
+    fake.on(Rpc::Version).replies([Reply::normal(), Reply::fail(cri::Code::Internal, "broken")]);
     assert!(client.version().await.is_ok());
     for _ in 0..2 {
         let status = client.version().await.unwrap_err();
         assert_eq!((status.code(), status.message()), (Code::Internal, "broken"));
     }
-    fake.on(Rpc::Version).times(1, &Reply::fail(Code::Unavailable, "starting"));
+    fake.on(Rpc::Version).times(1, &Reply::fail(cri::Code::Unavailable, "starting"));
     assert_eq!(client.version().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(client.version().await.unwrap_err().code(), Code::Internal);
     fake.forgive();
@@ -179,7 +179,7 @@ async fn oversize_answer_is_still_the_answer() {
 
 #[tokio::test]
 async fn each_relist_meets_its_step_and_the_last_stays() {
-    let empty = Step::from(Node::new()).on(Rpc::ListContainers, None, Reply::fail(Code::Unknown, "x"));
+    let empty = Step::from(Node::new()).on(Rpc::ListContainers, None, Reply::fail(cri::Code::Unknown, "x"));
     let fake = FakeRuntime::start_steps(Kind::Containerd21, [empty, two_pods().into()]);
     let client = Client::connect(&fake).await;
     assert_eq!(client.sandboxes().await.unwrap(), [""; 0]);
@@ -302,7 +302,7 @@ async fn streamed_list_comes_in_batches_and_can_break() {
     let client = Client::connect(&fake).await;
     let request = wire::StreamContainersRequest::default();
     assert_eq!(client.messages(Rpc::StreamContainers, &request).await.unwrap().len(), 2);
-    fake.on(Rpc::StreamContainers).reply(Reply::broken_after(1, Code::Internal, "half-way"));
+    fake.on(Rpc::StreamContainers).reply(Reply::broken_after(1, cri::Code::Internal, "half-way"));
     let mut stream = client.stream(Rpc::StreamContainers, Request::new(Bytes::new())).await.unwrap();
     assert!(stream.message().await.unwrap().is_some());
     assert_eq!(stream.message().await.unwrap_err().message(), "half-way");

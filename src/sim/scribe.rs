@@ -1,10 +1,12 @@
-//! The simulated pods as the messages of the CRI.
+//! The simulated pods as a runtime tells of them.
 
 use super::life::{ContainerLife, Happening, Moment, Nanos, Pod, Subject};
 use super::scenario::{Family, Owner};
 use super::seed::Seed;
-use crate::cri::generated as wire;
-use crate::cri::label;
+use crate::cri::{
+    Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
+    Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
+};
 
 /// Key of the annotation that makes objects as large as a scenario wants them.
 const PADDING: &str = "example.com/rendered-config";
@@ -25,8 +27,8 @@ impl Scribe {
     }
 
     /// An entry of `ListPodSandbox`.
-    pub fn sandbox(self, pod: &Pod, at: Nanos) -> wire::PodSandbox {
-        wire::PodSandbox {
+    pub fn sandbox(self, pod: &Pod, at: Nanos) -> Sandbox {
+        Sandbox {
             id: pod.sandbox_id(),
             metadata: Some(sandbox_metadata(pod)),
             state: sandbox_state(pod, at),
@@ -37,34 +39,29 @@ impl Scribe {
     }
 
     /// Answer to `PodSandboxStatus`, without the containers.
-    pub fn sandbox_status(self, pod: &Pod, at: Nanos) -> wire::PodSandboxStatus {
-        let mode = if on_host_network(pod) { wire::NamespaceMode::Node } else { wire::NamespaceMode::Pod };
-        let options = wire::NamespaceOption { network: mode.into() };
-        let network = wire::PodSandboxNetworkStatus { ip: address(pod, at), additional_ips: Vec::new() };
-        wire::PodSandboxStatus {
+    pub fn sandbox_status(self, pod: &Pod, at: Nanos) -> SandboxStatus {
+        SandboxStatus {
             id: pod.sandbox_id(),
             metadata: Some(sandbox_metadata(pod)),
             state: sandbox_state(pod, at),
             created_at: self.stamp(pod.created),
-            network: Some(network),
-            linux: Some(wire::LinuxPodSandboxStatus {
-                namespaces: Some(wire::Namespace { options: Some(options) }),
-            }),
+            network: Some(Network { ip: address(pod, at), additional_ips: Vec::new() }),
+            host_network: Some(on_host_network(pod)),
             labels: sandbox_labels(pod),
             annotations: sandbox_annotations(pod),
         }
     }
 
     /// An entry of `ListContainers`.
-    pub fn container(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> wire::Container {
+    pub fn container(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> Container {
         let (image, image_ref) = image(pod, container);
-        wire::Container {
+        Container {
             id: pod.container_id(container),
-            pod_sandbox_id: pod.sandbox_id(),
+            sandbox_id: pod.sandbox_id(),
             metadata: Some(container_metadata(pod, container)),
             image: Some(image),
             image_ref,
-            state: container_state(container, at).into(),
+            state: container_state(container, at),
             created_at: self.stamp(container.created),
             labels: container_labels(pod, container),
             annotations: container_annotations(pod, container),
@@ -72,16 +69,16 @@ impl Scribe {
     }
 
     /// Answer to `ContainerStatus`.
-    pub fn container_status(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> wire::ContainerStatus {
+    pub fn container_status(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> ContainerStatus {
         let (image, image_ref) = image(pod, container);
         let finished = container.finished_by(at);
         let exit_code = finished.map_or(0, |(_, code)| code);
         let (namespace, name, uid) = (&pod.group.namespace, pod.name(), pod.uid());
         let directory = format!("{namespace}_{name}_{uid}/{}", pod.container_name(container));
-        wire::ContainerStatus {
+        ContainerStatus {
             id: pod.container_id(container),
             metadata: Some(container_metadata(pod, container)),
-            state: container_state(container, at).into(),
+            state: container_state(container, at),
             created_at: self.stamp(container.created),
             started_at: container.started_by(at).map_or(0, |started| self.stamp(started)),
             finished_at: finished.map_or(0, |(finished, _)| self.stamp(finished)),
@@ -92,7 +89,7 @@ impl Scribe {
             message: String::new(),
             labels: container_labels(pod, container),
             annotations: container_annotations(pod, container),
-            mounts: vec![wire::Mount {
+            mounts: vec![Mount {
                 container_path: "/etc/hosts".into(),
                 host_path: format!("/var/lib/kubelet/pods/{uid}/etc-hosts"),
                 readonly: false,
@@ -102,12 +99,12 @@ impl Scribe {
     }
 
     /// Every container of a pod, as its events carry them.
-    pub fn container_statuses(self, pod: &Pod, at: Nanos) -> Vec<wire::ContainerStatus> {
+    pub fn container_statuses(self, pod: &Pod, at: Nanos) -> Vec<ContainerStatus> {
         pod.containers_at(at).map(|container| self.container_status(pod, container, at)).collect()
     }
 
     /// The event that tells of `moment`; `None` where the runtime does not tell.
-    pub fn event(self, pod: &Pod, moment: Moment, competing: bool) -> Option<wire::ContainerEventResponse> {
+    pub fn event(self, pod: &Pod, moment: Moment, competing: bool) -> Option<ContainerEvent> {
         use Happening::{Created, Deleted};
         let of_sandbox = moment.subject == Subject::Sandbox;
         // CRI-O looks for the sandbox before it is there and after it is gone, and then keeps silent.
@@ -120,46 +117,41 @@ impl Scribe {
         };
         // containerd 1.7 sends the last event when the sandbox has left its store, later ones before that.
         let forgotten = of_sandbox && moment.what == Deleted && competing;
-        Some(wire::ContainerEventResponse {
+        Some(ContainerEvent {
             container_id,
-            container_event_type: event_type(moment.what).into(),
+            kind: event_type(moment.what),
             created_at: self.stamp(moment.at),
-            pod_sandbox_status: (!forgotten).then(|| self.sandbox_status(pod, moment.at)),
-            containers_statuses: self.container_statuses(pod, moment.at),
+            sandbox: (!forgotten).then(|| self.sandbox_status(pod, moment.at)),
+            containers: self.container_statuses(pod, moment.at),
         })
     }
 }
 
-fn event_type(what: Happening) -> wire::ContainerEventType {
+fn event_type(what: Happening) -> ContainerEventType {
     match what {
-        Happening::Created => wire::ContainerEventType::ContainerCreatedEvent,
-        Happening::Started => wire::ContainerEventType::ContainerStartedEvent,
-        Happening::Stopped => wire::ContainerEventType::ContainerStoppedEvent,
-        Happening::Deleted => wire::ContainerEventType::ContainerDeletedEvent,
+        Happening::Created => ContainerEventType::Created,
+        Happening::Started => ContainerEventType::Started,
+        Happening::Stopped => ContainerEventType::Stopped,
+        Happening::Deleted => ContainerEventType::Deleted,
     }
 }
 
-fn sandbox_state(pod: &Pod, at: Nanos) -> i32 {
-    let state = if pod.is_ready(at) {
-        wire::PodSandboxState::SandboxReady
-    } else {
-        wire::PodSandboxState::SandboxNotready
-    };
-    state.into()
+fn sandbox_state(pod: &Pod, at: Nanos) -> SandboxState {
+    if pod.is_ready(at) { SandboxState::Ready } else { SandboxState::NotReady }
 }
 
-fn container_state(container: &ContainerLife, at: Nanos) -> wire::ContainerState {
+fn container_state(container: &ContainerLife, at: Nanos) -> ContainerState {
     if container.finished_by(at).is_some() {
-        wire::ContainerState::ContainerExited
+        ContainerState::Exited
     } else if container.started_by(at).is_some() {
-        wire::ContainerState::ContainerRunning
+        ContainerState::Running
     } else {
-        wire::ContainerState::ContainerCreated
+        ContainerState::Created
     }
 }
 
-fn sandbox_metadata(pod: &Pod) -> wire::PodSandboxMetadata {
-    wire::PodSandboxMetadata {
+fn sandbox_metadata(pod: &Pod) -> SandboxMetadata {
+    SandboxMetadata {
         name: pod.name(),
         uid: pod.uid(),
         namespace: pod.group.namespace.clone(),
@@ -167,8 +159,8 @@ fn sandbox_metadata(pod: &Pod) -> wire::PodSandboxMetadata {
     }
 }
 
-fn container_metadata(pod: &Pod, container: &ContainerLife) -> wire::ContainerMetadata {
-    wire::ContainerMetadata {
+fn container_metadata(pod: &Pod, container: &ContainerLife) -> ContainerMetadata {
+    ContainerMetadata {
         name: pod.container_name(container).to_owned(),
         attempt: pod.container_attempt(container),
     }
@@ -187,11 +179,11 @@ fn address(pod: &Pod, at: Nanos) -> String {
     format!("10.244.{}.{}", seed.below(250), 2 + seed.nth(1).below(250))
 }
 
-fn image(pod: &Pod, container: &ContainerLife) -> (wire::ImageSpec, String) {
+fn image(pod: &Pod, container: &ContainerLife) -> (Image, String) {
     let name = pod.container_name(container);
     let digest = Seed::new(0).of("image").of(name).id();
     let asked = format!("registry.example/{name}:v1");
-    let image = wire::ImageSpec { image: format!("sha256:{digest}"), user_specified_image: asked };
+    let image = Image { image: format!("sha256:{digest}"), user_specified: asked };
     (image, format!("registry.example/{name}@sha256:{digest}"))
 }
 
@@ -203,56 +195,44 @@ fn reason(exit_code: i32) -> &'static str {
     }
 }
 
-fn pair(key: &str, value: impl Into<String>) -> wire::Pair {
-    wire::Pair { key: key.to_owned(), value: value.into() }
-}
-
 /// The labels that sandbox and containers share.
-fn pod_labels(pod: &Pod) -> Vec<wire::Pair> {
-    vec![
-        pair(label::POD_NAME, pod.name()),
-        pair(label::POD_NAMESPACE, pod.group.namespace.as_str()),
-        pair(label::POD_UID, pod.uid()),
+fn pod_labels(pod: &Pod) -> [(&'static str, String); 3] {
+    [
+        (label::POD_NAME, pod.name()),
+        (label::POD_NAMESPACE, pod.group.namespace.clone()),
+        (label::POD_UID, pod.uid()),
     ]
 }
 
-fn sandbox_labels(pod: &Pod) -> Vec<wire::Pair> {
-    let mut labels = pod_labels(pod);
-    labels.insert(0, pair("app", pod.group.name.as_str()));
-    labels
+fn sandbox_labels(pod: &Pod) -> Labels {
+    [("app", pod.group.name.clone())].into_iter().chain(pod_labels(pod)).collect()
 }
 
-fn container_labels(pod: &Pod, container: &ContainerLife) -> Vec<wire::Pair> {
-    let mut labels = pod_labels(pod);
-    labels.insert(0, pair(label::CONTAINER_NAME, pod.container_name(container)));
-    labels
+fn container_labels(pod: &Pod, container: &ContainerLife) -> Labels {
+    let name = pod.container_name(container).to_owned();
+    [(label::CONTAINER_NAME, name)].into_iter().chain(pod_labels(pod)).collect()
 }
 
-fn sandbox_annotations(pod: &Pod) -> Vec<wire::Pair> {
-    let mut annotations = match pod.group.owner {
-        Owner::Static => {
-            vec![pair("kubernetes.io/config.hash", pod.uid()), pair("kubernetes.io/config.source", "file")]
-        }
-        _ => vec![pair("kubernetes.io/config.source", "api")],
-    };
-    annotations.extend(padding(pod));
-    annotations
+fn sandbox_annotations(pod: &Pod) -> Labels {
+    let hash = (pod.group.owner == Owner::Static).then(|| ("kubernetes.io/config.hash", pod.uid()));
+    let source = if hash.is_some() { "file" } else { "api" };
+    let source = ("kubernetes.io/config.source", source.to_owned());
+    hash.into_iter().chain([source]).chain(padding(pod)).collect()
 }
 
-fn container_annotations(pod: &Pod, container: &ContainerLife) -> Vec<wire::Pair> {
+fn container_annotations(pod: &Pod, container: &ContainerLife) -> Labels {
     let hash = Seed::new(0).of(&pod.group.name).of(pod.container_name(container)).below(u64::from(u32::MAX));
-    let mut annotations = vec![
-        pair("io.kubernetes.container.hash", format!("{hash:x}")),
-        pair("io.kubernetes.container.restartCount", pod.container_attempt(container).to_string()),
-        pair("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
-        pair("io.kubernetes.container.terminationMessagePolicy", "File"),
-        pair("io.kubernetes.pod.terminationGracePeriod", "30"),
+    let annotations = [
+        ("io.kubernetes.container.hash", format!("{hash:x}")),
+        ("io.kubernetes.container.restartCount", pod.container_attempt(container).to_string()),
+        ("io.kubernetes.container.terminationMessagePath", "/dev/termination-log".to_owned()),
+        ("io.kubernetes.container.terminationMessagePolicy", "File".to_owned()),
+        ("io.kubernetes.pod.terminationGracePeriod", "30".to_owned()),
     ];
-    annotations.extend(padding(pod));
-    annotations
+    annotations.into_iter().chain(padding(pod)).collect()
 }
 
-fn padding(pod: &Pod) -> Option<wire::Pair> {
+fn padding(pod: &Pod) -> Option<(&'static str, String)> {
     let bytes = usize::try_from(pod.group.annotation_bytes).ok().filter(|bytes| *bytes > 0)?;
-    Some(pair(PADDING, "x".repeat(bytes)))
+    Some((PADDING, "x".repeat(bytes)))
 }

@@ -1,0 +1,72 @@
+//! gRPC over HTTP/2 on any stream: takes calls apart, hands them to a service, puts answers together.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::bytes::Bytes;
+use tokio::net::UnixStream;
+use tokio_stream::StreamExt;
+use tonic::server::Grpc;
+use tonic::{Request, Response, Status};
+
+use super::question::{Question, Subject, deadline};
+use super::{Refusal, Service};
+use crate::cri::Rpc;
+use crate::cri::codec::RawCodec;
+
+/// Serves one connection until the client is gone.
+pub async fn serve_connection(service: Arc<impl Service>, stream: UnixStream) {
+    let service = service_fn(move |request| {
+        let service = Arc::clone(&service);
+        async move { Ok::<_, Infallible>(respond(service, request).await) }
+    });
+    // A client that hangs up in the middle is nothing that anybody here has to be told.
+    let _ = http2::Builder::new(TokioExecutor::new())
+        // As in Go's server: a hung call must not keep others from being made.
+        .max_concurrent_streams(None)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn respond(
+    service: Arc<impl Service>,
+    request: http::Request<Incoming>,
+) -> http::Response<tonic::body::Body> {
+    let Some(rpc) = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()) else {
+        return unknown(request.uri().path()).into_http();
+    };
+    let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+    let answer = tower::service_fn(move |request: Request<Bytes>| {
+        let (service, authority) = (Arc::clone(&service), authority.clone());
+        async move {
+            let header = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
+            let deadline = header.and_then(deadline);
+            let message = request.into_inner();
+            let subject = Subject::read(rpc, message.clone())?;
+            let question = Question { rpc, subject, message, deadline, authority };
+            let messages = service.answer(question).await?.0.map(|next| next.map_err(Status::from));
+            Ok::<_, Status>(Response::new(messages))
+        }
+    });
+    // A single answer looks like a stream of one message on the wire.
+    Grpc::new(RawCodec).server_streaming(answer, request).await
+}
+
+fn unknown(path: &str) -> Status {
+    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
+    if service == "runtime.v1.RuntimeService" {
+        Status::unimplemented(format!("unknown method {method} for service {service}"))
+    } else {
+        Status::unimplemented(format!("unknown service {service}"))
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code.into(), refusal.message)
+    }
+}
