@@ -4,6 +4,7 @@
 mod fuzz;
 mod good;
 mod manual;
+mod releases;
 mod rules;
 mod source;
 #[path = "../support/static_pods.rs"]

@@ -1,0 +1,106 @@
+//! Nine kubelets, file by file: the verdict and the UID of each.
+//!
+//! `static-pods-1.28-1.36` holds 161 files, half of them at the corners of what changed between releases;
+//! `static-pods-odd` holds 718 mutated ones.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use serde_json::Value;
+
+use crate::static_pods::{content, nine_releases, odd};
+
+/// Name, namespace and UID of a pod that was loaded; nothing if it was refused.
+type Pod = Option<(String, String, Option<String>)>;
+
+/// What this program makes of a file that lies where the recorded kubelets had it.
+fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
+    let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+    let path = Path::new("/etc/kubernetes/manifests").join(file);
+    let report = inspect_bytes(&path, bytes, &kubelet);
+    let pod = report.pod.filter(|_| report.verdict == Verdict::Loaded)?;
+    Some((pod.name, pod.namespace, None))
+}
+
+/// Equal and unequal answers of one release.
+#[derive(Default)]
+struct Tally {
+    files: usize,
+    verdicts: usize,
+    loaded: usize,
+    uids: usize,
+}
+
+#[derive(Default)]
+struct Comparison {
+    by_release: BTreeMap<u8, Tally>,
+    different: String,
+}
+
+impl Comparison {
+    fn add(&mut self, file: &str, bytes: &[u8], minor: u8, theirs: &Pod) {
+        let ours = ours(file, bytes, minor);
+        let tally = self.by_release.entry(minor).or_default();
+        tally.files += 1;
+        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace, _)| format!("{namespace}/{name}"));
+        if name(&ours) == name(theirs) {
+            tally.verdicts += 1;
+        } else {
+            let (ours, theirs) = (name(&ours), name(theirs));
+            writeln!(self.different, "1.{minor} {file}: {ours:?}, the kubelet: {theirs:?}").unwrap();
+        }
+        let Some((_, _, uid)) = theirs else { return };
+        tally.loaded += 1;
+        let our_uid = ours.and_then(|(_, _, uid)| uid);
+        if our_uid == *uid {
+            tally.uids += 1;
+        } else {
+            writeln!(self.different, "1.{minor} {file}: uid {our_uid:?}, the kubelet: {uid:?}").unwrap();
+        }
+    }
+
+    /// Equal of all, by release.
+    fn table(&self) -> String {
+        let mut text = "release   verdicts    uids\n".to_owned();
+        for (minor, tally) in &self.by_release {
+            let Tally { files, verdicts, loaded, uids } = tally;
+            writeln!(text, "1.{minor}      {verdicts}/{files}     {uids}/{loaded}").unwrap();
+        }
+        text
+    }
+}
+
+fn minor(version: &str) -> u8 {
+    version.trim_start_matches("1.").parse().unwrap()
+}
+
+#[test]
+fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
+    let mut comparison = Comparison::default();
+    for record in nine_releases() {
+        let bytes = content(&record);
+        for (version, kubelet) in record["kubelet"].as_object().unwrap() {
+            let text = |key: &str| kubelet[key].as_str().unwrap().to_owned();
+            let theirs = (kubelet["ok"] == true).then(|| (text("name"), text("namespace"), Some(text("uid"))));
+            comparison.add(record["file"].as_str().unwrap(), &bytes, minor(version), &theirs);
+        }
+    }
+    println!("{}", comparison.table());
+    assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
+}
+
+#[test]
+fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
+    let mut comparison = Comparison::default();
+    for (file, bytes, kubelets) in odd() {
+        for (version, kubelet) in kubelets.as_object().unwrap() {
+            let text = |index: usize| kubelet[index].as_str().unwrap().to_owned();
+            let theirs = kubelet.is_array().then(|| (text(0), text(1), Some(text(2))));
+            comparison.add(&file, &bytes, minor(version), &theirs);
+        }
+    }
+    println!("{}", comparison.table());
+    assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
+}
