@@ -125,13 +125,14 @@ impl<'a> At<'a> {
 
     /// The quantity; zero if it is absent.
     pub fn quantity(&self) -> Quantity {
-        Quantity::parse(self.str()).unwrap_or_default()
+        self.node.and_then(Node::as_quantity).cloned().unwrap_or_default()
     }
 
     /// The value as a message shows it.
     pub fn shown(&self) -> String {
         match self.node.map(|node| &node.value) {
             Some(Value::Str(text)) => format!("\"{text}\""),
+            Some(Value::Quantity(amount)) => format!("\"{amount}\""),
             Some(Value::Int(number)) => number.to_string(),
             Some(Value::Bool(truth)) => truth.to_string(),
             Some(Value::Float(number)) => number.to_string(),

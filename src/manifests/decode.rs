@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::path::Path;
-use super::quantity::Quantity;
+use super::quantity::{NotAQuantity, Quantity};
 use super::report::{Dropped, DroppedField};
 use super::schema::{self, Object, Type};
 use super::tree::{Entry, Map, Node, Position, Value};
@@ -27,8 +27,19 @@ pub struct DecodeError {
     pub fix: Option<String>,
     /// The kubelet's words.
     pub reason: String,
-    /// A quantity, and not a type, is wrong.
-    pub quantity: bool,
+    /// What kind of fault it is.
+    pub fault: DecodeFault,
+}
+
+/// The kinds of fault that the catalogue tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeFault {
+    /// A value has the wrong type.
+    Type,
+    /// A text is no quantity.
+    Quantity,
+    /// A quantity keeps the kubelet busy for ever.
+    Endless,
 }
 
 /// What the decoder made of a tree.
@@ -119,7 +130,7 @@ impl Decoder {
                 go_name(wanted)
             ),
             position: node.position,
-            quantity: false,
+            fault: DecodeFault::Type,
             field,
         });
     }
@@ -142,7 +153,7 @@ impl Decoder {
                         "json: cannot unmarshal number {number} into Go struct field {field} of type {kind}"
                     ),
                     position: node.position,
-                    quantity: false,
+                    fault: DecodeFault::Type,
                     field,
                 });
                 None
@@ -171,7 +182,25 @@ impl Decoder {
         // Blanks around the amount are stripped; tabs and line breaks are escaped in JSON at that point and stay.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
         match Quantity::parse(text) {
-            Ok(_) => Some(Node { written: node.written.clone(), ..Node::string(node.position, text) }),
+            Ok(amount) => Some(Node {
+                position: node.position,
+                value: Value::Quantity(Arc::new(amount)),
+                written: Some(Arc::from(text)),
+            }),
+            Err(NotAQuantity::Endless) => {
+                let field = path.to_string();
+                self.refuse(DecodeError {
+                    message: format!(
+                        "{field}: the kubelet does not finish computing `{text}`, and until it has, no static pod of this node is started, changed or stopped"
+                    ),
+                    fix: Some("write the amount with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
+                    reason: String::new(),
+                    position: node.position,
+                    fault: DecodeFault::Endless,
+                    field,
+                });
+                None
+            }
             Err(error) => {
                 let field = path.to_string();
                 self.refuse(DecodeError {
@@ -179,7 +208,7 @@ impl Decoder {
                     fix: Some("write a number with a suffix like `100m`, `128Mi` or `1Gi`".to_owned()),
                     reason: error.to_string(),
                     position: node.position,
-                    quantity: true,
+                    fault: DecodeFault::Quantity,
                     field,
                 });
                 None
@@ -201,7 +230,7 @@ impl Decoder {
             fix: Some("remove the field, or write it like 2024-01-02T15:04:05Z".to_owned()),
             reason: format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
             position: node.position,
-            quantity: false,
+            fault: DecodeFault::Type,
             field,
         });
         None
@@ -281,7 +310,7 @@ fn zero(ty: Type, position: Position) -> Node {
     let value = match ty {
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::IntOrString => Value::Int(0),
-        Type::Quantity => Value::Str(Arc::from("0")),
+        Type::Quantity => Value::Quantity(Arc::new(Quantity::ZERO)),
         Type::Object(_) | Type::Map(_) => Value::Map(Arc::default()),
         Type::List(_) => Value::List(Arc::default()),
         Type::Str | Type::Time | Type::Any => Value::Str(Arc::from("")),
@@ -294,7 +323,7 @@ fn json_name(node: &Node) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "bool",
         Value::Int(_) | Value::Float(_) => "number",
-        Value::Str(_) => "string",
+        Value::Str(_) | Value::Quantity(_) => "string",
         Value::List(_) => "array",
         Value::Map(_) => "object",
     }

@@ -1,15 +1,18 @@
 //! What the kubelet fills in before it validates.
 //!
-//! Only what a rule or a check can see is filled in. A default stands where its parent stands.
+//! All of it is filled in, because all of it is in the UID. A default stands where its parent stands.
 
 use std::sync::Arc;
 
+use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
 use super::version::KubeletVersion;
 
 /// Completes a decoded Pod.
 pub fn apply(pod: &mut Node, version: KubeletVersion) {
+    fill(pod, "spec", || Value::Map(Arc::default()));
     edit(pod, "spec", |spec| pod_spec(spec, version));
+    edit(pod, "status", |status| round_status(status, version));
 }
 
 fn pod_spec(spec: &mut Node, version: KubeletVersion) {
@@ -27,11 +30,53 @@ fn pod_spec(spec: &mut Node, version: KubeletVersion) {
     copy_service_account(spec);
     let host_network = spec.get("hostNetwork").and_then(Node::as_bool) == Some(true);
     for list in ["containers", "initContainers"] {
-        each(spec, list, |item| container(item, host_network));
+        each(spec, list, |item| {
+            container(item, version);
+            edit(item, "resources", requests_from_limits);
+            if host_network {
+                each(item, "ports", host_port);
+            }
+        });
     }
+    each(spec, "ephemeralContainers", |item| container(item, version));
     each(spec, "volumes", |item| volume(item, version));
     if version.at_least(34) {
         super::pod_resources::apply(spec);
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        each(spec, list, |item| edit(item, "resources", round));
+    }
+    edit(spec, "overhead", round_list);
+    edit(spec, "resources", round);
+}
+
+/// Requests and limits are kept in thousandths.
+fn round(resources: &mut Node) {
+    for list in ["limits", "requests"] {
+        edit(resources, list, round_list);
+    }
+}
+
+fn round_list(list: &mut Node) {
+    with_map(list, |map| {
+        for value in map.values_mut() {
+            if let Value::Quantity(amount) = &mut value.value {
+                *amount = Arc::new(Quantity::clone(amount).rounded_to_milli());
+            }
+        }
+    });
+}
+
+fn round_status(status: &mut Node, version: KubeletVersion) {
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        each(status, list, |item| {
+            edit(item, "allocatedResources", round_list);
+            edit(item, "resources", round);
+        });
+    }
+    if version.at_least(35) {
+        edit(status, "allocatedResources", round_list);
+        edit(status, "resources", round);
     }
 }
 
@@ -49,22 +94,21 @@ fn copy_service_account(spec: &mut Node) {
     }
 }
 
-fn container(container: &mut Node, host_network: bool) {
+/// A port of a pod on the node's network is open there.
+fn host_port(port: &mut Node) {
+    let number = port.get("containerPort").and_then(Node::as_int).unwrap_or_default();
+    if number != 0 {
+        number_if_zero(port, "hostPort", number);
+    }
+}
+
+fn container(container: &mut Node, version: KubeletVersion) {
     let image = container.get("image").and_then(Node::as_str).unwrap_or_default();
     let policy = pull_policy(image);
     text(container, "imagePullPolicy", policy);
     text(container, "terminationMessagePath", "/dev/termination-log");
     text(container, "terminationMessagePolicy", "File");
-    each(container, "ports", |port| {
-        text(port, "protocol", "TCP");
-        if host_network {
-            let number = port.get("containerPort").and_then(Node::as_int).unwrap_or_default();
-            if number != 0 {
-                number_if_zero(port, "hostPort", number);
-            }
-        }
-    });
-    edit(container, "resources", requests_from_limits);
+    each(container, "ports", |port| text(port, "protocol", "TCP"));
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         edit(container, name, probe);
     }
@@ -73,7 +117,14 @@ fn container(container: &mut Node, host_network: bool) {
             edit(lifecycle, name, |handler| edit(handler, "httpGet", http_get));
         }
     });
-    each(container, "env", |env| edit(env, "valueFrom", |source| edit(source, "fieldRef", field_ref)));
+    each(container, "env", |env| {
+        edit(env, "valueFrom", |source| {
+            edit(source, "fieldRef", field_ref);
+            if version.at_least(34) {
+                edit(source, "fileKeyRef", |key| fill(key, "optional", || Value::Bool(false)));
+            }
+        });
+    });
 }
 
 /// `latest`, written or implied, is pulled each time.
@@ -93,6 +144,7 @@ fn probe(probe: &mut Node) {
         number_if_zero(probe, name, number);
     }
     edit(probe, "httpGet", http_get);
+    edit(probe, "grpc", |action| text_if_absent(action, "service", ""));
 }
 
 fn http_get(action: &mut Node) {
@@ -128,12 +180,25 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
         fill(volume, "emptyDir", || Value::Map(Arc::default()));
     }
     edit(volume, "iscsi", |source| text(source, "iscsiInterface", "default"));
-    edit(volume, "rbd", |source| text(source, "pool", "rbd"));
+    edit(volume, "rbd", |source| {
+        text(source, "pool", "rbd");
+        text(source, "user", "admin");
+        text(source, "keyring", "/etc/ceph/keyring");
+    });
     edit(volume, "azureDisk", |source| {
         text_if_absent(source, "cachingMode", "ReadWrite");
         text_if_absent(source, "kind", "Shared");
+        text_if_absent(source, "fsType", "ext4");
+        fill(source, "readOnly", || Value::Bool(false));
     });
-    edit(volume, "scaleIO", |source| text(source, "storageMode", "ThinProvisioned"));
+    edit(volume, "scaleIO", |source| {
+        text(source, "storageMode", "ThinProvisioned");
+        text(source, "fsType", "xfs");
+    });
+    edit(volume, "hostPath", |source| text_if_absent(source, "type", ""));
+    for files in ["secret", "configMap", "downwardAPI", "projected"] {
+        edit(volume, files, |source| fill(source, "defaultMode", || Value::Int(0o644)));
+    }
     edit(volume, "downwardAPI", downward_items);
     edit(volume, "projected", |projected| {
         each(projected, "sources", |source| {
@@ -145,7 +210,12 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
     });
     edit(volume, "ephemeral", |source| {
         edit(source, "volumeClaimTemplate", |template| {
-            edit(template, "spec", |spec| text_if_absent(spec, "volumeMode", "Filesystem"));
+            // The claim's spec is no pointer: it is there, and completed, even where the file has none.
+            fill(template, "spec", || Value::Map(Arc::default()));
+            edit(template, "spec", |spec| {
+                text_if_absent(spec, "volumeMode", "Filesystem");
+                edit(spec, "resources", round);
+            });
         });
     });
     // The gate ImageVolume opens in 1.35; before, the default is missing although the field is known.

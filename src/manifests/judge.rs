@@ -119,6 +119,12 @@ impl Judge {
         false
     }
 
+    /// Whether pods are validated with the options of a create, which the open gates relax. Up to 1.34 the file source
+    /// validated with all options off, whatever the gates said.
+    pub const fn relaxed(&self) -> bool {
+        self.version.at_least(35)
+    }
+
     /// How many objections there are.
     pub fn count(&self) -> usize {
         self.count

@@ -72,6 +72,9 @@ pub struct Summary {
     pub ignored: usize,
     /// Files whose pod another file replaces.
     pub shadowed: usize,
+    /// Files of which nothing can be said.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_judged: usize,
     /// Findings that are errors.
     pub errors: usize,
     /// Findings that are warnings.
@@ -81,6 +84,11 @@ pub struct Summary {
     /// Which file gives which pod (SP105).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<PodOfFile>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A pod, the file that it comes from, and those that would give it too.
@@ -137,6 +145,7 @@ impl LintReport {
                 Verdict::Rejected => summary.rejected += 1,
                 Verdict::Ignored => summary.ignored += 1,
                 Verdict::Shadowed => summary.shadowed += 1,
+                Verdict::NotJudged => summary.not_judged += 1,
             }
         }
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);

@@ -17,7 +17,9 @@ pub fn apply(spec: &mut Node) {
     let limits = sums(spec, "limits");
     let requests = sums(spec, "requests");
     edit(spec, "resources", |resources| {
-        let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-"));
+        let requested = resources.get("requests").cloned();
+        let requested = |name: &str| requested.as_ref().is_some_and(|list| list.get(name).is_some());
+        let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-") && !requested(name));
         complete(resources, "limits", huge);
         // Requests follow only where the pod has a limit of its own.
         if is_empty(resources, "limits") {
@@ -80,14 +82,16 @@ fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
             add(&mut sidecars, container, key);
             raise(&mut peaks, &sidecars);
         } else {
-            let mut alone = sidecars.clone();
+            let mut alone = Vec::new();
             add(&mut alone, container, key);
+            add_all(&mut alone, &sidecars);
             raise(&mut peaks, &alone);
         }
     }
     raise(&mut totals, &peaks);
     let position = spec.position;
-    totals.into_iter().map(|(name, amount)| (name, Node::string(position, &amount.to_string()))).collect()
+    let node = |amount| Node::new(position, Value::Quantity(Arc::new(amount)));
+    totals.into_iter().map(|(name, amount)| (name, node(amount))).collect()
 }
 
 fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
@@ -97,20 +101,31 @@ fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
 fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &Node, key: &str) {
     let list = container.get("resources").and_then(|resources| resources.get(key)).and_then(Node::as_map);
     for entry in list.map(Map::entries).unwrap_or_default() {
-        let amount =
-            Quantity::parse(entry.value.as_str().unwrap_or_default()).unwrap_or_default().rounded_to_milli();
-        match totals.iter_mut().find(|(name, _)| *name == entry.key) {
-            Some((_, total)) => *total = total.plus(amount),
-            None => totals.push((Arc::clone(&entry.key), amount)),
+        if let Some(amount) = entry.value.as_quantity() {
+            add_one(totals, &entry.key, amount);
         }
+    }
+}
+
+fn add_all(totals: &mut Vec<(Arc<str>, Quantity)>, amounts: &[(Arc<str>, Quantity)]) {
+    for (name, amount) in amounts {
+        add_one(totals, name, amount);
+    }
+}
+
+fn add_one(totals: &mut Vec<(Arc<str>, Quantity)>, name: &Arc<str>, amount: &Quantity) {
+    match totals.iter_mut().find(|(known, _)| known == name) {
+        Some((_, total)) => *total = total.plus(amount),
+        None => totals.push((Arc::clone(name), amount.clone())),
     }
 }
 
 fn raise(totals: &mut Vec<(Arc<str>, Quantity)>, peaks: &[(Arc<str>, Quantity)]) {
     for (name, peak) in peaks {
         match totals.iter_mut().find(|(known, _)| known == name) {
-            Some((_, total)) => *total = (*total).max(*peak),
-            None => totals.push((Arc::clone(name), *peak)),
+            Some((_, total)) if *peak > *total => *total = peak.clone(),
+            Some(_) => {}
+            None => totals.push((Arc::clone(name), peak.clone())),
         }
     }
 }

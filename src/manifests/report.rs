@@ -10,7 +10,7 @@ use super::tree::{Node, Position};
 
 /// What the kubelet does with one directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "camelCase")]
 pub enum Verdict {
     /// It runs the pod.
     Loaded,
@@ -20,6 +20,8 @@ pub enum Verdict {
     Ignored,
     /// It reads the file and accepts it, but another file of the same pod takes its place.
     Shadowed,
+    /// What it does cannot be told: the file is too large to be read here, or keeps the kubelet busy for ever.
+    NotJudged,
 }
 
 /// Namespace and name under which the kubelet runs the pod, node name included.

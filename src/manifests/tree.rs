@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use super::quantity::Quantity;
+
 /// A place in the file: line and column in characters, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -42,6 +44,8 @@ pub enum Value {
     Float(f64),
     /// Text.
     Str(Arc<str>),
+    /// An amount. Only decoding makes one, where the schema asks for it.
+    Quantity(Arc<Quantity>),
     /// A list.
     List(Arc<Vec<Node>>),
     /// A mapping, with each key once.
@@ -84,6 +88,11 @@ impl Map {
     /// The value of `key`, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         self.entries.iter_mut().find(|entry| &*entry.key == key).map(|entry| &mut entry.value)
+    }
+
+    /// All values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.entries.iter_mut().map(|entry| &mut entry.value)
     }
 
     /// All entries, in the order of first appearance.
@@ -157,6 +166,14 @@ impl Node {
         self.as_map()?.get(key)
     }
 
+    /// The amount, if it is one.
+    pub fn as_quantity(&self) -> Option<&Quantity> {
+        match &self.value {
+            Value::Quantity(amount) => Some(amount),
+            _ => None,
+        }
+    }
+
     /// True for `null`.
     pub fn is_null(&self) -> bool {
         self.value == Value::Null
@@ -170,6 +187,7 @@ impl Node {
             Value::Int(_) => "an integer",
             Value::Float(_) => "a number",
             Value::Str(_) => "a string",
+            Value::Quantity(_) => "a quantity",
             Value::List(_) => "a list",
             Value::Map(_) => "a mapping",
         }

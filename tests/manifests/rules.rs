@@ -538,7 +538,7 @@ fn volume_rules() {
     );
     by_release(&with_volume("image: {reference: 'x:1'}"), &[28, 36]);
     by_release(&with_volume("image: {reference: 'x:1', pullPolicy: Always}"), &[28, 32, 36]);
-    by_release(&with_volume("image: {pullPolicy: Always}"), &[28]);
+    by_release(&with_volume("image: {pullPolicy: Always}"), &[28, 32, 36]);
 }
 
 #[test]

@@ -84,6 +84,7 @@ const fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Rejected => "rejected",
         Verdict::Ignored => "ignored",
         Verdict::Shadowed => "shadowed",
+        Verdict::NotJudged => "not judged",
     }
 }
 

@@ -141,7 +141,7 @@ fn surprises(node: &Node, path: &str, findings: &mut Vec<Finding>) {
                 findings.push(surprise(path, written, &number.to_string(), node.position));
             }
         }
-        Value::Null | Value::Float(_) | Value::Str(_) => {}
+        Value::Null | Value::Float(_) | Value::Str(_) | Value::Quantity(_) => {}
     }
 }
 

@@ -91,6 +91,7 @@ pub const CHECKS: &[Check] = &[
     error(54, "a field is lost because it stands in the wrong place"),
     error(55, "a quantity does not parse"),
     warning(56, "a quantity is hardly what was meant"),
+    error(57, "the kubelet never finishes computing a quantity"),
     error(60, "the pod has no name"),
     error(61, "a name, label or annotation is not valid"),
     warning(62, "the name already ends with the node name"),

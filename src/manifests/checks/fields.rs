@@ -133,7 +133,7 @@ fn resources(resources: &At<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
-    let text = memory.node()?.written.as_deref().unwrap_or_else(|| memory.str());
+    let text = memory.node()?.written.as_deref()?;
     let quantity = memory.quantity();
     if quantity.is_zero() || quantity.cmp_whole(MEBIBYTE) != Ordering::Less {
         return None;
@@ -148,11 +148,10 @@ fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
 }
 
 fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
-    cpu.node()?;
+    let text = cpu.node()?.written.as_deref()?;
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
         return None;
     }
-    let text = cpu.str();
     let finding = Finding::warning(56, format!("{text} is more than a thousand CPUs"));
     let finding = if text.bytes().all(|byte| byte.is_ascii_digit()) {
         finding.with_fix(format!("did you mean {text}m?"))

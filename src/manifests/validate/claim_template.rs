@@ -84,7 +84,13 @@ fn data_source(judge: &mut Judge, source: &At<'_>) {
             judge.required(85, &source.get(field), "is required for a data source");
         }
     }
-    if source.get("apiGroup").is_empty() && source.get("kind").str() != "PersistentVolumeClaim" {
+    let group = source.get("apiGroup");
+    if judge.version.at_least(29)
+        && let (false, Some(wrong)) = (group.is_empty(), names::subdomain(group.str()))
+    {
+        judge.invalid(85, &group, wrong);
+    }
+    if group.is_empty() && source.get("kind").str() != "PersistentVolumeClaim" {
         judge.object(
             85,
             source,

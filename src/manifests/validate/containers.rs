@@ -77,9 +77,9 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
     }
 }
 
-/// The gate `InPlacePodVerticalScaling` lets init containers have a policy; the file source honours it since 1.36.
+/// The gate `InPlacePodVerticalScaling` lets init containers have a policy, where the file source honours gates.
 fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
-    if !judge.version.at_least(36) {
+    if !judge.relaxed() {
         if !resize.is_empty() {
             judge.invalid(95, resize, "may not be set for init containers");
         }
@@ -117,12 +117,11 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     security::container(judge, &container.get("securityContext"), pod.host_users());
 }
 
-/// `ContainerRestartRules` opens in 1.35 and the file source honours it since 1.36; before, only init containers may be
-/// restarted on their own.
+/// Before `ContainerRestartRules`, which opens in 1.35, only init containers may be restarted on their own.
 fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
-    if !judge.version.at_least(36) {
+    if !judge.relaxed() {
         if policy.is_set() && init {
             judge.one_of(89, &policy, &["Always"]);
         } else if policy.is_set() {
@@ -146,7 +145,10 @@ fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
 }
 
 fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
-    judge.one_of(95, &rule.get("action"), &["Restart", "RestartAllContainers"]);
+    // The gate `RestartAllContainersOnContainerExits` opens in 1.36.
+    let actions: &[&str] =
+        if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
+    judge.one_of(95, &rule.get("action"), actions);
     let codes = rule.get("exitCodes");
     if !codes.is_set() {
         judge.required(95, &codes, "a restart rule needs exit codes");
@@ -170,7 +172,7 @@ fn resize_policy(judge: &mut Judge, policies: &At<'_>, spec: &At<'_>) {
         judge.one_of(95, &resource, &["cpu", "memory"]);
         let restart = policy.get("restartPolicy");
         judge.one_of(95, &restart, &["NotRequired", "RestartContainer"]);
-        if never && restart.str() != "NotRequired" {
+        if never && judge.version.at_least(29) && restart.str() != "NotRequired" {
             judge.invalid(95, &restart, "must be `NotRequired` when the pod's restartPolicy is `Never`");
         }
     }

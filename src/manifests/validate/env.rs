@@ -36,15 +36,10 @@ const KNOWN_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Up to 1.35 the file source validated with all relaxations off.
-pub fn relaxed_names(judge: &Judge) -> bool {
-    judge.version.at_least(36)
-}
-
 /// Judges `env` and `envFrom` of one container.
 pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
     let volumes = spec.get("volumes").items();
-    let relaxed = relaxed_names(judge);
+    let relaxed = judge.relaxed();
     for variable in container.get("env").items() {
         let name = variable.get("name");
         if name.is_empty() {
@@ -114,8 +109,7 @@ fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
             }
         }
     }
-    // EnvFiles opens in 1.35, and the file source honours it since 1.36.
-    if source.get("fileKeyRef").is_set() && judge.version.at_least(36) {
+    if source.get("fileKeyRef").is_set() {
         given += 1;
         file_key(judge, &source.get("fileKeyRef"), volumes);
     }

@@ -26,9 +26,6 @@ use super::finding::Finding;
 use super::judge::Judge;
 use super::report::PodIdentity;
 
-/// The first release whose file source honours the open gate `PodLevelResources`.
-const POD_LEVEL_RESOURCES: u8 = 36;
-
 /// All objections, in words of the kubelet and as findings; nothing if the pod is good.
 pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Option<(String, Vec<Finding>)> {
     let mut judge = Judge::new(kubelet.version);
@@ -40,7 +37,7 @@ pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Opti
     let context = containers::Pod { spec: spec.clone(), volumes, claims };
     containers::regular(&mut judge, &context);
     containers::init(&mut judge, &context);
-    if kubelet.version.at_least(POD_LEVEL_RESOURCES) {
+    if judge.relaxed() {
         resources::pod_level(&mut judge, &spec);
     }
     ports::host_network(&mut judge, &spec);

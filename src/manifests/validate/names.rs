@@ -167,6 +167,16 @@ pub fn ip(text: &str) -> Wrong {
     (!is_ip(text)).then_some("must be an IP address")
 }
 
+/// What is wrong with the spelling of an address that the older parser takes.
+pub fn strict_ip(text: &str) -> Wrong {
+    if text.split(['.', ':']).any(|part| part.len() > 1 && part.starts_with('0')) && !text.contains(':') {
+        return Some("must not have leading zeros");
+    }
+    let mapped = |address: std::net::Ipv6Addr| address.to_ipv4_mapped().is_some();
+    (text.contains(':') && text.parse().is_ok_and(mapped))
+        .then_some("must not be an IPv4 address written as IPv6")
+}
+
 fn is_ip(text: &str) -> bool {
     if text.contains(':') {
         let (head, tail) = text.rsplit_once(':').unwrap_or(("", text));

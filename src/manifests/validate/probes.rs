@@ -63,13 +63,13 @@ fn lifecycle(judge: &mut Judge, lifecycle: &At<'_>, spec: &At<'_>) {
     stop_signal(judge, &lifecycle.get("stopSignal"), spec);
 }
 
-/// Since 1.34 (and by default options since 1.36) a sleep of zero is fine.
+/// A sleep of zero is one of the relaxations.
 fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
     if !action.is_set() {
         return;
     }
     let grace = spec.get("terminationGracePeriodSeconds").int();
-    let lowest = i64::from(!judge.version.at_least(36));
+    let lowest = i64::from(!judge.relaxed());
     if !(lowest..=grace).contains(&seconds.int()) {
         judge.invalid(
             95,

@@ -2,7 +2,6 @@
 
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
-use crate::manifests::quantity::Quantity;
 
 /// Judges a `resourceFieldRef`; in a volume it must name its container.
 pub fn validate(judge: &mut Judge, reference: &At<'_>, in_volume: bool) {
@@ -35,29 +34,17 @@ fn divisor(judge: &mut Judge, resource: &str, at: &At<'_>) {
     if at.quantity().is_zero() {
         return;
     }
+    // The kubelet compares its own notation: `+1` and `1e0` are the same amount, and refused.
+    let written = at.quantity().to_string();
     let (good, why) = if resource == "cpu" {
-        let allowed = ["1", "1m"].iter().any(|text| Quantity::parse(text) == Ok(at.quantity()));
-        (allowed, "the divisor of cpu must be 1 or 1m")
+        (matches!(&*written, "1" | "1m"), "the divisor of cpu must be 1 or 1m")
     } else {
-        (
-            is_unit(at.str(), at.quantity()),
-            "the divisor must be 1 or one of the units k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei",
-        )
+        const UNITS: &[&str] =
+            &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+        let why = "the divisor must be 1 or one of the units k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei";
+        (UNITS.contains(&&*written), why)
     };
     if !good {
         judge.invalid(95, at, why);
     }
-}
-
-/// One of a unit, in the notation that the text uses.
-fn is_unit(text: &str, amount: Quantity) -> bool {
-    let exponent = text.bytes().any(|byte| matches!(byte, b'e' | b'E')) && !text.ends_with(['E', 'i']);
-    let units: &[&str] = if text.ends_with('i') {
-        &["1", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"]
-    } else if exponent {
-        &["1"]
-    } else {
-        &["1", "1k", "1M", "1G", "1T", "1P", "1E"]
-    };
-    units.iter().any(|unit| Quantity::parse(unit) == Ok(amount))
 }

@@ -44,19 +44,19 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
     list(judge, &requests, pod_resource);
     against_limits(judge, &limits, &requests);
     for (entry, request) in requests.entries() {
-        if total(spec, "requests", &entry.key) > request.quantity().rounded_to_milli() {
+        if total(spec, "requests", &entry.key) > request.quantity() {
             judge.invalid(92, &request, "must be at least what the containers request together");
         }
     }
     for (entry, limit) in limits.entries() {
-        if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity().rounded_to_milli() {
+        if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity() {
             judge.invalid(92, &limit, "must be at least what the limits of the containers add up to");
         }
     }
     for container in spec.get("containers").items() {
         for (entry, limit) in container.get("resources").get("limits").entries() {
             let of_pod = limits.key(&entry.key);
-            if of_pod.is_set() && limit.quantity().rounded_to_milli() > of_pod.quantity().rounded_to_milli() {
+            if of_pod.is_set() && limit.quantity() > of_pod.quantity() {
                 judge.invalid(92, &limit, "must not be above the limit of the pod");
             }
         }
@@ -65,19 +65,18 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
 
 /// What the containers request, or are limited to, together.
 fn total(spec: &At<'_>, list: &str, name: &str) -> Quantity {
-    let amount =
-        |container: &At<'_>| container.get("resources").get(list).key(name).quantity().rounded_to_milli();
+    let amount = |container: &At<'_>| container.get("resources").get(list).key(name).quantity();
     let mut sum =
-        spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(amount(item)));
+        spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(&amount(item)));
     let mut sidecars = Quantity::ZERO;
     let mut peak = Quantity::ZERO;
     for container in spec.get("initContainers").items() {
         if container.get("restartPolicy").str() == "Always" {
-            sum = sum.plus(amount(&container));
-            sidecars = sidecars.plus(amount(&container));
-            peak = peak.max(sidecars);
+            sum = sum.plus(&amount(&container));
+            sidecars = sidecars.plus(&amount(&container));
+            peak = peak.max(sidecars.clone());
         } else {
-            peak = peak.max(sidecars.plus(amount(&container)));
+            peak = peak.max(sidecars.plus(&amount(&container)));
         }
     }
     sum.max(peak)
@@ -88,7 +87,7 @@ fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
         if let Some(wrong) = named(&entry.key) {
             judge.invalid(92, &amount, &format!("the name `{}` {wrong}", entry.key));
         }
-        let quantity = amount.quantity().rounded_to_milli();
+        let quantity = amount.quantity();
         if quantity.is_negative() {
             judge.invalid(92, &amount, "must be greater than or equal to 0");
         }
@@ -97,7 +96,7 @@ fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
         }
         if let Some(size) = entry.key.strip_prefix("hugepages-") {
             let size = Quantity::parse(size).unwrap_or_default();
-            if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(size) {
+            if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(&size) {
                 judge.invalid(92, &amount, "must be a whole multiple of the page size");
             }
         }
@@ -107,7 +106,7 @@ fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
 fn against_limits(judge: &mut Judge, limits: &At<'_>, requests: &At<'_>) {
     for (entry, request) in requests.entries() {
         let limit = limits.key(&entry.key);
-        let (asked, allowed) = (request.quantity().rounded_to_milli(), limit.quantity().rounded_to_milli());
+        let (asked, allowed) = (request.quantity(), limit.quantity());
         let overcommit = is_native(&entry.key) && !is_huge(&entry.key);
         if !limit.is_set() {
             if !overcommit {

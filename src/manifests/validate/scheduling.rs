@@ -279,10 +279,10 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
     }
 }
 
-/// Since 1.36 (the gate is open since 1.34) keys to match are merged into the selector before they are compared.
+/// A file source that honours gates merges keys to match into the selector before they are compared.
 fn spread_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
     selector_keys(judge, keys, selector);
-    if judge.version.at_least(36) {
+    if judge.relaxed() {
         repeated_keys(judge, keys, selector);
         return;
     }

@@ -64,10 +64,9 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
     windows::options(judge, &context.get("windowsOptions"));
 }
 
-/// While the gate `SELinuxMount` is closed, a file source that honours gates (since 1.36) takes one value only.
+/// While the gate `SELinuxMount` is closed, a file source that honours gates takes one value only.
 fn selinux_change(judge: &mut Judge, policy: &At<'_>) {
-    let allowed: &[&str] =
-        if judge.version.at_least(36) { &["Recursive"] } else { &["MountOption", "Recursive"] };
+    let allowed: &[&str] = if judge.relaxed() { &["Recursive"] } else { &["MountOption", "Recursive"] };
     if policy.is_set() {
         judge.one_of(89, policy, allowed);
     }

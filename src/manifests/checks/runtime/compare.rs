@@ -47,6 +47,7 @@ pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<
         let mut found = match file.verdict {
             Verdict::Loaded => loaded(file, &pod, instances, question),
             Verdict::Rejected => rejected(&pod, instances, source.kind),
+            Verdict::NotJudged => Vec::new(),
             Verdict::Ignored | Verdict::Shadowed => continue,
         };
         for finding in &mut found {
