@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plegctl::clock::SystemClock;
 use plegctl::cri::{Filter, Runtime as _};
-use plegctl::pleg::calls::Sink;
+use plegctl::pleg::Sink;
 use plegctl::pleg::inspect::{Inspect, Order, relist};
 use plegctl::pleg::pods::Pods;
 use plegctl::pleg::stream::Event;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::Sink;
+use super::caller::Sink;
 use super::hub::{Hub, Shared};
 use super::ip;
 use super::pods::{KubeletState, PlegState};

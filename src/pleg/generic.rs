@@ -4,13 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{CallLog, Caller, Failure, Sink};
+use super::caller::{Caller, Sink};
+use super::calls::{CallLog, Failure};
 use super::era::Era;
+use super::fetch::Fetch;
 use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
 use super::pods::{self, KubeletState, Pod, Pods};
 use super::records::{Members, Record, Transition, transitions};
-use super::status::{Fetch, PodStatus};
+use super::status::PodStatus;
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
 use crate::cri::{Container, Outcome, Runtime, Sandbox};

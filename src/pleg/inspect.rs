@@ -4,13 +4,14 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use super::calls::CallRecord;
-use super::calls::{CallLog, Caller, Failure, OpenCall, Sink};
+use super::caller::{Caller, Sink};
+use super::calls::{CallLog, CallRecord, Failure, OpenCall};
 use super::era::Era;
+use super::fetch::Fetch;
 use super::hub::Hub;
 use super::pods::{Pod, Pods};
 use super::report::{Cost, Counts, RelistReport, add_status, reported};
-use super::status::{Fetch, PodStatus};
+use super::status::PodStatus;
 use super::stream::Event;
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;

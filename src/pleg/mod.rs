@@ -5,27 +5,35 @@
 //! where the kubelet leaves an order open, the order here is fixed.
 
 pub mod cache;
+mod caller;
 pub mod calls;
 pub mod channel;
+pub mod compare;
 pub mod diff;
 pub mod era;
 pub mod evented;
+mod fetch;
 mod fingerprints;
 pub mod generic;
 pub mod health;
 pub mod hub;
 pub mod inspect;
 mod ip;
+pub mod latency;
 pub mod metrics;
 pub mod pods;
+pub mod readers;
 pub mod records;
 pub mod report;
 pub mod status;
 pub mod stream;
+pub mod tally;
 pub mod worker;
 
 pub use crate::report::{PodRef, RuntimeRef, Seconds, document};
-pub use calls::{CallLog, CallRecord, Failure, OpenCall, Sink};
+pub use caller::Sink;
+pub use calls::{CallLog, CallRecord, Failure, OpenCall};
+pub use compare::Comparison;
 pub use diff::{DiffReport, diff};
 pub use era::{Era, KubeletVersion};
 pub use evented::Evented;
@@ -33,4 +41,5 @@ pub use generic::{Generic, Settings};
 pub use hub::Hub;
 pub use pods::{KubeletState, PlegState};
 pub use report::{ReadError, RelistReport};
+pub use tally::Tally;
 pub use worker::{Timing, Turn, Worker};

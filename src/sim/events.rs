@@ -11,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::life::{Nanos, nanos};
 use super::node::Event;
 use super::scenario::Family;
-use super::simulation::Simulation;
+use super::story::Story;
 use crate::cri::server::{Answer, Bytes, message};
 
 /// Events that a listener has not taken yet, beyond what HTTP/2 buffers (containerd, CRI-O).
@@ -53,18 +53,18 @@ impl Cursor {
     }
 
     /// The next event, when it happens.
-    async fn next(&mut self, simulation: &Simulation) -> Event {
+    async fn next(&mut self, story: &Story) -> Event {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return event;
             }
-            let now = simulation.elapsed();
-            self.pending = simulation.events(self.at, now).into();
+            let now = story.elapsed();
+            self.pending = story.events(self.at, now).into();
             // What has gathered beyond the queue is lost, the newest first.
             self.pending.truncate(QUEUE);
             self.at = self.at.max(now);
             if self.pending.is_empty() {
-                match simulation.until_next(now) {
+                match story.until_next(now) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => std::future::pending().await,
                 }
@@ -74,14 +74,14 @@ impl Cursor {
 }
 
 /// A listener that hears everything. The first one after a time without any hears what was kept for it.
-pub fn broadcast(simulation: Arc<Simulation>) -> Answer {
+pub fn broadcast(stage: &Arc<Stage>, story: &Arc<Story>) -> Answer {
     let (feed, stream) = mpsc::channel(LISTENER_BUFFER);
-    let mut cursor = Cursor::new(enter(&simulation));
+    let mut cursor = Cursor::new(enter(stage, story));
+    let listener = Listener { stage: Arc::clone(stage), story: Arc::clone(story) };
     tokio::spawn(async move {
-        let _listening = Listener(Arc::clone(&simulation));
         loop {
             let event = tokio::select! {
-                event = cursor.next(&simulation) => event,
+                event = cursor.next(&listener.story) => event,
                 () = feed.closed() => return,
             };
             if feed.send(message::event(event.message)).await.is_err() {
@@ -94,13 +94,14 @@ pub fn broadcast(simulation: Arc<Simulation>) -> Answer {
 
 /// A listener that takes its events from the others. That it is gone is only noticed with an event in hand, which is
 /// then lost.
-pub fn compete(simulation: Arc<Simulation>) -> Answer {
+pub fn compete(stage: &Arc<Stage>, story: &Arc<Story>) -> Answer {
     let (feed, stream) = mpsc::channel(1);
+    let (stage, story) = (Arc::clone(stage), Arc::clone(story));
     tokio::spawn(async move {
         loop {
             let event = {
-                let mut shared = simulation.stage().shared.lock().await;
-                shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&simulation).await
+                let mut shared = stage.shared.lock().await;
+                shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&story).await
             };
             if feed.send(message::event(event.message)).await.is_err() {
                 return;
@@ -115,10 +116,10 @@ fn sent(events: mpsc::Receiver<Bytes>) -> Answer {
 }
 
 /// Joins the audience; returns from when on it hears events.
-fn enter(simulation: &Simulation) -> Nanos {
-    let now = simulation.elapsed();
-    let mut audience = simulation.stage().audience();
-    let kept_from = match simulation.family() {
+fn enter(stage: &Stage, story: &Story) -> Nanos {
+    let now = story.elapsed();
+    let mut audience = stage.audience();
+    let kept_from = match story.family() {
         Family::Containerd => audience.heard.unwrap_or(BEGINNING).max(now - nanos(KEPT_FOR)),
         // CRI-O holds events for its first listener only.
         Family::CriO => audience.heard.map_or(BEGINNING, |_| now),
@@ -136,12 +137,15 @@ impl Stage {
 }
 
 /// One of the audience, who leaves when this is dropped.
-struct Listener(Arc<Simulation>);
+struct Listener {
+    stage: Arc<Stage>,
+    story: Arc<Story>,
+}
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let now = self.0.elapsed();
-        let mut audience = self.0.stage().audience();
+        let now = self.story.elapsed();
+        let mut audience = self.stage.audience();
         audience.listeners = audience.listeners.saturating_sub(1);
         audience.heard = Some(now);
     }

@@ -21,6 +21,7 @@ mod scribe;
 mod seed;
 mod simulation;
 mod simulator;
+mod story;
 #[cfg(test)]
 mod tests;
 mod tree;

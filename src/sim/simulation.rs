@@ -1,29 +1,23 @@
 //! A scenario being played: what the runtime answers now.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::events::Stage;
+use super::events::{Stage, broadcast, compete};
 use super::fault::{Asked, Fate, fates};
-use super::life::Nanos;
-use super::node::{Event, Node};
 use super::scenario::{Delivery, Family, Fault, Runtime, Scenario};
 use super::seed::Seed;
-use crate::clock::{Clock, Mono};
+use super::story::Story;
+use crate::clock::Clock;
 use crate::cri::server::{Answer, Bytes, Question, Refusal, Service, Subject, message};
-use crate::cri::{
-    Code, Condition, ContainerEventType, ContainerStatus, Rpc, RuntimeStatus, SandboxStatusAnswer, Version,
-};
+use crate::cri::{Code, Condition, ContainerStatus, Rpc, RuntimeStatus, SandboxStatusAnswer, Version};
 
 /// A scenario being played.
 pub struct Simulation {
-    node: Node,
+    story: Arc<Story>,
     faults: Vec<Fault>,
     seed: Seed,
     runtime: Runtime,
-    clock: Arc<dyn Clock>,
-    started: Mono,
-    stage: Stage,
+    stage: Arc<Stage>,
 }
 
 /// What a call is about.
@@ -37,60 +31,19 @@ impl Simulation {
     /// Starts to play `scenario` now.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
-            node: Node::new(scenario, clock.wall().nanos()),
+            story: Arc::new(Story::begin(scenario, clock)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),
-            started: clock.mono(),
-            clock,
-            stage: Stage::default(),
+            stage: Arc::default(),
         })
-    }
-
-    /// Simulated time.
-    pub fn elapsed(&self) -> Nanos {
-        super::life::nanos(self.clock.mono().since(self.started))
-    }
-
-    /// Whose manners are played.
-    pub fn family(&self) -> Family {
-        self.runtime.family
-    }
-
-    /// Where the listeners of the event stream meet.
-    pub fn stage(&self) -> &Stage {
-        &self.stage
-    }
-
-    /// The events after `from` and up to `to` that are not lost.
-    pub fn events(&self, from: Nanos, to: Nanos) -> Vec<Event> {
-        let mut events = self.node.events(from, to);
-        events.retain(|event| !self.is_lost(event));
-        events
-    }
-
-    /// How long until something happens after `at`; `None` if nothing will.
-    pub fn until_next(&self, at: Nanos) -> Option<Duration> {
-        let next = self.node.next_after(at)?;
-        Some(Duration::from_nanos(u64::try_from(next - at).unwrap_or_default()))
-    }
-
-    fn is_lost(&self, event: &Event) -> bool {
-        let kind = match event.message.kind {
-            ContainerEventType::Created | ContainerEventType::Other(_) => 0,
-            ContainerEventType::Started => 1,
-            ContainerEventType::Stopped => 2,
-            ContainerEventType::Deleted => 3,
-        };
-        let every = u64::from(self.runtime.loses_every);
-        every > 0 && self.seed.of(&event.message.container_id).nth(kind).below(every) == 0
     }
 
     async fn suffer(&self, rpc: Rpc, subject: &Subject) -> Result<(), Refusal> {
         let about = self.about(rpc, subject);
         let asked =
             Asked { rpc, pod: about.pod.as_deref(), container: about.container.as_deref(), id: subject.id() };
-        for fate in fates(&self.faults, self.seed, asked, self.elapsed()) {
+        for fate in fates(&self.faults, self.seed, asked, self.story.elapsed()) {
             match fate {
                 Fate::Waits(time) => tokio::time::sleep(time).await,
                 Fate::Hangs => std::future::pending().await,
@@ -102,12 +55,12 @@ impl Simulation {
 
     fn about(&self, rpc: Rpc, subject: &Subject) -> About {
         let Subject::One(id) = subject else { return About::default() };
-        let now = self.elapsed();
+        let now = self.story.elapsed();
         if rpc == Rpc::PodSandboxStatus {
-            let pod = self.node.find_sandbox(id, now).map(|pod| pod.group.name.clone());
+            let pod = self.story.node().find_sandbox(id, now).map(|pod| pod.group.name.clone());
             return About { pod, container: None };
         }
-        let found = self.node.find_container(id, now);
+        let found = self.story.node().find_container(id, now);
         let container = found.as_ref().map(|(pod, container)| pod.container_name(container).to_owned());
         About { pod: found.map(|(pod, _)| pod.group.name.clone()), container }
     }
@@ -144,26 +97,26 @@ impl Simulation {
 
     /// The answer to a list call: one message, within what the runtime sends, or batches.
     fn list(&self, rpc: Rpc, subject: &Subject) -> Result<Answer, Refusal> {
-        let now = self.elapsed();
+        let now = self.story.elapsed();
         let streamed = matches!(rpc, Rpc::StreamPodSandboxes | Rpc::StreamContainers);
         if streamed && !self.runtime.streamed_lists {
             return Err(Refusal::unknown_method(rpc));
         }
         let items = match subject {
             Subject::Sandboxes(wanted) if wanted.is_everything() && streamed => {
-                return Ok(Answer::all(self.node.sandbox_batches(now)));
+                return Ok(Answer::all(self.story.node().sandbox_batches(now)));
             }
             Subject::Containers(wanted) if wanted.is_everything() && streamed => {
-                return Ok(Answer::all(self.node.container_batches(now)));
+                return Ok(Answer::all(self.story.node().container_batches(now)));
             }
-            Subject::Sandboxes(wanted) if wanted.is_everything() => self.node.all_sandboxes(now),
-            Subject::Containers(wanted) if wanted.is_everything() => self.node.all_containers(now),
+            Subject::Sandboxes(wanted) if wanted.is_everything() => self.story.node().all_sandboxes(now),
+            Subject::Containers(wanted) if wanted.is_everything() => self.story.node().all_containers(now),
             Subject::Sandboxes(wanted) => {
-                message::sandboxes(self.node.sandboxes(now, |sandbox| wanted.sandbox(sandbox)))
+                message::sandboxes(self.story.node().sandboxes(now, |sandbox| wanted.sandbox(sandbox)))
             }
-            Subject::Containers(wanted) => {
-                message::containers(self.node.containers(now, |container| wanted.container(container)))
-            }
+            Subject::Containers(wanted) => message::containers(
+                self.story.node().containers(now, |container| wanted.container(container)),
+            ),
             Subject::Runtime | Subject::One(_) => Bytes::new(),
         };
         if streamed {
@@ -184,9 +137,9 @@ impl Simulation {
     }
 
     fn sandbox_status(&self, id: &str) -> Result<SandboxStatusAnswer, Refusal> {
-        let now = self.elapsed();
-        let pod = self.node.find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
-        let scribe = self.node.scribe();
+        let now = self.story.elapsed();
+        let pod = self.story.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
+        let scribe = self.story.node().scribe();
         // CRI-O tells of the containers too, once it has been told to make events.
         let tells_all = self.runtime.family == Family::CriO && self.runtime.events == Delivery::Broadcast;
         Ok(SandboxStatusAnswer {
@@ -197,19 +150,20 @@ impl Simulation {
     }
 
     fn container_status(&self, id: &str) -> Result<ContainerStatus, Refusal> {
-        let now = self.elapsed();
-        let (pod, container) = self.node.find_container(id, now).ok_or_else(|| not_found("container"))?;
-        Ok(self.node.scribe().container_status(&pod, &container, now))
+        let now = self.story.elapsed();
+        let (pod, container) =
+            self.story.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
+        Ok(self.story.node().scribe().container_status(&pod, &container, now))
     }
 
-    fn subscribe(self: Arc<Self>) -> Result<Answer, Refusal> {
+    fn subscribe(&self) -> Result<Answer, Refusal> {
         match self.runtime.events {
             Delivery::Unimplemented => {
                 Err(Refusal::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
             }
             Delivery::Ends => Ok(Answer::all([])),
-            Delivery::Broadcast => Ok(super::events::broadcast(self)),
-            Delivery::Competing => Ok(super::events::compete(self)),
+            Delivery::Broadcast => Ok(broadcast(&self.stage, &self.story)),
+            Delivery::Competing => Ok(compete(&self.stage, &self.story)),
         }
     }
 }

@@ -13,15 +13,11 @@
 //! It relists as the kubelet does and prints each event as soon as its pod is done. It never asks twice, ends at once
 //! when it is told to even while a call hangs, and waits for its reader only between relists.
 
-mod compare;
 mod guard;
-mod latency;
 mod metrics;
 mod outlet;
-mod readers;
 mod reporter;
 mod session;
-mod tally;
 mod tap;
 
 use std::net::SocketAddr;

@@ -7,9 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use super::compare::Comparison;
 use super::outlet::Outlet;
-use super::tally::Tally;
 use super::{Mode, Output, WatchArgs};
 use crate::cmd::Error;
 use crate::cmd::render::watch as text;
@@ -17,7 +15,7 @@ use crate::cri::ReceivedEvent;
 use crate::diagnosis::HealthReport;
 use crate::diagnosis::render::{Style, screen};
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
-use crate::pleg::{CallRecord, OpenCall, Sink, document};
+use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, Tally, document};
 use crate::report::save;
 
 /// Writes records where they were asked for.

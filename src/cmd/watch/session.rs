@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::readers::{Readers, readers_of};
 use super::reporter::Reporter;
 use super::tap::{News, Tap, Upshot, Wishes};
 use super::{Mode, TIMEOUT, WatchArgs, metrics};
@@ -18,6 +17,7 @@ use crate::cmd::stops::{Stops, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::{HealthReport, KnownHang};
+use crate::pleg::readers::{Readers, readers_of};
 use crate::pleg::stream::{Health, Record, WatchStarted};
 use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
 

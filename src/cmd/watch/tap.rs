@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::guard::{Alarm, Guard};
-use super::readers::empty_stream;
 use super::reporter::Reporter;
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
 use crate::pleg::evented::{CACHE_TICK, Next};
+use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
 use crate::pleg::{Evented, Hub};
 

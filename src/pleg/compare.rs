@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use super::generic::EVENTED_PERIOD;
 use super::latency::Latencies;
-use crate::clock::Wall;
-use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
-use crate::pleg::generic::EVENTED_PERIOD;
-use crate::pleg::stream::{
+use super::stream::{
     CompareSummary, Divergence, Event, EventType, Relist, Source, Stream, StreamState, StreamSummary,
 };
-use crate::pleg::{PodRef, Seconds};
+use crate::clock::Wall;
+use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
+use crate::report::{PodRef, Seconds};
 
 /// How long the stream may lag behind a relist.
 const STREAM_GRACE: Duration = Duration::from_secs(5);

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::calls::{CallRecord, OpenCall};
 use super::latency::Latencies;
+use super::stream::{Event, EventType, Relist, SlowCall, Stream, StreamState, StreamSummary, WatchSummary};
 use crate::clock::{Mono, Wall};
 use crate::cri::ReceivedEvent;
-use crate::pleg::stream::{
-    Event, EventType, Relist, SlowCall, Stream, StreamState, StreamSummary, WatchSummary,
-};
-use crate::pleg::{CallRecord, OpenCall};
 
 /// How many of the slowest calls are remembered.
 const SLOWEST: usize = 5;

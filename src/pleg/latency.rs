@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::pleg::Seconds;
-use crate::pleg::stream::Quantiles;
+use super::stream::Quantiles;
+use crate::report::Seconds;
 
 /// Each bucket is this much wider than the one before: quantiles are right to within 2 %.
 const GROWTH: f64 = 1.02;
