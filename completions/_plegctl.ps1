@@ -50,6 +50,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
         }
         'plegctl;health' {
             [CompletionResult]::new('--budget', '--budget', [CompletionResultType]::ParameterName, 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]')
+            [CompletionResult]::new('--patience', '--patience', [CompletionResultType]::ParameterName, 'How long a call that does not answer is waited for: hung is likely after 5s and certain after 10s')
             [CompletionResult]::new('--kubelet-healthz', '--kubelet-healthz', [CompletionResultType]::ParameterName, 'The kubelet''s health check; only plain http')
             [CompletionResult]::new('--kubelet-metrics', '--kubelet-metrics', [CompletionResultType]::ParameterName, 'The kubelet''s metrics: an http URL, a file, or `-` for stdin')
             [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Release of the kubelet whose relist is estimated [default: what the running kubelet''s metrics say, else the newest known]')

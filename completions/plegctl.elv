@@ -46,6 +46,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         }
         &'plegctl;health'= {
             cand --budget 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]'
+            cand --patience 'How long a call that does not answer is waited for: hung is likely after 5s and certain after 10s'
             cand --kubelet-healthz 'The kubelet''s health check; only plain http'
             cand --kubelet-metrics 'The kubelet''s metrics: an http URL, a file, or `-` for stdin'
             cand --kubelet-version 'Release of the kubelet whose relist is estimated [default: what the running kubelet''s metrics say, else the newest known]'

@@ -46,6 +46,7 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Pr
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "man" -d 'Write a man page for every command'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l budget -d 'Time for everything [default: 30s; 2m with --deep; 4s with --npd]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l patience -d 'How long a call that does not answer is waited for: hung is likely after 5s and certain after 10s' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-healthz -d 'The kubelet\'s health check; only plain http' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-metrics -d 'The kubelet\'s metrics: an http URL, a file, or `-` for stdin' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l kubelet-version -d 'Release of the kubelet whose relist is estimated [default: what the running kubelet\'s metrics say, else the newest known]' -r

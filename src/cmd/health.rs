@@ -50,6 +50,10 @@ pub struct HealthArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration)]
     budget: Option<Duration>,
 
+    /// How long a call that does not answer is waited for: hung is likely after 5s and certain after 10s
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "12s")]
+    patience: Duration,
+
     /// Take second samples everywhere
     #[arg(long)]
     deep: bool,
@@ -163,6 +167,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     });
     let mut inputs = inputs(context, endpoint, budget, arguments.kubelet()?)?;
     inputs.mode = mode;
+    inputs.patience = arguments.patience;
     inputs.probe_shims = arguments.probe_shims;
     if let Some(proc) = &arguments.proc {
         inputs.proc = Some(proc.clone());

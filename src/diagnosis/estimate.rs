@@ -12,7 +12,7 @@ use super::limits;
 use super::report::{Basis, EstimateReport};
 use super::words::seconds;
 use crate::clock::Wall;
-use crate::cri::label;
+use crate::cri::{Rpc, label};
 use crate::pleg::Era;
 
 /// What the estimate is made of.
@@ -40,10 +40,12 @@ pub struct Estimate {
     pub would_trip: bool,
     /// Comes back between two relists.
     pub flaps: bool,
-    /// Mean of the serial samples.
+    /// The middle one of the serial samples.
     pub per_call: Option<Duration>,
     /// How many there are.
     pub samples: usize,
+    /// What the calls take that stand out by their slowness.
+    pub late: Duration,
     /// Slowest but one percent of all answered status calls.
     pub p99: Option<Duration>,
     /// What another era would make of it.
@@ -70,15 +72,13 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let list = |answered: Option<Duration>, hung: bool| {
         answered.or_else(|| hung.then_some(settings.request_timeout.value))
     };
-    let sandboxes = list(runtime.sandboxes.duration(), runtime.sandboxes.hung().is_some());
-    let first_hangs = runtime.sandboxes.hung().is_some();
-    let containers = list(runtime.containers.duration(), runtime.containers.hung().is_some() && !first_hangs);
+    let sandboxes = list(runtime.sandboxes.duration(), runtime.hangs(Rpc::ListPodSandbox));
+    let first_hangs = runtime.hangs(Rpc::ListPodSandbox);
+    let containers = list(runtime.containers.duration(), runtime.hangs(Rpc::ListContainers) && !first_hangs);
     let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
     let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
 
-    let no_relist = runtime.sandboxes.error().is_some()
-        || runtime.containers.error().is_some()
-        || evidence.over_kubelet_limit().is_some();
+    let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
     // A relist whose lists fail ends there; it comes to no status call.
     let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
     let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
@@ -86,10 +86,15 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let changed = changed_pods(evidence, &hung);
     let calls = calls_by_pod(evidence);
     let cost = CallCost::of(&runtime.asked);
+    let slow = slow_by_pod(evidence, &cost);
     let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
     let visit = |pod: &String| {
         let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
-        times(cost.sandbox, of_sandboxes) + times(cost.container, of_containers) + relists.unwrap_or_default()
+        let (late, slow_sandboxes, slow_containers) = slow.get(pod).copied().unwrap_or_default();
+        times(cost.sandbox, of_sandboxes.saturating_sub(slow_sandboxes))
+            + times(cost.container, of_containers.saturating_sub(slow_containers))
+            + late
+            + relists.unwrap_or_default()
     };
     let hung_time = times(settings.request_timeout.value, hung_calls);
     let now: Duration = changed.iter().map(visit).sum();
@@ -111,8 +116,9 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
         would_trip,
         // The lists themselves keep the age up when they alone are over it.
         flaps: would_trip && !no_relist && lists_time <= threshold,
-        per_call: cost.mean,
+        per_call: cost.typical,
         samples: cost.samples,
+        late: slow.values().map(|(took, ..)| *took).sum(),
         p99: p99(&runtime.asked),
         other_era: None,
     }
@@ -131,7 +137,7 @@ impl Evidence {
 
 /// Pods, by UID, with a status call that hangs. An id whose pod is not known is a pod of its own.
 fn hung_pods(evidence: &Evidence) -> BTreeSet<String> {
-    evidence.runtime.silent().map(|record| pod_key(evidence, &record.target.id)).collect()
+    evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).collect()
 }
 
 fn pod_key(evidence: &Evidence, id: &str) -> String {
@@ -179,11 +185,29 @@ fn calls_by_pod(evidence: &Evidence) -> BTreeMap<String, (usize, usize)> {
     calls
 }
 
+/// Calls that were answered and stand out by their slowness, by pod: what they took together, and how many of
+/// sandboxes and containers they are. They cost what they took; an average of quick calls says nothing about them.
+fn slow_by_pod(evidence: &Evidence, cost: &CallCost) -> BTreeMap<String, (Duration, usize, usize)> {
+    let typical = cost.typical.unwrap_or_default();
+    let mut slow: BTreeMap<String, (Duration, usize, usize)> = BTreeMap::new();
+    for record in evidence.runtime.slow_calls() {
+        if record.duration >= typical * limits::OUTLIER_FACTOR {
+            let (took, sandboxes, containers) = slow.entry(pod_key(evidence, &record.target.id)).or_default();
+            *took += record.duration;
+            match record.target.kind {
+                Kind::Sandbox => *sandboxes += 1,
+                Kind::Container => *containers += 1,
+            }
+        }
+    }
+    slow
+}
+
 /// What one status call costs when nothing else is asked.
 struct CallCost {
     sandbox: Duration,
     container: Duration,
-    mean: Option<Duration>,
+    typical: Option<Duration>,
     samples: usize,
 }
 
@@ -193,24 +217,27 @@ impl CallCost {
             let wanted = asked
                 .iter()
                 .filter(|record| record.serial && kind.is_none_or(|kind| record.target.kind == kind));
-            mean(wanted.map(|record| record.duration))
+            median(wanted.map(|record| record.duration))
         };
         let any = serial(None).or_else(|| {
-            // No serial sample came home: what was measured side by side is the best there is, and an upper bound.
-            mean(asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration))
+            // No serial sample came home. What was measured side by side is too much, so that the quickest is the
+            // nearest to what one costs alone.
+            asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()
         });
         Self {
             sandbox: serial(Some(Kind::Sandbox)).or(any).unwrap_or_default(),
             container: serial(Some(Kind::Container)).or(any).unwrap_or_default(),
-            mean: any,
+            typical: any,
             samples: asked.iter().filter(|record| record.serial).count(),
         }
     }
 }
 
-fn mean(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
-    let (count, sum) = durations.fold((0u32, Duration::ZERO), |(count, sum), next| (count + 1, sum + next));
-    sum.checked_div(count)
+/// The one in the middle: a single late answer among the samples is not what each of a hundred calls costs.
+fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut all: Vec<Duration> = durations.collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
 }
 
 fn p99(asked: &[StatusRecord]) -> Option<Duration> {
@@ -249,9 +276,9 @@ impl Estimate {
         ];
         if let Some(per_call) = self.per_call {
             let source = if self.samples > 0 {
-                format!("mean of {} calls made one at a time", self.samples)
+                format!("median of {} calls made one at a time", self.samples)
             } else {
-                "calls made side by side: an upper bound".to_owned()
+                "the quickest of those made side by side".to_owned()
             };
             rests_on.push(basis("one status call", seconds(per_call), &source));
         }

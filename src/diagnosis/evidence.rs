@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use super::commands::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
+use super::limits;
 use super::names::Names;
 use super::proc::{Ownership, ProcSample};
 use super::report::NotChecked;
+use super::silence::Scale;
 use crate::clock::Wall;
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
@@ -108,6 +110,8 @@ impl Default for Settings {
 /// E1 to E7.
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
+    /// From which silence on a call is called hung.
+    pub silence: Scale,
     /// E2, which is also E1: a socket that cannot be reached fails here, with its own word.
     pub version: Option<Call<Version>>,
     /// Version on the other connection: after a silent one, and beside a pending list.
@@ -131,14 +135,67 @@ pub struct RuntimeEvidence {
 }
 
 impl RuntimeEvidence {
-    /// Status calls that were not answered.
-    pub fn silent(&self) -> impl Iterator<Item = &StatusRecord> {
-        self.asked.iter().filter(|record| record.is_silent())
+    /// Status calls that have been silent for so long that they are called hung.
+    pub fn hung(&self) -> impl Iterator<Item = &StatusRecord> {
+        self.asked.iter().filter(|record| record.is_silent() && self.silence.hangs(record.duration))
     }
 
-    /// Lists that were not answered, by name.
+    /// Status calls that were answered late, the slowest first.
+    pub fn slow_calls(&self) -> Vec<&StatusRecord> {
+        let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
+        let mut slow: Vec<&StatusRecord> = self.asked.iter().filter(late).collect();
+        slow.sort_by(|one, other| (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id)));
+        slow
+    }
+
+    /// Status calls for which the run ended too early: not answered, and not silent for long.
+    pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
+        self.asked.iter().filter(|record| record.is_silent() && !self.silence.hangs(record.duration))
+    }
+
+    /// Lists that have been silent for so long that they are called hung, by name.
     pub fn hung_lists(&self) -> Vec<(Rpc, Duration)> {
-        [self.sandboxes.hung(), self.containers.hung()].into_iter().flatten().collect()
+        [self.sandboxes.silent(), self.containers.silent()]
+            .into_iter()
+            .flatten()
+            .filter(|(_, waited)| self.silence.hangs(*waited))
+            .collect()
+    }
+
+    /// Whether this list is called hung.
+    pub fn hangs(&self, list: Rpc) -> bool {
+        self.hung_lists().iter().any(|(rpc, _)| *rpc == list)
+    }
+
+    /// Why a list has no answer, where more waiting would not have changed it.
+    pub fn list_errors(&self) -> impl Iterator<Item = &Error> {
+        let silence = self.silence;
+        [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(move |error| {
+            match error {
+                Error::Silent { waited, .. } => silence.hangs(*waited),
+                _ => true,
+            }
+        })
+    }
+
+    /// Whether both lists were answered, with a list, an error or a silence that means something.
+    pub fn lists_are_known(&self) -> bool {
+        let known =
+            |silent: Option<(Rpc, Duration)>| silent.is_none_or(|(_, waited)| self.silence.hangs(waited));
+        self.sandboxes.first.is_some()
+            && self.containers.first.is_some()
+            && known(self.sandboxes.silent())
+            && known(self.containers.silent())
+    }
+
+    /// How long Version has been silent on the first connection and on the second, where both silences are long
+    /// enough to be a hang.
+    pub fn both_versions_silent(&self) -> Option<(Duration, Duration)> {
+        let silent = |call: &Option<Call<Version>>| match call.as_ref()?.result {
+            Err(Error::Silent { waited, .. }) if self.silence.hangs(waited) => Some(waited),
+            _ => None,
+        };
+        silent(&self.version).zip(silent(&self.control))
     }
 
     /// Version answered at least once.
@@ -253,7 +310,7 @@ impl<T> ListEvidence<T> {
     }
 
     /// The call and how long it was waited for, if it was not answered.
-    pub fn hung(&self) -> Option<(Rpc, Duration)> {
+    pub fn silent(&self) -> Option<(Rpc, Duration)> {
         match self.error()? {
             Error::Silent { rpc, waited } => Some((*rpc, *waited)),
             _ => None,
@@ -312,6 +369,13 @@ pub struct Target {
     pub id: String,
 }
 
+impl Target {
+    /// Stands for one that is not known any more.
+    pub const fn nobody() -> Self {
+        Self { kind: Kind::Container, id: String::new() }
+    }
+}
+
 /// One status call.
 #[derive(Clone, Debug)]
 pub struct StatusRecord {
@@ -327,10 +391,25 @@ pub struct StatusRecord {
     pub result: Result<StatusFacts, Error>,
     /// Whether nothing else was asked meanwhile.
     pub serial: bool,
+    /// Whether it is still under way.
+    pub pending: bool,
 }
 
 impl StatusRecord {
-    /// Not answered in time.
+    /// A call that is under way and has not been answered for so long.
+    pub fn silent(target: Target, rpc: Rpc, waited: Duration) -> Self {
+        Self {
+            target,
+            rpc,
+            duration: waited,
+            response_bytes: 0,
+            result: Err(Error::Silent { rpc, waited }),
+            serial: false,
+            pending: true,
+        }
+    }
+
+    /// Not answered.
     pub fn is_silent(&self) -> bool {
         matches!(self.result, Err(Error::Silent { .. }))
     }
@@ -345,6 +424,8 @@ pub struct StatusFacts {
     pub created_at: Option<Wall>,
     /// When the container finished, if it has.
     pub finished_at: Option<Wall>,
+    /// Its exit code, if it has exited.
+    pub exit_code: Option<i32>,
 }
 
 /// E8 to E10.

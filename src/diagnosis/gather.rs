@@ -33,7 +33,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     let look = first_look(inputs, &budget);
     let ladder = Box::pin(probes::ladder(inputs, &budget, progress));
     let kubelet = ask::ask(inputs, &budget);
-    let ((runtime, outside), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
+    let ((runtime, outside, mut flight), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
     evidence.runtime = runtime;
     evidence.names.learn_lists(
         evidence.runtime.sandboxes.items().unwrap_or_default(),
@@ -47,11 +47,13 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     confirm_blocked(inputs, &budget, &mut evidence).await;
     kubelet_files(inputs, &mut evidence).await;
     settle(inputs, &mut evidence);
+    flight.note(&*inputs.clock, &mut evidence.runtime).await;
     look_again(inputs, &budget, progress, &mut evidence, look.at).await;
     ask_systemd(inputs, &budget, progress, &mut evidence).await;
     if unreachable(&evidence) {
         evidence.other_sockets = other_sockets(inputs).await;
     }
+    flight.wait(inputs, &budget, progress, &mut evidence).await;
     note_what_is_missing(&mut evidence);
     evidence.took = budget.used();
     evidence
@@ -243,7 +245,7 @@ async fn look_again<R: Runtime + 'static>(
         return;
     }
     let wait = wanted.saturating_sub(inputs.clock.mono().since(first_look));
-    if budget.left() < wait + inputs.deadlines().list {
+    if budget.for_waiting() < wait + inputs.deadlines().list {
         evidence.skip("second samples", "no budget left");
         return;
     }
@@ -279,8 +281,7 @@ fn rpc_is_suspicious(evidence: &Evidence) -> bool {
         || !runtime.hung_lists().is_empty()
         || runtime.sandboxes.error().is_some()
         || runtime.containers.error().is_some()
-        || runtime.silent().next().is_some()
-        || runtime.shims.iter().any(super::evidence::StatusRecord::is_silent)
+        || runtime.asked.iter().chain(&runtime.shims).any(super::evidence::StatusRecord::is_silent)
 }
 
 fn node_is_suspicious(evidence: &Evidence) -> bool {

@@ -22,6 +22,10 @@ pub const RELIST_SLOW: Duration = Duration::from_secs(10);
 pub const RELIST_VERY_SLOW: Duration = Duration::from_secs(60);
 /// A status call slower than this is latency, not count.
 pub const CALL_SLOW: Duration = Duration::from_millis(100);
+/// A status call slower than this is told by name.
+pub const STATUS_SLOW: Duration = Duration::from_secs(2);
+/// How many times slower than the typical call one has to be to stand out.
+pub const OUTLIER_FACTOR: u32 = 5;
 /// What changed within this time is churn.
 pub const CHURN_WINDOW: Duration = Duration::from_secs(60);
 
@@ -117,17 +121,26 @@ pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
 /// The pause between two relists while Evented PLEG is in use.
 pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 
-/// How long each probe may take.
+/// Silence from which on a call is likely hung.
+pub const SILENT_LIKELY: Duration = Duration::from_secs(5);
+/// Silence from which on it is.
+pub const SILENT_CERTAIN: Duration = Duration::from_secs(10);
+/// Below this no silence is a hang, however short the run.
+pub const SILENT_AT_LEAST: Duration = Duration::from_secs(1);
+/// How long pending calls are waited for.
+pub const PATIENCE: Duration = Duration::from_secs(12);
+/// What of the budget is kept for the looks that follow the questions.
+pub const LOOKING: Duration = Duration::from_secs(3);
+/// What of the budget is kept for the report.
+pub const CLOSING: Duration = Duration::from_millis(200);
+/// Version is asked once more, on the other connection, when it has not been answered so soon.
+pub const VERSION_SOON: Duration = Duration::from_secs(2);
+
+/// How long what is no call of the ladder may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Version, and Version on the other connection.
-    pub version: Duration,
-    /// Status.
-    pub status: Duration,
-    /// Each list.
+    /// A list besides the two of the ladder.
     pub list: Duration,
-    /// Each status call.
-    pub call: Duration,
     /// `/proc`, from the first look to giving it up.
     pub proc: Duration,
     /// Each HTTP request to the kubelet.
@@ -137,26 +150,11 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// For a person who waits.
-    pub const NORMAL: Self = Self {
-        version: Duration::from_secs(2),
-        status: Duration::from_secs(5),
-        list: Duration::from_secs(4),
-        call: Duration::from_secs(3),
-        proc: Duration::from_secs(3),
-        http: Duration::from_secs(3),
-        command: Duration::from_secs(2),
-    };
-    /// For node-problem-detector, which kills what takes five seconds.
-    pub const NPD: Self = Self {
-        version: Duration::from_millis(1500),
-        status: Duration::from_millis(2500),
-        list: Duration::from_millis(2500),
-        call: Duration::from_millis(1500),
-        proc: Duration::from_millis(1500),
-        http: Duration::from_millis(1500),
-        command: Duration::from_secs(1),
-    };
+    /// Scaled to the budget: a short run has little time for each of them, but some.
+    pub fn within(budget: Duration) -> Self {
+        let at_most = |seconds| Duration::from_secs(seconds).min(budget / 3);
+        Self { list: at_most(4), proc: at_most(3), http: at_most(3), command: at_most(2) }
+    }
 }
 
 /// Whether `part` is at least `percent` of `whole`.

@@ -34,6 +34,7 @@ pub mod proc;
 pub mod render;
 pub mod report;
 pub mod rules;
+pub mod silence;
 mod verdict;
 mod words;
 
@@ -94,6 +95,8 @@ pub struct Inputs<R> {
     pub cgroup: PathBuf,
     /// The time that the whole run may take.
     pub budget: Duration,
+    /// How long a pending call is waited for.
+    pub patience: Duration,
     /// How thorough and how quick.
     pub mode: Mode,
     /// Ask `ContainerStats` of every running container.
@@ -102,7 +105,7 @@ pub struct Inputs<R> {
     pub kubelet: KubeletInputs,
     /// Whether `journalctl` and `systemctl` may be run.
     pub commands: bool,
-    /// A call that hangs right now and is not to be made again.
+    /// A call that somebody else waits for right now and that is not to be made again.
     pub known: Option<KnownHang>,
 }
 
@@ -121,6 +124,7 @@ impl<R> Inputs<R> {
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),
+            patience: limits::PATIENCE,
             mode: Mode::Normal,
             probe_shims: false,
             kubelet: KubeletInputs::default(),
@@ -129,11 +133,12 @@ impl<R> Inputs<R> {
         }
     }
 
-    const fn deadlines(&self) -> Deadlines {
-        match self.mode {
-            Mode::Npd => Deadlines::NPD,
-            Mode::Normal | Mode::Deep => Deadlines::NORMAL,
-        }
+    fn deadlines(&self) -> Deadlines {
+        Deadlines::within(self.budget)
+    }
+
+    fn silence(&self) -> silence::Scale {
+        silence::Scale::within(self.patience.min(self.budget))
     }
 }
 

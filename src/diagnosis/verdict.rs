@@ -108,10 +108,7 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     if case.estimate.would_trip || not_ready {
         return Verdict::Unhealthy;
     }
-    if runtime.sandboxes.first.is_none()
-        || runtime.containers.first.is_none()
-        || !evidence.bad_input.is_empty()
-    {
+    if !runtime.lists_are_known() || !evidence.bad_input.is_empty() {
         return Verdict::Unknown;
     }
     let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
@@ -128,8 +125,8 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
         return Some(Verdict::Unknown);
     };
     Some(match version.result.as_ref().err() {
-        // One silent Version proves nothing; two on two connections do.
-        Some(Error::Silent { .. }) if runtime.control.is_none() => Verdict::Unknown,
+        // One silent Version proves nothing; two on two connections do, once they have been silent for long enough.
+        Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Verdict::Unknown,
         Some(
             Error::NoSuchSocket { .. }
             | Error::NotASocket { .. }
@@ -216,7 +213,7 @@ fn abandoned(evidence: &Evidence) -> usize {
         + silent(runtime.containers.first.as_ref().map(Call::outcome))
         + silent(runtime.sandboxes.second.as_ref().map(Call::outcome))
         + silent(runtime.containers.second.as_ref().map(Call::outcome))
-        + runtime.silent().count()
+        + runtime.asked.iter().filter(|record| record.is_silent()).count()
         + runtime.shims.iter().filter(|record| record.is_silent()).count()
 }
 

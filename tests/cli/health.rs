@@ -1,6 +1,7 @@
 //! `plegctl health` as a process: the scripted rows of the fault matrix, the exit status, and every way to print.
 
 use std::fs;
+use std::time::Duration;
 
 use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
@@ -60,6 +61,18 @@ fn one_hung_container_status_among_many_is_named() {
     assert_eq!(report["primary"]["container"]["id"], "c17");
     assert_eq!(report["estimate"]["wouldTrip"], false);
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).iter().filter(|call| call.id == "c17").count(), 1);
+}
+
+#[test]
+fn four_slow_status_calls_are_slow_and_not_hung() {
+    let fake = FakeRuntime::start(pods(20));
+    for id in ["c1", "c4", "c9", "c16"] {
+        fake.on(Rpc::ContainerStatus).id(id).delay(Duration::from_millis(3500));
+    }
+    let report = expect(&fake, &row("degraded", "status", "D05", 0));
+    assert_eq!(report["primary"]["ids"].as_array().unwrap().len(), 4);
+    assert_eq!(report["abandonedCalls"], 0);
+    assert!(!report.to_string().contains(" hang"), "{report}");
 }
 
 #[test]

@@ -171,7 +171,12 @@ impl<'a> Session<'a> {
         let known = {
             let tally = self.reporter.tally();
             let waited = tally.waiting(self.context.clock.mono()).unwrap_or_default();
-            tally.open.as_ref().map(|open| KnownHang { rpc: open.rpc, id: open.id.clone(), waited })
+            tally.open.as_ref().map(|open| KnownHang {
+                rpc: open.rpc,
+                id: open.id.clone(),
+                waited,
+                answered: None,
+            })
         };
         tokio::select! {
             report = diagnose(self.context, &self.endpoint, known) => report.ok(),

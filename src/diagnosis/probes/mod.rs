@@ -1,5 +1,7 @@
-//! The questions to the runtime: each bounded, none repeated when it hangs, and a stuck one delays no other.
+//! The questions to the runtime: each made once and left pending while it is not answered, and a stuck one delays no
+//! other.
 
+mod flight;
 mod pass;
 mod shards;
 
@@ -8,16 +10,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::watch;
 
+pub(super) use self::flight::Flight;
+use self::flight::InFlight;
 use self::pass::{Answers, Question};
 use super::budget::Budget;
-use super::evidence::{Kind, RuntimeEvidence, StatusRecord, Target};
+use super::evidence::{Kind, RuntimeEvidence, Target};
 use super::hunt::{self, OutsideId};
 use super::{Inputs, limits};
-use crate::cri::{Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState};
+use crate::cri::{
+    Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
+};
 
-/// Waits for `call` no longer than `limit`. What is given up is silent, by the time it was given.
+/// Waits for `call` no longer than `limit`. What is given up is silent, by the time it was given. Only for what is
+/// asked besides the ladder: nothing is concluded from its silence.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
     tokio::time::timeout(limit, call).await.unwrap_or(Call {
         rpc,
@@ -27,44 +34,8 @@ pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Outp
     })
 }
 
-/// A call that stays in flight while something else is done.
-struct InFlight<T> {
-    rpc: Rpc,
-    handle: JoinHandle<Call<T>>,
-}
-
-impl<T: Send + 'static> InFlight<T> {
-    fn start(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>> + Send + 'static) -> Self {
-        Self { rpc, handle: tokio::spawn(bounded(rpc, limit, call)) }
-    }
-
-    fn settled(rpc: Rpc, call: Call<T>) -> Self {
-        Self { rpc, handle: tokio::spawn(std::future::ready(call)) }
-    }
-
-    /// The end of the call, if it comes within `limit`.
-    async fn within(&mut self, limit: Duration) -> Option<Call<T>> {
-        let ended = tokio::time::timeout(limit, &mut self.handle).await.ok()?;
-        Some(self.unwrapped(ended))
-    }
-
-    async fn end(mut self) -> Call<T> {
-        let ended = (&mut self.handle).await;
-        self.unwrapped(ended)
-    }
-
-    fn unwrapped(&self, ended: Result<Call<T>, tokio::task::JoinError>) -> Call<T> {
-        ended.unwrap_or_else(|why| Call {
-            rpc: self.rpc,
-            duration: Duration::ZERO,
-            response_bytes: 0,
-            result: Err(Error::Decode { rpc: self.rpc, detail: why.to_string() }),
-        })
-    }
-}
-
-/// A call that somebody else found hanging, and that therefore is not made again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A call that somebody else has made and still waits for, and that therefore is not made again.
+#[derive(Clone, Debug)]
 pub struct KnownHang {
     /// The call.
     pub rpc: Rpc,
@@ -72,86 +43,111 @@ pub struct KnownHang {
     pub id: Option<String>,
     /// How long it has been pending.
     pub waited: Duration,
+    /// Told how long it took, when it is answered after all.
+    pub answered: Option<watch::Receiver<Option<Duration>>>,
 }
 
 impl KnownHang {
-    fn as_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
-        (self.rpc == rpc).then(|| Call {
-            rpc,
-            duration: self.waited,
-            response_bytes: 0,
-            result: Err(Error::Silent { rpc, waited: self.waited }),
-        })
-    }
-
-    fn as_status(&self) -> Option<StatusRecord> {
+    fn target(&self) -> Option<Target> {
         let kind = match self.rpc {
             Rpc::PodSandboxStatus => Kind::Sandbox,
             Rpc::ContainerStatus => Kind::Container,
             _ => return None,
         };
-        Some(StatusRecord {
-            target: Target { kind, id: self.id.clone()? },
-            rpc: self.rpc,
-            duration: self.waited,
-            response_bytes: 0,
-            result: Err(Error::Silent { rpc: self.rpc, waited: self.waited }),
-            serial: false,
-        })
+        Some(Target { kind, id: self.id.clone()? })
+    }
+
+    fn is_list(&self, rpc: Rpc) -> bool {
+        self.rpc == rpc
     }
 }
 
-/// Asks the runtime everything, and returns what it said beside the ids that the hunt found elsewhere.
+/// Returns when somebody else's call has been answered, with the time it took; never if nobody tells.
+async fn end_of(answered: Option<watch::Receiver<Option<Duration>>>) -> Duration {
+    let Some(mut answered) = answered else { return std::future::pending().await };
+    let took = answered.wait_for(Option::is_some).await.map(|took| *took);
+    match took {
+        Ok(Some(took)) => took,
+        _ => std::future::pending().await,
+    }
+}
+
+/// Asks the runtime everything, and returns what it said so far, beside the ids that the hunt found elsewhere and the
+/// calls that are still pending.
 pub(super) async fn ladder<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: super::Progress<'_>,
-) -> (RuntimeEvidence, Vec<OutsideId>) {
-    let mut evidence = RuntimeEvidence::default();
-    let Some(runtime) = connect(inputs, budget, progress, &mut evidence).await else {
-        return (evidence, Vec::new());
+) -> (RuntimeEvidence, Vec<OutsideId>, Flight) {
+    let mut evidence = RuntimeEvidence { silence: inputs.silence(), ..RuntimeEvidence::default() };
+    let mut flight = Flight::default();
+    let Some(runtime) = connect(inputs, budget, progress, &mut evidence, &mut flight).await else {
+        return (evidence, Vec::new(), flight);
     };
     let asker = Asker { runtime, inputs, budget, progress };
-    let status = asker.status();
-    let lists = asker.lists(&mut evidence);
-    let (status, outside) = tokio::join!(status, lists);
-    evidence.status = status;
+    asker.take_known(&mut flight);
+    asker.status(&mut flight);
+    let outside = asker.lists(&mut evidence, &mut flight).await;
+    flight.note(&*inputs.clock, &mut evidence).await;
     asker.shards(&mut evidence).await;
-    asker.pass(&mut evidence).await;
+    asker.pass(&mut evidence, &mut flight).await;
     asker.filtered_pair(&mut evidence).await;
     if inputs.probe_shims {
-        asker.shims(&mut evidence).await;
+        asker.shims(&mut evidence, &mut flight).await;
     }
     evidence.outside_ids = outside.len();
-    (evidence, outside)
+    (evidence, outside, flight)
 }
 
-/// Version, and where it is not answered once more on the other connection. The connection that answers is the one
-/// to go on with.
+/// Version, and where it is not answered soon once more on the other connection: the only call that is made twice. The
+/// connection that answers is the one to go on with; the other call stays pending.
 async fn connect<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: super::Progress<'_>,
     evidence: &mut RuntimeEvidence,
+    flight: &mut Flight,
 ) -> Option<Arc<R>> {
-    let limit = budget.allow(inputs.deadlines().version)?;
-    progress("Version");
-    let version = bounded(Rpc::Version, limit, inputs.runtime.version()).await;
-    let silent = matches!(version.result, Err(Error::Silent { .. }));
-    let answered = version.result.is_ok();
-    evidence.version = Some(version);
-    if answered {
-        return Some(Arc::clone(&inputs.runtime));
-    }
-    if !silent {
+    if budget.for_asking().is_zero() {
         return None;
     }
-    let limit = budget.allow(inputs.deadlines().version)?;
+    progress("Version");
+    let mut first = version(inputs, &inputs.runtime);
+    if let Some(ended) = first.within(limits::VERSION_SOON.min(inputs.budget / 4)).await {
+        let answered = ended.result.is_ok();
+        evidence.version = Some(ended);
+        return answered.then(|| Arc::clone(&inputs.runtime));
+    }
     progress("Version on a second connection");
-    let control = bounded(Rpc::Version, limit, inputs.control.version()).await;
-    let answered = control.result.is_ok();
-    evidence.control = Some(control);
-    answered.then(|| Arc::clone(&inputs.control))
+    let mut second = version(inputs, &inputs.control);
+    let enough = inputs.patience.min(limits::SILENT_CERTAIN).saturating_sub(second.waited());
+    let limit = enough.min(budget.for_asking());
+    let chosen = tokio::select! {
+        Some(ended) = first.within(limit) => {
+            let answered = ended.result.is_ok();
+            evidence.version = Some(ended);
+            answered.then(|| Arc::clone(&inputs.runtime))
+        }
+        Some(ended) = second.within(limit) => {
+            let answered = ended.result.is_ok();
+            evidence.control = Some(ended);
+            answered.then(|| Arc::clone(&inputs.control))
+        }
+        else => None,
+    };
+    if evidence.version.is_none() {
+        flight.version = Some(first);
+    }
+    if evidence.control.is_none() {
+        flight.control = Some(second);
+    }
+    flight.note(&*inputs.clock, evidence).await;
+    chosen
+}
+
+fn version<R: Runtime + 'static>(inputs: &Inputs<R>, runtime: &Arc<R>) -> InFlight<Version> {
+    let runtime = Arc::clone(runtime);
+    InFlight::start(&inputs.clock, Rpc::Version, async move { runtime.version().await })
 }
 
 struct Asker<'a, R> {
@@ -162,90 +158,126 @@ struct Asker<'a, R> {
 }
 
 impl<R: Runtime + 'static> Asker<'_, R> {
-    async fn status(&self) -> Option<Call<crate::cri::RuntimeStatus>> {
-        let limit = self.budget.allow(self.inputs.deadlines().status)?;
+    fn status(&self, flight: &mut Flight) {
         (self.progress)("Status");
-        Some(bounded(Rpc::Status, limit, self.runtime.status()).await)
+        let runtime = Arc::clone(&self.runtime);
+        let call = async move { runtime.status().await };
+        flight.status = Some(InFlight::start(&self.inputs.clock, Rpc::Status, call));
     }
 
-    fn list_sandboxes(&self, limit: Duration) -> InFlight<Vec<Sandbox>> {
-        let rpc = Rpc::ListPodSandbox;
-        if let Some(call) = self.inputs.known.as_ref().and_then(|known| known.as_list(rpc)) {
-            return InFlight::settled(rpc, call);
-        }
-        (self.progress)("ListPodSandbox");
-        let runtime = Arc::clone(&self.runtime);
-        InFlight::start(rpc, limit, async move { runtime.list_sandboxes(&Filter::default()).await })
+    /// A status call that somebody else waits for counts as one of ours, as old as it is.
+    fn take_known(&self, flight: &mut Flight) {
+        let Some((known, target)) =
+            self.inputs.known.as_ref().and_then(|known| Some((known, known.target()?)))
+        else {
+            return;
+        };
+        let answered = known.answered.clone();
+        let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
+        let call = async move {
+            let took = end_of(answered).await;
+            let mut record = again.await;
+            record.duration = took;
+            record
+        };
+        flight.asking.take_over(self.inputs.clock.mono(), known.waited, target, known.rpc, call);
     }
 
-    fn list_containers(&self, limit: Duration) -> InFlight<Vec<Container>> {
-        let rpc = Rpc::ListContainers;
-        if let Some(call) = self.inputs.known.as_ref().and_then(|known| known.as_list(rpc)) {
-            return InFlight::settled(rpc, call);
+    /// A list that somebody else waits for is asked for again only when that one has been answered.
+    fn list<T: Send + 'static>(
+        &self,
+        rpc: Rpc,
+        call: impl Future<Output = Call<T>> + Send + 'static,
+    ) -> InFlight<T> {
+        if let Some(known) = self.inputs.known.as_ref().filter(|known| known.is_list(rpc)) {
+            let answered = known.answered.clone();
+            let call = async move {
+                let took = end_of(answered).await;
+                Call { duration: took, ..call.await }
+            };
+            return InFlight::start(&self.inputs.clock, rpc, call).begun(known.waited);
         }
-        (self.progress)("ListContainers");
+        (self.progress)(rpc.name());
+        InFlight::start(&self.inputs.clock, rpc, call)
+    }
+
+    fn list_sandboxes(&self) -> InFlight<Vec<Sandbox>> {
         let runtime = Arc::clone(&self.runtime);
-        InFlight::start(rpc, limit, async move { runtime.list_containers(&Filter::default()).await })
+        self.list(Rpc::ListPodSandbox, async move { runtime.list_sandboxes(&Filter::default()).await })
+    }
+
+    fn list_containers(&self) -> InFlight<Vec<Container>> {
+        let runtime = Arc::clone(&self.runtime);
+        self.list(Rpc::ListContainers, async move { runtime.list_containers(&Filter::default()).await })
     }
 
     /// The two lists, one after the other as the kubelet makes them, unless the first one keeps us waiting. While one
-    /// is pending: Version on the other connection, and the hunt.
-    async fn lists(&self, evidence: &mut RuntimeEvidence) -> Vec<OutsideId> {
-        let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
+    /// is pending: Version on the other connection, and the hunt. A list that is answered late is still a list.
+    async fn lists(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) -> Vec<OutsideId> {
+        if self.budget.for_asking().is_zero() {
             return Vec::new();
-        };
-        let mut sandboxes = self.list_sandboxes(limit);
-        let mut sandboxes_done = sandboxes.within(limits::HUNT_AFTER).await;
-        let Some(limit) = self.budget.allow(self.inputs.deadlines().list) else {
-            evidence.sandboxes.first = sandboxes_done;
-            return Vec::new();
-        };
-        let mut containers = self.list_containers(limit);
-        let containers_done = containers.within(limits::HUNT_AFTER).await;
-        if sandboxes_done.is_none() {
-            sandboxes_done = sandboxes.within(Duration::ZERO).await;
         }
-        evidence.sandboxes.first = sandboxes_done;
-        evidence.containers.first = containers_done;
-        if evidence.sandboxes.first.is_some()
-            && evidence.containers.first.is_some()
-            && evidence.hung_lists().is_empty()
-        {
+        let soon = limits::HUNT_AFTER.min(self.inputs.budget / 8);
+        let mut sandboxes = self.list_sandboxes();
+        evidence.sandboxes.first = sandboxes.until(soon).await;
+        let mut containers = self.list_containers();
+        evidence.containers.first = containers.until(soon).await;
+        let both = evidence.sandboxes.first.is_some() && evidence.containers.first.is_some();
+        if both {
             return Vec::new();
         }
         let hunt = self.hunt(
             evidence.sandboxes.items().map(<[_]>::to_vec),
             evidence.containers.items().map(<[_]>::to_vec),
+            &mut flight.asking,
         );
+        let first = evidence.sandboxes.first.take();
+        let second = evidence.containers.first.take();
         let finish = async {
-            let first = match evidence.sandboxes.first.take() {
-                Some(done) => done,
-                None => sandboxes.end().await,
-            };
-            let second = match evidence.containers.first.take() {
-                Some(done) => done,
-                None => containers.end().await,
-            };
-            (first, second)
+            tokio::join!(self.rest_of(first, &mut sandboxes), self.rest_of(second, &mut containers))
         };
-        let needs_control = evidence.control.is_none();
-        let (control, (found, outside), (first, second)) =
-            tokio::join!(self.control(needs_control), hunt, finish);
-        evidence.control = evidence.control.take().or(control);
-        evidence.sandboxes.first = Some(first);
-        evidence.containers.first = Some(second);
+        let control = self.control(evidence.control.is_none());
+        let (control, (found, outside), (first, second)) = tokio::join!(control, hunt, finish);
+        if let Some((ended, pending)) = control {
+            evidence.control = ended;
+            flight.control = pending;
+        }
+        if first.is_none() {
+            flight.sandboxes = Some(sandboxes);
+        }
+        if second.is_none() {
+            flight.containers = Some(containers);
+        }
+        evidence.sandboxes.first = first;
+        evidence.containers.first = second;
         evidence.asked.extend(found.records);
         evidence.unasked += found.unasked;
         outside
     }
 
-    async fn control(&self, wanted: bool) -> Option<Call<crate::cri::Version>> {
-        if !wanted {
+    /// The end of a list, waited for until it is certain that it hangs.
+    async fn rest_of<T: Send + 'static>(
+        &self,
+        done: Option<Call<T>>,
+        call: &mut InFlight<T>,
+    ) -> Option<Call<T>> {
+        if done.is_some() {
+            return done;
+        }
+        let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
+        let limit = enough.saturating_sub(call.waited()).min(self.budget.for_asking());
+        call.within(limit).await
+    }
+
+    /// Version beside a list that is pending: its end, or the call that is pending too.
+    async fn control(&self, wanted: bool) -> Option<(Option<Call<Version>>, Option<InFlight<Version>>)> {
+        if !wanted || self.budget.for_asking().is_zero() {
             return None;
         }
-        let limit = self.budget.allow(self.inputs.deadlines().version)?;
         (self.progress)("Version while a list is pending");
-        Some(bounded(Rpc::Version, limit, self.inputs.control.version()).await)
+        let mut call = version(self.inputs, &self.inputs.control);
+        let ended = call.within(limits::VERSION_SOON.min(self.budget.for_asking())).await;
+        Some(if ended.is_some() { (ended, None) } else { (None, Some(call)) })
     }
 
     /// Asks for the status of every id that can be had without the list that is pending.
@@ -253,6 +285,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         &self,
         sandboxes: Option<Vec<Sandbox>>,
         containers: Option<Vec<Container>>,
+        asking: &mut flight::Asking,
     ) -> (Answers, Vec<OutsideId>) {
         (self.progress)("the hunt: ids from outside the CRI");
         let outside = hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await;
@@ -280,18 +313,16 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                 add(Kind::Sandbox, sandbox);
             }
         }
-        let targets = targets.into_iter().filter(|target| !self.is_known(target)).collect();
-        let answers = self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, JoinSet::new()).await;
+        let targets = targets.into_iter().filter(|target| !asking.is_pending(target)).collect();
+        let answers = self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking).await;
         (answers, outside)
-    }
-
-    fn is_known(&self, target: &Target) -> bool {
-        self.inputs.known.as_ref().and_then(KnownHang::as_status).is_some_and(|known| known.target == *target)
     }
 
     /// What two lists of one pod cost; kubelets before 1.36 send them for each changed pod.
     async fn filtered_pair(&self, evidence: &mut RuntimeEvidence) {
-        let answered = evidence.sandboxes.items().is_some() && evidence.containers.items().is_some();
+        // Where the whole list is slow a part of it is too: a filter saves bytes, not work.
+        let quick = |took: Option<Duration>| took.is_some_and(|took| took < limits::LIST_SLOW);
+        let answered = quick(evidence.sandboxes.duration()) && quick(evidence.containers.duration());
         let Some(uid) = evidence.pod_uids().first().map(|uid| (*uid).to_owned()) else {
             return;
         };
@@ -313,23 +344,24 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    /// One more look at the lists.
+    /// One more look at the lists. One that was so slow that it might not be back in time is left alone.
     pub(super) async fn again(&self, evidence: &mut RuntimeEvidence) {
         (self.progress)("the lists again");
-        if evidence.sandboxes.items().is_some()
-            && let Some(limit) = self.budget.allow(self.inputs.deadlines().list)
-        {
+        if let Some(limit) = self.time_for_another(evidence.sandboxes.duration()) {
             let all = Filter::default();
             let list = self.runtime.list_sandboxes(&all);
             evidence.sandboxes.second = Some(bounded(Rpc::ListPodSandbox, limit, list).await);
         }
-        if evidence.containers.items().is_some()
-            && let Some(limit) = self.budget.allow(self.inputs.deadlines().list)
-        {
+        if let Some(limit) = self.time_for_another(evidence.containers.duration()) {
             let all = Filter::default();
             let list = self.runtime.list_containers(&all);
             evidence.containers.second = Some(bounded(Rpc::ListContainers, limit, list).await);
         }
+    }
+
+    fn time_for_another(&self, first: Option<Duration>) -> Option<Duration> {
+        let limit = self.budget.allow(self.inputs.deadlines().list)?;
+        (first? * 4 < limit * 3).then_some(limit)
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::task::JoinSet;
-
-use super::{Asker, KnownHang, bounded};
+use super::Asker;
+use super::flight::{Asking, Flight, PLACE_HELD};
 use crate::clock::Wall;
 use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
 use crate::diagnosis::evidence::{Kind, ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
@@ -23,21 +21,18 @@ pub(super) enum Question {
 
 impl<R: Runtime + 'static> Asker<'_, R> {
     /// The kubelet's status calls for every pod, first some one at a time, then the rest side by side.
-    pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence) {
-        evidence.asked.extend(self.inputs.known.as_ref().and_then(KnownHang::as_status));
+    pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
         let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
-        targets.retain(|target| !asked.contains(target));
+        targets.retain(|target| !asked.contains(target) && !flight.asking.is_pending(target));
         if targets.is_empty() {
             return;
         }
         (self.progress)("the status pass");
-        let (rest, pending) = if evidence.hung_lists().is_empty() {
-            self.serial(targets, evidence).await
-        } else {
-            (targets, JoinSet::new())
-        };
-        let answers = self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, pending).await;
+        let lists_answer = evidence.sandboxes.items().is_some() && evidence.containers.items().is_some();
+        let rest =
+            if lists_answer { self.serial(targets, evidence, &mut flight.asking).await } else { targets };
+        let answers = self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, &mut flight.asking).await;
         evidence.asked.extend(answers.records);
         evidence.unasked += answers.unasked;
     }
@@ -48,66 +43,73 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         &self,
         mut targets: Vec<Target>,
         evidence: &mut RuntimeEvidence,
-    ) -> (Vec<Target>, JoinSet<StatusRecord>) {
+        asking: &mut Asking,
+    ) -> Vec<Target> {
         let rest = targets.split_off(targets.len().min(limits::SERIAL_SAMPLES));
-        let started = self.inputs.clock.mono();
+        let clock = &self.inputs.clock;
+        let started = clock.mono();
+        let phase = limits::SERIAL_PHASE.min(self.inputs.budget / 8);
         let mut left = targets.into_iter();
-        let mut pending = JoinSet::new();
         loop {
-            let patience = limits::SERIAL_PHASE.saturating_sub(self.inputs.clock.mono().since(started));
-            let Some(limit) = self.budget.allow(self.inputs.deadlines().call) else {
-                break;
-            };
-            if patience.is_zero() {
+            let patience = phase.saturating_sub(clock.mono().since(started));
+            if patience.is_zero() || self.budget.for_asking().is_zero() {
                 break;
             }
             let Some(target) = left.next() else { break };
-            pending.spawn(ask(Arc::clone(&self.runtime), target, Question::Status, limit));
-            match tokio::time::timeout(patience, pending.join_next()).await {
-                Ok(Some(Ok(mut record))) => {
-                    record.serial = !record.is_silent();
-                    evidence.asked.push(record);
-                }
-                Ok(_) => evidence.unasked += 1,
-                Err(_) => break,
-            }
+            self.start(target, Question::Status, asking);
+            let Some(mut record) = asking.next(patience).await else { break };
+            record.serial = !record.is_silent();
+            evidence.asked.push(record);
         }
-        (left.chain(rest).collect(), pending)
+        left.chain(rest).collect()
     }
 
+    /// Asks every one of `targets` once, some at a time. One that keeps us waiting gives its place to the next and
+    /// stays pending; when too many do, no more are asked.
     pub(super) async fn ask_each(
         &self,
         targets: Vec<Target>,
         question: Question,
         parallel: usize,
-        mut pending: JoinSet<StatusRecord>,
+        asking: &mut Asking,
     ) -> Answers {
         let mut answers = Answers::default();
-        let mut queue = targets.into_iter();
-        let mut silent = 0;
+        let mut queue = targets.into_iter().peekable();
+        let clock = &self.inputs.clock;
+        let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
         loop {
-            while pending.len() < parallel && silent < limits::MAX_SILENT {
-                let Some(limit) = self.budget.allow(self.inputs.deadlines().call) else {
-                    break;
-                };
+            let (mut holding, waiting) = asking.younger_and_older(clock.mono(), PLACE_HELD);
+            while holding < parallel && waiting < limits::MAX_SILENT && !self.budget.for_asking().is_zero() {
                 let Some(target) = queue.next() else { break };
-                pending.spawn(ask(Arc::clone(&self.runtime), target, question, limit));
+                self.start(target, question, asking);
+                holding += 1;
             }
-            match pending.join_next().await {
-                Some(Ok(record)) => {
-                    silent += usize::from(record.is_silent());
-                    answers.records.push(record);
-                }
-                Some(Err(_)) => answers.unasked += 1,
-                None => break,
+            let now = clock.mono();
+            let full = queue.peek().is_some() && waiting >= limits::MAX_SILENT;
+            let age = if holding == 0 && full { enough } else { PLACE_HELD };
+            let Some(limit) = asking.next_to_reach(now, age) else { break };
+            let limit = limit.min(self.budget.for_asking());
+            match asking.next(limit).await {
+                Some(record) => answers.records.push(record),
+                None if self.budget.for_asking().is_zero() => break,
+                None => {}
             }
         }
         answers.unasked += queue.count();
         answers
     }
 
+    fn start(&self, target: Target, question: Question, asking: &mut Asking) {
+        let rpc = match question {
+            Question::Status => target.kind.rpc(),
+            Question::Stats => Rpc::ContainerStats,
+        };
+        let call = ask(Arc::clone(&self.runtime), target.clone(), question);
+        asking.start(self.inputs.clock.mono(), target, rpc, call);
+    }
+
     /// Whether the shims answer.
-    pub(super) async fn shims(&self, evidence: &mut RuntimeEvidence) {
+    pub(super) async fn shims(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
         (self.progress)("ContainerStats of every running container");
         let running = evidence
             .containers
@@ -117,7 +119,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| Target { kind: Kind::Container, id: container.id.clone() })
             .collect();
-        let answers = self.ask_each(running, Question::Stats, limits::PASS_PARALLEL, JoinSet::new()).await;
+        let answers = self.ask_each(running, Question::Stats, limits::PASS_PARALLEL, &mut flight.shims).await;
         evidence.shims = answers.records;
         evidence.unasked += answers.unasked;
     }
@@ -150,30 +152,24 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
     ranked.into_iter().map(|(_, _, target)| target).collect()
 }
 
-async fn ask<R: Runtime>(
-    runtime: Arc<R>,
-    target: Target,
-    question: Question,
-    limit: Duration,
-) -> StatusRecord {
-    let rpc = target.kind.rpc();
+pub(super) async fn ask<R: Runtime>(runtime: Arc<R>, target: Target, question: Question) -> StatusRecord {
     let call = match (question, target.kind) {
-        (Question::Stats, _) => {
-            let call = runtime.container_stats(&target.id);
-            bounded(Rpc::ContainerStats, limit, call).await.map(|()| StatusFacts::default())
-        }
+        (Question::Stats, _) => runtime.container_stats(&target.id).await.map(|()| StatusFacts::default()),
         (Question::Status, Kind::Sandbox) => {
-            bounded(rpc, limit, runtime.sandbox_status(&target.id)).await.map(|answer| StatusFacts {
+            runtime.sandbox_status(&target.id).await.map(|answer| StatusFacts {
                 present: answer.status.is_some(),
                 created_at: answer.status.and_then(|status| Wall::known(status.created_at)),
-                finished_at: None,
+                ..StatusFacts::default()
             })
         }
         (Question::Status, Kind::Container) => {
-            bounded(rpc, limit, runtime.container_status(&target.id)).await.map(|status| StatusFacts {
+            runtime.container_status(&target.id).await.map(|status| StatusFacts {
                 present: status.is_some(),
                 created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),
-                finished_at: status.and_then(|status| Wall::known(status.finished_at)),
+                finished_at: status.as_ref().and_then(|status| Wall::known(status.finished_at)),
+                exit_code: status
+                    .filter(|status| status.state == ContainerState::Exited)
+                    .map(|status| status.exit_code),
             })
         }
     };
@@ -188,5 +184,6 @@ fn record(target: Target, call: Call<StatusFacts>) -> StatusRecord {
         response_bytes: call.response_bytes,
         result: call.result,
         serial: false,
+        pending: false,
     }
 }

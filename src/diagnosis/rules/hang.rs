@@ -12,17 +12,22 @@ use crate::diagnosis::words::{plural, seconds, short};
 /// each of them, and none is named.
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
-    let silent: Vec<&StatusRecord> = runtime.silent().collect();
+    let silent: Vec<&StatusRecord> = runtime.hung().collect();
     let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.asked.len();
     if many || silent.len() >= limits::MAX_SILENT || !runtime.anything_but_version_answers() {
         return Vec::new();
     }
     let mut culprits: Vec<Culprit> = silent
         .into_iter()
-        .map(|record| Culprit { id: record.target.id.clone(), rpc: record.rpc, waited: record.duration })
+        .map(|record| Culprit {
+            id: record.target.id.clone(),
+            rpc: record.rpc,
+            waited: record.duration,
+            confidence: evidence.sure_of(&record.target.id, record.duration),
+        })
         .collect();
     // The answers come in any order; the report is the same in every run.
-    culprits.sort_by(|one, other| one.id.cmp(&other.id));
+    culprits.sort_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
     culprits
 }
 
@@ -35,16 +40,18 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
     };
     let culprit = case.culprits.first();
     let names: Vec<&str> = hung.iter().map(|(rpc, _)| rpc.name()).collect();
+    let (lists, verb) = (names.join(" and "), if hung.len() == 1 { "does" } else { "do" });
     let title = match culprit {
         Some(culprit) => format!(
-            "{} hangs; {} does not answer {}",
-            names.join(" and "),
-            case.evidence.names.describe(&culprit.id),
-            culprit.rpc
+            "{lists} {verb} not answer, nor does {} of {}",
+            culprit.rpc,
+            case.evidence.names.describe(&culprit.id)
         ),
-        None => format!("{} hangs; the daemon is alive", names.join(" and ")),
+        None => format!("{lists} {verb} not answer; the daemon is alive"),
     };
-    let mut found = finding(RuleId::D02, Severity::Critical, Confidence::Certain, title);
+    let by_silence = runtime.silence.confidence(waited);
+    let confidence = culprit.map_or(by_silence, |culprit| by_silence.min(culprit.confidence));
+    let mut found = finding(RuleId::D02, Severity::Critical, confidence, title);
     found.phase = Phase::List;
     found.rpc = Some(rpc.name().to_owned());
     if let Some(culprit) = culprit {
@@ -145,23 +152,29 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     if !runtime.hung_lists().is_empty() {
         return Vec::new();
     }
-    let mut silent: Vec<&StatusRecord> = runtime.silent().collect();
-    silent.sort_by(|one, other| one.target.id.cmp(&other.target.id));
+    let sure = |record: &StatusRecord| case.evidence.sure_of(&record.target.id, record.duration);
+    let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
+    silent.sort_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
     let Some(first) = silent.first() else {
         return Vec::new();
     };
-    let answered = runtime.asked.len() - silent.len();
+    let answered = runtime.asked.iter().filter(|record| !record.is_silent()).count();
     let estimate = &case.estimate;
     let title = if case.culprits.is_empty() {
-        format!("{} of {} status calls hang: no single pod is to blame", silent.len(), runtime.asked.len())
+        format!(
+            "{} of {} status calls do not answer: no single pod is to blame",
+            silent.len(),
+            runtime.asked.len()
+        )
     } else {
-        let more = match silent.len() {
-            1 => String::new(),
-            many => format!(" and {} more", many - 1),
+        let (more, verb) = match silent.len() {
+            1 => (String::new(), "does"),
+            many => (format!(" and {} more", many - 1), "do"),
         };
-        format!("{} of {}{more} hangs", first.rpc, case.evidence.names.describe(&first.target.id))
+        let who = case.evidence.names.describe(&first.target.id);
+        format!("{} of {who}{more} {verb} not answer", first.rpc)
     };
-    let mut found = finding(RuleId::D01, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::D01, Severity::Critical, sure(first), title);
     if !case.culprits.is_empty() {
         found = case.about(found, &first.target.id);
         found.ids = silent.iter().map(|record| record.target.id.clone()).collect();
@@ -169,29 +182,19 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     found.phase = Phase::Status;
     found.rpc = Some(first.rpc.name().to_owned());
     let shown = if case.culprits.is_empty() { &[] } else { silent.as_slice() };
-    found.evidence.extend(shown.iter().map(|record| {
-        format!(
-            "{} of {} did not answer within {}",
+    for record in shown {
+        let who = case.evidence.names.describe(&record.target.id);
+        let also = case.evidence.second_evidence(&record.target.id);
+        found.evidence.push(format!(
+            "{} of {who} did not answer within {}{}",
             record.rpc,
-            case.evidence.names.describe(&record.target.id),
-            seconds(record.duration)
-        )
-    }));
-    let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list hangs" };
-    found.evidence.push(format!("{lists}, and {} answer", plural(answered, "other status call")));
-    found.evidence.push(format!(
-        "a relist that asks for {} spends {} x {} here; the age peaks at {}, the threshold is {}",
-        plural(estimate.hung_pods, "pod"),
-        estimate.hung_calls,
-        seconds(case.evidence.settings.request_timeout.value),
-        estimate.peak_text(),
-        seconds(case.evidence.settings.threshold.value),
-    ));
-    found.evidence.push(if estimate.would_trip {
-        "the node becomes NotReady in each cycle and Ready again in between".to_owned()
-    } else {
-        "the node stays Ready".to_owned()
-    });
+            seconds(record.duration),
+            also.map(|also| format!(", and {also}")).unwrap_or_default()
+        ));
+    }
+    let lists = if estimate.lists.is_some() { "both lists answer" } else { "no list is silent" };
+    found.evidence.push(format!("{lists}, and so do {}", plural(answered, "other status call")));
+    found.evidence.push(consequence(case));
     if !case.culprits.is_empty() {
         found.next.push(inspect(first.rpc, &first.target.id));
         found.next.push(
@@ -202,10 +205,31 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
+/// What the kubelet makes of the calls that hang.
+fn consequence(case: &Case<'_>) -> String {
+    let estimate = &case.estimate;
+    let settings = &case.evidence.settings;
+    let gives_up = seconds(settings.request_timeout.value);
+    let threshold = seconds(settings.threshold.value);
+    let calls = plural(estimate.hung_calls, "such call");
+    if estimate.would_trip {
+        format!(
+            "the kubelet gives each call {gives_up} and makes {calls} in a relist: it relists every {}, and the node is \
+             NotReady from {threshold} on",
+            estimate.peak_text()
+        )
+    } else {
+        format!(
+            "the kubelet gives up such a call after {gives_up}, below its threshold of {threshold}: the node stays Ready"
+        )
+    }
+}
+
 /// The same question by the tool that everybody has.
 fn inspect(rpc: Rpc, id: &str) -> String {
     let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
-    format!("timeout 5 crictl {verb} {}   # must hang too", short(id))
+    // crictl by itself gives up after 2 s, which proves nothing.
+    format!("crictl --timeout 20s {verb} {}   # does not answer either", short(id))
 }
 
 /// D28: one hung call hides below the threshold.

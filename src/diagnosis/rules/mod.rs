@@ -42,6 +42,8 @@ pub struct Culprit {
     pub rpc: Rpc,
     /// How long it was waited for.
     pub waited: Duration,
+    /// How sure we are that it hangs.
+    pub confidence: Confidence,
 }
 
 impl<'a> Case<'a> {
@@ -52,7 +54,7 @@ impl<'a> Case<'a> {
 
     /// Whether any call of the relist hangs.
     pub fn hangs(&self) -> bool {
-        !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.silent().next().is_some()
+        !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.hung().next().is_some()
     }
 
     /// The phase that the hang is in.
@@ -195,7 +197,7 @@ pub fn nothing_found(case: &Case<'_>) -> Finding {
             seconds(estimate.full)
         ));
     }
-    finding.next.push("a hang may come and go: plegctl watch --until-slow 2s".into());
+    finding.next.push("trouble may come and go: plegctl watch --until-slow 2s".into());
     finding
 }
 

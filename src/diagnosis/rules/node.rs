@@ -1,5 +1,7 @@
 //! D08, D09, D10, D11: who waits in the kernel, and for what.
 
+use std::time::Duration;
+
 use super::{Case, finding};
 use crate::diagnosis::join::{self, Holders};
 use crate::diagnosis::limits;
@@ -168,8 +170,10 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
 pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
-    let silent_shims = case.evidence.runtime.shims.iter().filter(|record| record.is_silent());
-    found.extend(silent_shims.map(|record| silent_shim(case, &record.target.id)));
+    let runtime = &case.evidence.runtime;
+    let silent_shims =
+        runtime.shims.iter().filter(|record| record.is_silent() && runtime.silence.hangs(record.duration));
+    found.extend(silent_shims.map(|record| silent_shim(case, &record.target.id, record.duration)));
     if found.is_empty() {
         found.extend(old_oci_processes(case));
         found.extend(stopped_shims(case));
@@ -264,13 +268,16 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     next
 }
 
-fn silent_shim(case: &Case<'_>, id: &str) -> Finding {
+fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
     let holders = join::holders(case.evidence, id);
     let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
-    let found = finding(RuleId::D10, Severity::Warning, Confidence::Certain, title);
+    let found = finding(RuleId::D10, Severity::Warning, case.evidence.sure_of(id, waited), title);
     let mut found = case.about(found, id);
     found.rpc = Some("ContainerStats".to_owned());
-    found.evidence.push("ContainerStats, the one read that asks the shim, hangs".to_owned());
+    found.evidence.push(format!(
+        "ContainerStats, the one read that asks the shim, did not answer within {}",
+        seconds(waited)
+    ));
     found.evidence.extend(describe(&holders));
     found.next.extend(last_resort(&holders));
     found

@@ -56,14 +56,10 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
 /// D07. Says that it does not answer, not that it crashed.
 pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
-    let waited = |call: Option<&crate::cri::Call<crate::cri::Version>>| match call.map(|call| &call.result) {
-        Some(Err(Error::Silent { waited, .. })) => Some(*waited),
-        _ => None,
-    };
-    let (Some(first), Some(second)) = (waited(runtime.version.as_ref()), waited(runtime.control.as_ref()))
-    else {
+    let Some((first, second)) = runtime.both_versions_silent() else {
         return Vec::new();
     };
+    let mut confidence = runtime.silence.confidence(first.min(second));
     let mut title = "the runtime accepts connections and does not answer".to_owned();
     let mut facts = Vec::new();
     let mut next = Vec::new();
@@ -72,6 +68,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
         if daemon.is_stopped() {
+            confidence = Confidence::Certain;
             title = format!("the runtime is stopped: {} is in state {}", daemon.label(), daemon.state);
         }
         facts.push(format!(
@@ -93,7 +90,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
             facts.push(format!("it used {} of CPU time in {}", seconds(used), seconds(*apart)));
         }
     }
-    let mut found = finding(RuleId::D07, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::D07, Severity::Critical, confidence, title);
     found.phase = Phase::Connect;
     found.rpc = Some("Version".to_owned());
     found.evidence.push(format!(

@@ -158,8 +158,8 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     let estimate = &case.estimate;
     let pass = estimate.full_answering;
     let lists_answer = estimate.lists.is_some();
-    if !lists_answer || pass < limits::RELIST_SLOW {
-        return Vec::new();
+    if !lists_answer || pass.saturating_sub(estimate.late) < limits::RELIST_SLOW {
+        return late_answers(case);
     }
     let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
@@ -193,6 +193,44 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     } else {
         "spread rollouts and Jobs; fewer pods on this node".to_owned()
     });
+    vec![found]
+}
+
+/// D05 of single calls: answered, and so late that the pod's events wait for them. Late is not hung.
+fn late_answers(case: &Case<'_>) -> Vec<Finding> {
+    let slow = case.evidence.runtime.slow_calls();
+    let Some(slowest) = slow.first() else { return Vec::new() };
+    let who = case.evidence.names.describe(&slowest.target.id);
+    let (more, verb) = match slow.len() {
+        1 => (String::new(), "is"),
+        many => (format!(" and {} more", many - 1), "are"),
+    };
+    let title =
+        format!("{} of {who}{more} {verb} slow: answered after {}", slowest.rpc, seconds(slowest.duration));
+    let mut found =
+        case.about(finding(RuleId::D05, Severity::Warning, Confidence::Certain, title), &slowest.target.id);
+    found.phase = Phase::Status;
+    found.rpc = Some(slowest.rpc.name().to_owned());
+    found.ids = slow.iter().map(|record| record.target.id.clone()).collect();
+    found.evidence.extend(slow.iter().take(5).map(|record| {
+        let who = case.evidence.names.describe(&record.target.id);
+        format!("{} of {who} was answered after {}", record.rpc, seconds(record.duration))
+    }));
+    let quick = case.evidence.runtime.asked.len() - slow.len();
+    found.evidence.push(format!(
+        "{} were quicker than {}",
+        plural(quick, "other status call"),
+        seconds(limits::STATUS_SLOW)
+    ));
+    found.evidence.push(format!(
+        "the kubelet waits for each such call when its pod changes; a relist now takes {}",
+        seconds(case.estimate.serial)
+    ));
+    found.next.push("it answers, so nothing has to be restarted or deleted".to_owned());
+    found.next.push(
+        "look at the storage of the node: iostat -x 1 5; and catch it: plegctl watch --until-slow 2s"
+            .to_owned(),
+    );
     vec![found]
 }
 

@@ -28,6 +28,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
     let Some(call) = &case.evidence.runtime.status else {
         return Vec::new();
     };
+    let mut confidence = Confidence::Certain;
     let (title, line) = match &call.result {
         Ok(status) => match status.condition("RuntimeReady") {
             Some(ready) if ready.holds => return Vec::new(),
@@ -37,13 +38,16 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
                 "its Status has no RuntimeReady condition".to_owned(),
             ),
         },
-        Err(Error::Silent { waited, .. }) => (
-            "Status is not answered".to_owned(),
-            format!("Status did not answer within {}", seconds(*waited)),
-        ),
+        Err(Error::Silent { waited, .. }) => {
+            confidence = case.evidence.runtime.silence.confidence(*waited);
+            (
+                "Status is not answered".to_owned(),
+                format!("Status did not answer within {}", seconds(*waited)),
+            )
+        }
         Err(why) => ("Status fails".to_owned(), why.to_string()),
     };
-    let mut found = finding(RuleId::D31, Severity::Critical, Confidence::Certain, title);
+    let mut found = finding(RuleId::D31, Severity::Critical, confidence, title);
     found.rpc = Some("Status".to_owned());
     found.evidence.push(line);
     found.evidence.push("the kubelet says \"container runtime is down\" after 30 s of this".to_owned());

@@ -62,7 +62,7 @@ async fn one_hung_container_among_300_is_named_and_asked_once() {
     assert!(has(&report, RuleId::D28));
     assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &guilty), 1);
     assert_eq!(report.abandoned_calls, 1);
-    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+    assert!(report.duration_seconds <= 13.0, "{}", report.duration_seconds);
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn two_hung_pods_trip_the_threshold_and_flap() {
     let peak = estimate.peak_age_seconds.unwrap();
     assert!((peak - 241.0).abs() < 1.0, "{peak}");
     assert_eq!(report.primary.as_ref().unwrap().ids.len(), 2);
-    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+    assert!(report.duration_seconds <= 13.0, "{}", report.duration_seconds);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +143,7 @@ async fn a_hung_list_names_the_one_id_that_is_silent() {
     assert!(primary.evidence.iter().any(|line| line.contains("1 of 143")), "{:?}", primary.evidence);
     assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &guilty), 1);
     assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 1);
-    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+    assert!(report.duration_seconds <= 13.0, "{}", report.duration_seconds);
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +199,7 @@ async fn a_runtime_that_accepts_and_is_silent_is_d07() {
     assert_eq!(inputs.runtime.times_asked(Rpc::Version, ""), 2);
     assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
     assert!(report.estimate.is_none());
-    assert!(report.duration_seconds < 6.0);
+    assert!(report.duration_seconds <= 13.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,16 +406,16 @@ async fn each_way_not_to_reach_a_socket_has_its_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_too_small_for_one_probe_is_unknown() {
-    let mut inputs = inputs(Scripted::with_pods(1));
+    let mut inputs = inputs(Scripted::with_pods(1).on(Rpc::ListContainers, Behaviour::Hangs));
     inputs.budget = Duration::from_millis(10);
     let report = diagnose(&inputs).await;
     assert_eq!(report.verdict, Verdict::Unknown);
+    assert!(!has(&report, RuleId::D02), "ten milliseconds of silence are no hang");
     assert!(
         report.not_checked.iter().any(|skipped| skipped.why.contains("budget")),
         "{:?}",
         report.not_checked
     );
-    assert!(inputs.runtime.asked.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -463,6 +463,7 @@ async fn a_hang_that_is_known_is_not_made_again() {
         rpc: Rpc::ContainerStatus,
         id: Some(guilty.clone()),
         waited: Duration::from_secs(40),
+        answered: None,
     });
     let report = diagnose(&inputs).await;
     assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
@@ -474,7 +475,12 @@ async fn a_hang_that_is_known_is_not_made_again() {
         .on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = super::scripted::inputs(script);
     inputs.host_root = root_with_logs("known", 5);
-    inputs.known = Some(KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40) });
+    inputs.known = Some(KnownHang {
+        rpc: Rpc::ListContainers,
+        id: None,
+        waited: Duration::from_secs(40),
+        answered: None,
+    });
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);

@@ -4,3 +4,4 @@ mod kubelet;
 mod matrix;
 mod node;
 mod scripted;
+mod silence;

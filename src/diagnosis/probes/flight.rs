@@ -1,0 +1,310 @@
+//! Calls that have been made and are not answered yet. Each was asked once and stays pending until it is answered or
+//! the run is over: what comes late is slow, and only what does not come is hung.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{self, JoinHandle, JoinSet};
+
+use super::super::budget::Budget;
+use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
+use super::super::limits;
+use super::super::report::Confidence;
+use super::super::words::{plural, seconds};
+use super::super::{Inputs, Progress};
+use crate::clock::{Clock, Mono};
+use crate::cri::{Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version};
+
+/// How often the pending calls are looked after.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One call under way.
+pub(super) struct InFlight<T> {
+    rpc: Rpc,
+    started: Mono,
+    /// How long somebody else had been waiting by then.
+    before: Duration,
+    clock: Arc<dyn Clock>,
+    handle: JoinHandle<Call<T>>,
+}
+
+impl<T> Drop for InFlight<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+impl<T: Send + 'static> InFlight<T> {
+    pub(super) fn start(
+        clock: &Arc<dyn Clock>,
+        rpc: Rpc,
+        call: impl Future<Output = Call<T>> + Send + 'static,
+    ) -> Self {
+        Self {
+            rpc,
+            started: clock.mono(),
+            before: Duration::ZERO,
+            clock: Arc::clone(clock),
+            handle: tokio::spawn(call),
+        }
+    }
+
+    /// A call that somebody else made so long ago.
+    pub(super) fn begun(mut self, ago: Duration) -> Self {
+        self.before = ago;
+        self
+    }
+
+    pub(super) fn waited(&self) -> Duration {
+        self.before + self.clock.mono().since(self.started)
+    }
+
+    /// The end of the call, if it comes within `limit` from now.
+    pub(super) async fn within(&mut self, limit: Duration) -> Option<Call<T>> {
+        let ended = tokio::time::timeout(limit, &mut self.handle).await.ok()?;
+        Some(self.unwrapped(ended))
+    }
+
+    /// The end of the call, if it comes before the call is `age` old.
+    pub(super) async fn until(&mut self, age: Duration) -> Option<Call<T>> {
+        let limit = age.saturating_sub(self.waited());
+        self.within(limit).await
+    }
+
+    /// The call as it stands: silent so far.
+    pub(super) fn so_far(&self) -> Call<T> {
+        let waited = self.waited();
+        Call {
+            rpc: self.rpc,
+            duration: waited,
+            response_bytes: 0,
+            result: Err(Error::Silent { rpc: self.rpc, waited }),
+        }
+    }
+
+    fn unwrapped(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
+        ended.unwrap_or_else(|why| Call {
+            rpc: self.rpc,
+            duration: self.waited(),
+            response_bytes: 0,
+            result: Err(Error::Decode { rpc: self.rpc, detail: why.to_string() }),
+        })
+    }
+}
+
+struct Pending {
+    target: Target,
+    rpc: Rpc,
+    started: Mono,
+    /// How long somebody else had been waiting by then.
+    before: Duration,
+}
+
+impl Pending {
+    fn waited(&self, now: Mono) -> Duration {
+        self.before + now.since(self.started)
+    }
+}
+
+/// Status calls under way.
+#[derive(Default)]
+pub(super) struct Asking {
+    tasks: JoinSet<StatusRecord>,
+    pending: HashMap<task::Id, Pending>,
+}
+
+impl Asking {
+    pub(super) fn start(
+        &mut self,
+        started: Mono,
+        target: Target,
+        rpc: Rpc,
+        call: impl Future<Output = StatusRecord> + Send + 'static,
+    ) {
+        self.take_over(started, Duration::ZERO, target, rpc, call);
+    }
+
+    /// A call that somebody else made and has been waiting for.
+    pub(super) fn take_over(
+        &mut self,
+        started: Mono,
+        before: Duration,
+        target: Target,
+        rpc: Rpc,
+        call: impl Future<Output = StatusRecord> + Send + 'static,
+    ) {
+        let handle = self.tasks.spawn(call);
+        self.pending.insert(handle.id(), Pending { target, rpc, started, before });
+    }
+
+    /// Calls that have been pending for less than `age`, and the others.
+    pub(super) fn younger_and_older(&self, now: Mono, age: Duration) -> (usize, usize) {
+        let young = self.pending.values().filter(|call| call.waited(now) < age).count();
+        (young, self.pending.len() - young)
+    }
+
+    /// When the first of the calls that are younger than `age` gets there.
+    pub(super) fn next_to_reach(&self, now: Mono, age: Duration) -> Option<Duration> {
+        let left = self.pending.values().map(|call| age.saturating_sub(call.waited(now)));
+        left.filter(|left| !left.is_zero()).min()
+    }
+
+    pub(super) fn is_pending(&self, target: &Target) -> bool {
+        self.pending.values().any(|call| call.target == *target)
+    }
+
+    /// The next one to be answered, if that is within `limit`.
+    pub(super) async fn next(&mut self, limit: Duration) -> Option<StatusRecord> {
+        let ended = tokio::time::timeout(limit, self.tasks.join_next_with_id()).await.ok()??;
+        Some(self.taken(ended))
+    }
+
+    /// One that has been answered already.
+    fn answered(&mut self) -> Option<StatusRecord> {
+        let ended = self.tasks.try_join_next_with_id()?;
+        Some(self.taken(ended))
+    }
+
+    fn taken(&mut self, ended: Result<(task::Id, StatusRecord), task::JoinError>) -> StatusRecord {
+        match ended {
+            Ok((id, record)) => {
+                self.pending.remove(&id);
+                record
+            }
+            Err(why) => {
+                let lost = self.pending.remove(&why.id());
+                let (target, rpc) = lost
+                    .map_or_else(|| (Target::nobody(), Rpc::ContainerStatus), |lost| (lost.target, lost.rpc));
+                let result = Err(Error::Decode { rpc, detail: why.to_string() });
+                StatusRecord {
+                    target,
+                    rpc,
+                    duration: Duration::ZERO,
+                    response_bytes: 0,
+                    result,
+                    serial: false,
+                    pending: false,
+                }
+            }
+        }
+    }
+
+    fn so_far(&self, now: Mono) -> impl Iterator<Item = StatusRecord> {
+        self.pending
+            .values()
+            .map(move |call| StatusRecord::silent(call.target.clone(), call.rpc, call.waited(now)))
+    }
+}
+
+/// Everything that is under way.
+#[derive(Default)]
+pub(in crate::diagnosis) struct Flight {
+    pub(super) version: Option<InFlight<Version>>,
+    pub(super) control: Option<InFlight<Version>>,
+    pub(super) status: Option<InFlight<RuntimeStatus>>,
+    pub(super) sandboxes: Option<InFlight<Vec<Sandbox>>>,
+    pub(super) containers: Option<InFlight<Vec<Container>>>,
+    pub(super) asking: Asking,
+    pub(super) shims: Asking,
+}
+
+/// Takes the answer of a call that has one, or notes how long it has been silent.
+async fn take<T: Send + 'static>(call: &mut Option<InFlight<T>>, place: &mut Option<Call<T>>) {
+    let Some(under_way) = call else { return };
+    match under_way.within(Duration::ZERO).await {
+        Some(ended) => {
+            *place = Some(ended);
+            *call = None;
+        }
+        None => *place = Some(under_way.so_far()),
+    }
+}
+
+fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, now: Mono) {
+    records.retain(|record| !record.pending);
+    while let Some(record) = asking.answered() {
+        records.push(record);
+    }
+    records.extend(asking.so_far(now));
+}
+
+impl Flight {
+    /// Writes into the evidence how each call stands now.
+    pub(in crate::diagnosis) async fn note(&mut self, clock: &dyn Clock, evidence: &mut RuntimeEvidence) {
+        take(&mut self.version, &mut evidence.version).await;
+        take(&mut self.control, &mut evidence.control).await;
+        take(&mut self.status, &mut evidence.status).await;
+        take(&mut self.sandboxes, &mut evidence.sandboxes.first).await;
+        take(&mut self.containers, &mut evidence.containers.first).await;
+        let now = clock.mono();
+        take_records(&mut self.asking, &mut evidence.asked, now);
+        take_records(&mut self.shims, &mut evidence.shims, now);
+    }
+
+    /// Waits for what is pending until it is answered, until nothing more can be learnt from waiting, or until the
+    /// time is over.
+    pub(in crate::diagnosis) async fn wait<R>(
+        &mut self,
+        inputs: &Inputs<R>,
+        budget: &Budget,
+        progress: Progress<'_>,
+        evidence: &mut Evidence,
+    ) {
+        loop {
+            self.note(&*inputs.clock, &mut evidence.runtime).await;
+            let Some(waits_for) = self.undecided(inputs.patience, evidence) else {
+                return;
+            };
+            let limit = TICK.min(budget.for_waiting());
+            if limit.is_zero() {
+                return;
+            }
+            progress(&waits_for);
+            tokio::time::sleep(limit).await;
+        }
+    }
+
+    /// What is still worth waiting for, in words; `None` if nothing is.
+    fn undecided(&self, patience: Duration, evidence: &Evidence) -> Option<String> {
+        let runtime = &evidence.runtime;
+        let enough = patience.min(runtime.silence.certain);
+        let calls = [
+            self.version.as_ref().map(InFlight::waiting),
+            self.control.as_ref().map(InFlight::waiting),
+            self.status.as_ref().map(InFlight::waiting),
+            self.sandboxes.as_ref().map(InFlight::waiting),
+            self.containers.as_ref().map(InFlight::waiting),
+        ];
+        let calls = calls.into_iter().flatten().filter(|(_, waited)| *waited < enough);
+        let mut open: Vec<(Duration, String)> =
+            calls.map(|(rpc, waited)| (waited, rpc.name().to_owned())).collect();
+        let silent = runtime.asked.iter().chain(&runtime.shims).filter(|record| record.pending);
+        open.extend(
+            silent
+                .filter(|record| record.duration < enough)
+                .filter(|record| evidence.sure_of(&record.target.id, record.duration) != Confidence::Certain)
+                .map(|record| {
+                    let about = evidence.names.describe(&record.target.id);
+                    (record.duration, format!("{} of {about}", record.rpc))
+                }),
+        );
+        let (waited, what) = open.iter().max()?.clone();
+        let more = match open.len() {
+            1 => String::new(),
+            many => format!(" and {}", plural(many - 1, "other call")),
+        };
+        let degree = if runtime.silence.hangs(waited) { ", likely hung" } else { "" };
+        Some(format!("waiting for {what}{more}: {}{degree}", seconds(Duration::from_secs(waited.as_secs()))))
+    }
+}
+
+impl<T: Send + 'static> InFlight<T> {
+    fn waiting(&self) -> (Rpc, Duration) {
+        (self.rpc, self.waited())
+    }
+}
+
+/// How long the status calls in flight may hold a place that another one could use.
+pub(super) const PLACE_HELD: Duration = limits::HUNT_AFTER;

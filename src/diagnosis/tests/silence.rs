@@ -1,0 +1,193 @@
+//! Slow is not hung: what is answered late is told with its time, and what is silent is told with a degree.
+
+use std::time::Duration;
+
+use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
+use crate::cri::Rpc;
+use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
+use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
+use crate::pleg::KubeletVersion;
+
+async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
+    judge(&gather(inputs, &|_| ()).await)
+}
+
+fn late(millis: u64) -> Behaviour {
+    Behaviour::After(Duration::from_millis(millis))
+}
+
+fn find(report: &HealthReport, id: RuleId) -> Option<&Finding> {
+    report.findings.iter().find(|finding| finding.id == id)
+}
+
+/// Never unhealthy, nothing silent, and no sentence that calls it hung.
+#[track_caller]
+fn assert_slow(report: &HealthReport, verdict: Verdict, primary: RuleId) {
+    let first = report.primary.as_ref().map(|primary| primary.id);
+    assert_eq!((report.verdict, first), (verdict, Some(primary)), "{report:#?}");
+    assert_eq!(report.abandoned_calls, 0, "{report:#?}");
+    assert!(!report.estimate.as_ref().unwrap().would_trip);
+    for finding in &report.findings {
+        assert!(!matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D28), "{finding:#?}");
+        for line in finding.evidence.iter().chain(&finding.next).chain([&finding.title]) {
+            let accuses = |word: &str| word.starts_with("hang") || word.starts_with("hung");
+            assert!(!line.split(' ').any(accuses) && !line.contains("delete this"), "{line}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_and_four_slow_statuses_are_slow_with_their_time() {
+    for (count, millis) in [(1, 3500), (4, 3500), (1, 6000), (1, 9500)] {
+        // Whatever the kubelet's release: to an old one each costs twice.
+        for release in ["1.30", "1.36"] {
+            let script = (0..count).fold(Scripted::with_pods(60), |script, pod| {
+                script.on_id(container_id(pod * 13), late(millis))
+            });
+            let mut inputs = inputs(script);
+            inputs.kubelet.version = Some(KubeletVersion::parse(release).unwrap());
+            let report = diagnose(&inputs).await;
+            assert_slow(&report, Verdict::Degraded, RuleId::D05);
+            let primary = report.primary.as_ref().unwrap();
+            assert_eq!(primary.confidence, Confidence::Certain);
+            assert_eq!(primary.ids.len(), count, "{primary:#?}");
+            let said = format!("answered after {:.1} s", f64::from(u32::try_from(millis).unwrap()) / 1000.0);
+            assert!(primary.title.contains(&said), "{}", primary.title);
+            for pod in 0..count {
+                let asked = inputs.runtime.times_asked(Rpc::ContainerStatus, &container_id(pod * 13));
+                assert_eq!(asked, 1, "a slow call is asked once");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_lists_are_lists() {
+    for (rpc, millis) in [
+        (Rpc::ListContainers, 4500),
+        (Rpc::ListContainers, 6000),
+        (Rpc::ListPodSandbox, 4500),
+        (Rpc::ListPodSandbox, 9500),
+    ] {
+        let inputs = inputs(Scripted::with_pods(20).on(rpc, late(millis)));
+        let report = diagnose(&inputs).await;
+        assert_slow(&report, Verdict::Degraded, RuleId::D30);
+        let calls = report.probes.iter().filter_map(|probe| probe.calls).sum::<usize>();
+        assert_eq!(calls, 40, "the pass is made all the same: {:#?}", report.probes);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_version_or_status_is_no_silence() {
+    for millis in [2000, 4500, 8000] {
+        let report = diagnose(&inputs(Scripted::with_pods(5).on(Rpc::Version, late(millis)))).await;
+        assert_slow(&report, Verdict::Healthy, RuleId::D00);
+    }
+    let report = diagnose(&inputs(Scripted::with_pods(5).on(Rpc::Status, late(6000)))).await;
+    assert_slow(&report, Verdict::Healthy, RuleId::D00);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_call_is_certain_within_13_seconds_and_likely_to_the_impatient() {
+    let row = |patience: Option<u64>| {
+        let mut inputs = inputs(Scripted::with_pods(60).on_id(container_id(31), Behaviour::Hangs));
+        if let Some(patience) = patience {
+            inputs.patience = Duration::from_secs(patience);
+        }
+        inputs
+    };
+    for (patience, confidence, at_most) in [
+        (None, Confidence::Certain, 13.0),
+        (Some(7), Confidence::Likely, 9.0),
+        (Some(3), Confidence::Likely, 5.0),
+    ] {
+        let report = diagnose(&row(patience)).await;
+        let primary = report.primary.as_ref().unwrap();
+        assert_eq!((primary.id, primary.confidence), (RuleId::D01, confidence), "{patience:?}");
+        assert_eq!(report.phase, Phase::Status);
+        assert!(report.duration_seconds <= at_most, "{patience:?}: {}", report.duration_seconds);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_call_beside_slow_ones_is_the_one_to_start_with() {
+    let script = Scripted::with_pods(60)
+        .on_id(container_id(7), late(3740))
+        .on_id(container_id(8), late(3740))
+        .on_id(container_id(31), Behaviour::Hangs);
+    let report = diagnose(&inputs(script)).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(31)].as_slice()));
+    let slow = find(&report, RuleId::D05).unwrap();
+    assert_eq!(slow.ids.len(), 2);
+    assert_eq!(report.verdict, Verdict::Degraded, "one hung pod is below the threshold");
+}
+
+#[tokio::test(start_paused = true)]
+async fn npd_and_small_budgets_say_likely() {
+    let mut npd = inputs(Scripted::with_pods(20).on_id(sandbox_id(3), Behaviour::Hangs));
+    npd.mode = Mode::Npd;
+    npd.budget = Duration::from_secs(4);
+    let report = diagnose(&npd).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Likely));
+    assert!(report.duration_seconds <= 4.0);
+
+    for budget in [1500, 2000] {
+        let mut healthy = inputs(Scripted::with_pods(20));
+        healthy.budget = Duration::from_millis(budget);
+        assert_eq!(diagnose(&healthy).await.verdict, Verdict::Healthy, "{budget} ms");
+        let mut sick = inputs(Scripted::with_pods(20).on(Rpc::ListContainers, Behaviour::Hangs));
+        sick.budget = Duration::from_millis(budget);
+        let report = diagnose(&sick).await;
+        let primary = report.primary.as_ref().unwrap();
+        assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D02), "{budget} ms");
+        assert_eq!(primary.confidence, Confidence::Likely);
+        assert!(report.duration_seconds <= 2.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_short_run_accuses_nobody() {
+    // 3.5 s is more than half of what `--npd` has; what was asked late is not called hung.
+    let mut script = Scripted::with_pods(40);
+    for pod in 0..40 {
+        script = script.on_id(container_id(pod), late(1800));
+    }
+    let mut inputs = inputs(script);
+    inputs.mode = Mode::Npd;
+    inputs.budget = Duration::from_secs(4);
+    let report = diagnose(&inputs).await;
+    assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
+    assert_ne!(report.verdict, Verdict::Unhealthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
+    let (tell, answered) = tokio::sync::watch::channel(None);
+    let mut inputs = inputs(Scripted::with_pods(5));
+    inputs.known = Some(KnownHang {
+        rpc: Rpc::ContainerStatus,
+        id: Some(container_id(1)),
+        waited: Duration::from_secs(2),
+        answered: Some(answered),
+    });
+    let answer = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        tell.send(Some(Duration::from_secs(4))).unwrap();
+    };
+    let (report, ()) = tokio::join!(diagnose(&inputs), answer);
+    assert_slow(&report, Verdict::Degraded, RuleId::D05);
+    assert!(report.primary.unwrap().title.contains("answered after 4.0 s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_waited_for_is_said_while_it_is() {
+    let said = std::sync::Mutex::new(Vec::new());
+    let inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
+    gather(&inputs, &|probe| said.lock().unwrap().push(probe.to_owned())).await;
+    let said = said.into_inner().unwrap();
+    let about = "waiting for ContainerStatus of default/web-1/app";
+    assert!(said.iter().any(|line| line.starts_with(about) && line.ends_with(": 3.0 s")), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with(about) && line.contains("likely hung")), "{said:?}");
+}
