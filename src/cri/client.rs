@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use prost::bytes::Bytes;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tonic::client::Grpc;
@@ -20,10 +21,12 @@ use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
-use super::codec::{Counted, CountingCodec, UNDECODABLE};
+use super::codec::{self, Fault, RawCodec};
 use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
+use super::guard::{Foreign, Guarded};
+use super::weight::{Scale, Weighed};
 use super::{
     Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
@@ -34,8 +37,15 @@ use crate::clock::Clock;
 /// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
 pub const KUBELET_RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// What we are willing to receive. Far above the kubelet's limit, so that what breaks the kubelet can still be shown.
-const RECEIVE_LIMIT: usize = 256 * 1024 * 1024;
+/// What we are willing to receive for one call, in one message or many. Far above the kubelet's limit, and above CRI-O's
+/// own of 80 MiB, so that what breaks the kubelet can still be shown.
+const RECEIVE_LIMIT: usize = 96 * 1024 * 1024;
+
+/// Headers and trailers above this are refused. Below the kubelet's 16 MiB; above any error that a runtime words.
+const HEADER_LIMIT: u32 = 4 * 1024 * 1024;
+
+/// How much is kept of a runtime's words: its error may quote all that a program wrote before it died.
+const WORDS: usize = 4096;
 
 /// HTTP/2 flow-control window: a large list should not wait for window updates, nor a short stall of ours reach the
 /// runtime's event queue.
@@ -96,7 +106,8 @@ impl Client {
         // The address is never looked up; it only gives the authority that every CRI client sends.
         let transport = TransportEndpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW);
+            .initial_connection_window_size(WINDOW)
+            .http2_max_header_list_size(HEADER_LIMIT);
         let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
         let channel = Arc::new(LazyChannel::new(Box::new(make)));
         Self { channel, connect, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
@@ -116,93 +127,141 @@ impl Client {
         self
     }
 
-    fn grpc(&self) -> Grpc<Channel> {
-        Grpc::new(Channel::clone(&self.channel)).max_decoding_message_size(RECEIVE_LIMIT)
-    }
-
-    fn request<M>(&self, message: M) -> Request<M> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.deadline);
-        request
-    }
-
     /// One unary call.
     async fn unary<Q, A>(&self, rpc: Rpc, message: Q) -> Call<A>
     where
-        Q: Message + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        Q: Message,
+        A: Message + Default + Weighed,
     {
         let exchange = async {
-            let mut grpc = self.grpc();
-            ready(&mut grpc).await?;
-            let codec = CountingCodec::<Q, A>::default();
-            let path = http::uri::PathAndQuery::from_static(rpc.path());
-            grpc.unary(self.request(message), path, codec).await.map(tonic::Response::into_inner)
+            let answer = self.single(rpc, &message).await?;
+            let bytes = answer.len();
+            Ok((codec::message(answer)?.0, bytes))
         };
         self.timed(rpc, exchange).await
     }
 
-    /// One list that arrives in batches, all of it under one deadline.
-    async fn batched<Q, B, T>(&self, rpc: Rpc, message: Q, items: fn(B) -> Vec<T>) -> Call<Vec<T>>
+    /// One list in one message.
+    async fn list<Q, W, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
-        Q: Message + Send + Sync + 'static,
-        B: Message + Default + Send + Sync + 'static,
-        T: Send,
+        Q: Message,
+        W: Message + Default + Weighed,
+        T: From<W>,
     {
         let exchange = async {
-            let mut all = Counted { message: Vec::new(), bytes: 0 };
-            let mut stream = self.open::<Q, B>(rpc, self.request(message)).await?;
+            let answer = self.single(rpc, &message).await?;
+            let (bytes, mut all) = (answer.len(), Vec::new());
+            codec::entries::<W, T>(answer, &mut Scale::of_list(), &mut all).await?;
+            Ok((all, bytes))
+        };
+        self.timed(rpc, exchange).await
+    }
+
+    /// One list that arrives in batches, all of it under one deadline and one limit.
+    async fn batched<Q, W, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
+    where
+        Q: Message,
+        W: Message + Default + Weighed,
+        T: From<W>,
+    {
+        let exchange = async {
+            let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
+            let mut stream = self.open(rpc, &message, Some(self.deadline)).await?;
             while let Some(batch) = stream.message().await? {
-                all.bytes += batch.bytes;
-                all.message.extend(items(batch.message));
+                bytes = bytes.saturating_add(batch.len());
+                if bytes > RECEIVE_LIMIT {
+                    return Err(Trouble::Endless);
+                }
+                codec::entries::<W, T>(batch, &mut scale, &mut all).await?;
             }
-            Ok(all)
+            Ok((all, bytes))
         };
         self.timed(rpc, exchange).await
     }
 
-    async fn open<Q, A>(&self, rpc: Rpc, request: Request<Q>) -> Result<Streaming<Counted<A>>, Status>
-    where
-        Q: Message + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
-    {
-        let mut grpc = self.grpc();
-        ready(&mut grpc).await?;
-        let codec = CountingCodec::<Q, A>::default();
+    /// The one message that answers a unary call.
+    async fn single(&self, rpc: Rpc, message: &impl Message) -> Result<Bytes, Trouble> {
+        let mut stream = self.open(rpc, message, Some(self.deadline)).await?;
+        let Some(answer) = stream.message().await? else {
+            return Err(Fault::Undecodable("it has a status and no message".into()).into());
+        };
+        // A unary call ends with its status; the kubelet's client refuses a second message too.
+        match stream.message().await? {
+            None => Ok(answer),
+            Some(_) => Err(Fault::Undecodable("it has more than one message".into()).into()),
+        }
+    }
+
+    async fn open(
+        &self,
+        rpc: Rpc,
+        message: &impl Message,
+        deadline: Option<Duration>,
+    ) -> Result<Streaming<Bytes>, Status> {
+        let channel = Guarded::new(Channel::clone(&self.channel));
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(RECEIVE_LIMIT);
+        grpc.ready().await.map_err(Status::from_error)?;
+        let mut request = Request::new(Bytes::from(message.encode_to_vec()));
+        if let Some(deadline) = deadline {
+            request.set_timeout(deadline);
+        }
         let path = http::uri::PathAndQuery::from_static(rpc.path());
-        grpc.server_streaming(request, path, codec).await.map(tonic::Response::into_inner)
+        // On the wire a unary answer is a stream of one message.
+        grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
 
     /// Runs one exchange under the deadline and makes a [`Call`] of it.
     async fn timed<A>(
         &self,
         rpc: Rpc,
-        exchange: impl Future<Output = Result<Counted<A>, Status>>,
+        exchange: impl Future<Output = Result<(A, usize), Trouble>>,
     ) -> Call<A> {
         let start = self.clock.mono();
         let ended = timeout(self.deadline, exchange).await;
         let duration = self.clock.mono().since(start);
         let (response_bytes, result) = match ended {
-            Ok(Ok(answer)) => (answer.bytes, Ok(answer.message)),
-            Ok(Err(status)) => (0, Err(self.explain(rpc, &status, duration))),
+            Ok(Ok((answer, bytes))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
+            Ok(Err(trouble)) => (0, Err(self.explain(rpc, &trouble, duration))),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
         };
         Call { rpc, duration, response_bytes, result }
     }
 
+    /// Which kind of night it is.
+    fn explain(&self, rpc: Rpc, trouble: &Trouble, took: Duration) -> Error {
+        match trouble {
+            Trouble::Status(status) => self.explain_status(rpc, status, took),
+            Trouble::Bytes(Fault::Undecodable(detail)) => Error::Decode { rpc, detail: detail.clone() },
+            Trouble::Bytes(Fault::Implausible(detail)) => Error::Implausible { rpc, detail: detail.clone() },
+            Trouble::Endless => Error::TooLarge {
+                rpc,
+                message: format!("it goes on after {} MiB, which is all that is taken", RECEIVE_LIMIT >> 20),
+            },
+        }
+    }
+
     /// Which kind of night a gRPC status stands for.
-    fn explain(&self, rpc: Rpc, status: &Status, took: Duration) -> Error {
+    fn explain_status(&self, rpc: Rpc, status: &Status, took: Duration) -> Error {
         if let Some(dialled) = dial_error(status) {
             return dialled;
+        }
+        match causes(status).find_map(|cause| cause.downcast_ref::<Foreign>()) {
+            Some(foreign @ Foreign::Protocol(_)) => {
+                return Error::WrongProtocol {
+                    endpoint: self.endpoint.to_string(),
+                    detail: foreign.to_string(),
+                };
+            }
+            Some(foreign @ Foreign::Malformed(_)) => {
+                return Error::Decode { rpc, detail: foreign.to_string() };
+            }
+            None => {}
         }
         // The transport keeps the deadline too, and may notice first.
         if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
-        let message = status.message().to_owned();
-        if let Some(detail) = message.strip_prefix(UNDECODABLE) {
-            return Error::Decode { rpc, detail: detail.to_owned() };
-        }
+        let message = shortened(status.message());
         if is_transport(status) {
             return match self.heard.protocol() {
                 Protocol::Other(first_line) => Error::WrongProtocol {
@@ -231,8 +290,34 @@ impl Client {
     }
 }
 
-async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
-    grpc.ready().await.map_err(|why| Status::from_error(Box::new(why)))
+/// Why an exchange brought no answer.
+#[derive(Debug)]
+enum Trouble {
+    Status(Box<Status>),
+    Bytes(Fault),
+    /// A list that arrives in batches, and does not end.
+    Endless,
+}
+
+impl From<Status> for Trouble {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self::Bytes(fault)
+    }
+}
+
+/// The beginning of a runtime's words.
+fn shortened(words: &str) -> String {
+    if words.len() <= WORDS {
+        return words.to_owned();
+    }
+    let kept = words.get(..words.floor_char_boundary(WORDS)).unwrap_or_default();
+    format!("{kept}… ({} bytes in all)", words.len())
 }
 
 async fn listened(
@@ -262,10 +347,6 @@ fn innermost(status: &Status) -> String {
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
-fn converted<W, T: From<W>>(items: Vec<W>) -> Vec<T> {
-    items.into_iter().map(Into::into).collect()
-}
-
 impl Runtime for Client {
     async fn version(&self) -> Call<Version> {
         let request = wire::VersionRequest { version: KUBELET_API_VERSION.into() };
@@ -285,26 +366,20 @@ impl Runtime for Client {
         let filter = Some(sandbox_filter(filter));
         if self.streamed_lists {
             let request = wire::StreamPodSandboxesRequest { filter };
-            let items = |batch: wire::StreamPodSandboxesResponse| converted(batch.pod_sandboxes);
-            return self.batched(Rpc::StreamPodSandboxes, request, items).await;
+            return self.batched::<_, wire::PodSandbox, _>(Rpc::StreamPodSandboxes, request).await;
         }
         let request = wire::ListPodSandboxRequest { filter };
-        self.unary(Rpc::ListPodSandbox, request)
-            .await
-            .map(|answer: wire::ListPodSandboxResponse| converted(answer.items))
+        self.list::<_, wire::PodSandbox, _>(Rpc::ListPodSandbox, request).await
     }
 
     async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
         let filter = Some(container_filter(filter));
         if self.streamed_lists {
             let request = wire::StreamContainersRequest { filter };
-            let items = |batch: wire::StreamContainersResponse| converted(batch.containers);
-            return self.batched(Rpc::StreamContainers, request, items).await;
+            return self.batched::<_, wire::Container, _>(Rpc::StreamContainers, request).await;
         }
         let request = wire::ListContainersRequest { filter };
-        self.unary(Rpc::ListContainers, request)
-            .await
-            .map(|answer: wire::ListContainersResponse| converted(answer.containers))
+        self.list::<_, wire::Container, _>(Rpc::ListContainers, request).await
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
@@ -351,26 +426,21 @@ impl Client {
         let rpc = Rpc::GetContainerEvents;
         let start = self.clock.mono();
         let ended = tokio::select! {
-            ended = async {
-                let request = Request::new(wire::GetEventsRequest {});
-                let mut stream = self.open::<_, wire::ContainerEventResponse>(rpc, request).await?;
-                self.drain(&mut stream, &feed).await
-            } => ended,
+            ended = self.drain(rpc, &feed) => ended,
             () = feed.abandoned() => return,
         };
-        if let Err(status) = ended {
+        if let Err(trouble) = ended {
             let took = self.clock.mono().since(start);
-            feed.fail(self.explain(rpc, &status, took)).await;
+            feed.fail(self.explain(rpc, &trouble, took)).await;
         }
     }
 
-    async fn drain(
-        &self,
-        stream: &mut Streaming<Counted<wire::ContainerEventResponse>>,
-        feed: &EventFeed,
-    ) -> Result<(), Status> {
-        while let Some(Counted { message, bytes }) = stream.message().await? {
-            feed.offer(ReceivedEvent { event: message.into(), at: self.clock.wall(), bytes });
+    async fn drain(&self, rpc: Rpc, feed: &EventFeed) -> Result<(), Trouble> {
+        let mut stream = self.open(rpc, &wire::GetEventsRequest {}, None).await?;
+        while let Some(message) = stream.message().await? {
+            let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
+            let (event, weight) = codec::message::<wire::ContainerEventResponse>(message)?;
+            feed.offer(ReceivedEvent { event: event.into(), at: self.clock.wall(), bytes, weight });
         }
         Ok(())
     }

@@ -1,84 +1,18 @@
-//! The gRPC codecs: prost messages, each counted as it is decoded, and messages left as they are on the wire.
+//! Messages as bytes, and from bytes into plain node types within a bound.
 //!
-//! Counting here means that the size is that of the bytes that came in, not of a message encoded once more.
-
-use std::marker::PhantomData;
+//! The gRPC library hands over bytes. They are weighed before anything is made of them, and a list is decoded an entry at
+//! a time: what the wire has and what is kept of it are never both in memory, and a deadline can end it half-way.
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use tokio::task::yield_now;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// A decoded message and the bytes it took on the wire, without gRPC's five-byte frame.
-#[derive(Debug)]
-pub struct Counted<M> {
-    /// The message.
-    pub message: M,
-    /// Its size.
-    pub bytes: u64,
-}
+use super::weight::{Scale, Weighed};
 
-/// Encodes `Request`, decodes `Response` and counts it.
-#[derive(Debug)]
-pub struct CountingCodec<Request, Response>(PhantomData<(Request, Response)>);
-
-impl<Request, Response> Default for CountingCodec<Request, Response> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<Request, Response> Codec for CountingCodec<Request, Response>
-where
-    Request: Message + Send + 'static,
-    Response: Message + Default + Send + 'static,
-{
-    type Encode = Request;
-    type Decode = Counted<Response>;
-    type Encoder = ProstEncoder<Request>;
-    type Decoder = CountingDecoder<Response>;
-
-    fn encoder(&mut self) -> Self::Encoder {
-        ProstEncoder(PhantomData)
-    }
-
-    fn decoder(&mut self) -> Self::Decoder {
-        CountingDecoder(PhantomData)
-    }
-}
-
-#[derive(Debug)]
-pub struct ProstEncoder<Request>(PhantomData<Request>);
-
-impl<Request: Message> Encoder for ProstEncoder<Request> {
-    type Item = Request;
-    type Error = Status;
-
-    fn encode(&mut self, item: Request, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        item.encode(buffer).map_err(|why| Status::internal(format!("cannot encode the request: {why}")))
-    }
-}
-
-#[derive(Debug)]
-pub struct CountingDecoder<Response>(PhantomData<Response>);
-
-/// Starts the message of the status that stands for an undecodable answer.
-pub const UNDECODABLE: &str = "undecodable answer: ";
-
-impl<Response: Message + Default> Decoder for CountingDecoder<Response> {
-    type Item = Counted<Response>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Counted<Response>>, Status> {
-        let bytes = u64::try_from(buffer.remaining()).unwrap_or(u64::MAX);
-        let message =
-            Response::decode(buffer).map_err(|why| Status::internal(format!("{UNDECODABLE}{why}")))?;
-        Ok(Some(Counted { message, bytes }))
-    }
-}
-
-/// Messages as they are on the wire, in and out. The server's codec, and that of whoever measures or tests a runtime
-/// without decoding it.
+/// Messages as they are on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawCodec;
 
@@ -114,5 +48,121 @@ impl Decoder for RawCodec {
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         let size = buffer.remaining();
         Ok(Some(buffer.copy_to_bytes(size)))
+    }
+}
+
+/// Why bytes are no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// They are not the message that they should be.
+    #[error("{0}")]
+    Undecodable(String),
+    /// They would take far more memory than they have bytes.
+    #[error("{0}")]
+    Implausible(String),
+}
+
+impl From<prost::DecodeError> for Fault {
+    fn from(why: prost::DecodeError) -> Self {
+        Self::Undecodable(why.to_string())
+    }
+}
+
+/// The field that holds the entries, in every list of the CRI.
+const ENTRIES: u32 = 1;
+
+/// How many entries are handled between two looks at the time.
+const SLICE: usize = 1024;
+
+/// One message.
+pub fn message<A: Message + Default + Weighed>(bytes: Bytes) -> Result<(A, u64), Fault> {
+    let mut scale = Scale::of_message();
+    scale.grant(bytes.len());
+    scale.put(A::SHAPE, &bytes)?;
+    Ok((A::decode(bytes)?, scale.weight()))
+}
+
+/// The entries of one message of a list, after those that are there already.
+pub async fn entries<W, T>(bytes: Bytes, scale: &mut Scale, into: &mut Vec<T>) -> Result<(), Fault>
+where
+    W: Message + Default + Weighed,
+    T: From<W>,
+{
+    scale.grant(bytes.len());
+    let mut count = 0_usize;
+    let mut left = bytes.clone();
+    while let Some(entry) = next_entry(&mut left)? {
+        scale.put_entry(W::SHAPE, &entry)?;
+        count += 1;
+        rest(count).await;
+    }
+    // Exactly: growing by doubling would hold three times as much for a moment.
+    into.reserve_exact(count);
+    let mut left = bytes;
+    while let Some(entry) = next_entry(&mut left)? {
+        into.push(W::decode(entry)?.into());
+        rest(into.len()).await;
+    }
+    Ok(())
+}
+
+async fn rest(done: usize) {
+    if done.is_multiple_of(SLICE) {
+        yield_now().await;
+    }
+}
+
+/// Takes the next entry from the bytes of a list, and what else is before it.
+fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, Fault> {
+    while list.has_remaining() {
+        let (field, wire) = decode_key(list)?;
+        if (field, wire) != (ENTRIES, WireType::LengthDelimited) {
+            skip_field(wire, field, list, DecodeContext::default())?;
+            continue;
+        }
+        let length = decode_varint(list)?;
+        return match usize::try_from(length).ok().filter(|length| *length <= list.len()) {
+            Some(length) => Ok(Some(list.split_to(length))),
+            None => {
+                Err(Fault::Undecodable(format!("an entry of {length} bytes where {} are left", list.len())))
+            }
+        };
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::Container;
+    use crate::cri::generated as wire;
+
+    async fn listed(bytes: Bytes) -> Result<Vec<Container>, Fault> {
+        let mut all = Vec::new();
+        let mut scale = Scale::of_list();
+        entries::<wire::Container, Container>(bytes, &mut scale, &mut all).await.map(|()| all)
+    }
+
+    #[tokio::test]
+    async fn a_list_comes_out_as_prost_would_decode_it() {
+        let containers: Vec<_> = (0..3000)
+            .map(|number| wire::Container { id: format!("c{number}"), ..Default::default() })
+            .collect();
+        let mut bytes = wire::ListContainersResponse { containers: containers.clone() }.encode_to_vec();
+        // A field that nobody knows, in the middle and at the end.
+        let unknown = [0x92, 0x03, 2, b'x', b'y'];
+        bytes.splice(0..0, unknown);
+        bytes.extend(unknown);
+        assert_eq!(listed(Bytes::new()).await, Ok(Vec::new()));
+        let expected: Vec<Container> = containers.into_iter().map(Into::into).collect();
+        assert_eq!(listed(bytes.into()).await.unwrap(), expected);
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_off_is_undecodable() {
+        for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0a, 0xff], &[0x0b], &[0x0a, 2, 0x0a, 9], &[7]] {
+            let fault = listed(Bytes::copy_from_slice(bytes)).await.unwrap_err();
+            assert!(matches!(fault, Fault::Undecodable(_)), "{bytes:?}: {fault}");
+        }
     }
 }

@@ -90,6 +90,14 @@ pub enum Error {
         /// What the decoder said.
         detail: String,
     },
+    /// The answer would take far more memory than it has bytes.
+    #[error("the answer to {rpc} is refused: {detail}")]
+    Implausible {
+        /// What was asked.
+        rpc: Rpc,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The runtime answered with an error of its own.
     #[error("{rpc} failed: {code}: {message}")]
     Runtime {
@@ -125,7 +133,8 @@ impl Error {
             | Self::Refused { .. }
             | Self::Unreachable { .. }
             | Self::WrongProtocol { .. }
-            | Self::Decode { .. } => None,
+            | Self::Decode { .. }
+            | Self::Implausible { .. } => None,
         }
     }
 
@@ -165,6 +174,9 @@ impl Error {
             Self::TooLarge { .. } => {
                 Some("too many dead containers or sandboxes, or very long annotations; the kubelet fails here too".into())
             }
+            Self::Implausible { .. } => Some(
+                "no runtime sends this: is it the runtime that listens there, and is it sound?".into(),
+            ),
             Self::Unreachable { .. } | Self::Unimplemented { .. } | Self::Decode { .. } | Self::Runtime { .. } => None,
         }
     }

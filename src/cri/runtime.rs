@@ -74,10 +74,12 @@ pub struct ReceivedEvent {
     pub at: Wall,
     /// Its size on the wire.
     pub bytes: u64,
+    /// About how much memory it takes.
+    pub weight: u64,
 }
 
-/// How many bytes of unread events are held, as counted on the wire: each event brings its whole pod along.
-const MOST_QUEUED_BYTES: u64 = 64 * 1024 * 1024;
+/// About how much memory unread events may take: each event brings its whole pod along.
+const MOST_QUEUED: u64 = 64 * 1024 * 1024;
 
 /// An open event stream. Whatever feeds it never waits for the reader: what does not fit the queue is counted as
 /// dropped. Dropping it closes the stream.
@@ -90,7 +92,7 @@ pub struct EventStream {
 /// What both ends of a queue keep count of.
 #[derive(Debug, Default)]
 struct Levels {
-    bytes: AtomicU64,
+    weight: AtomicU64,
     dropped: AtomicU64,
 }
 
@@ -106,7 +108,7 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
         let next = self.queue.recv().await.transpose();
         if let Ok(Some(event)) = &next {
-            self.levels.bytes.fetch_sub(event.bytes, Ordering::Relaxed);
+            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
         }
         next
     }
@@ -132,12 +134,12 @@ pub struct EventFeed {
 impl EventFeed {
     /// Hands an event on, or counts it as dropped; never waits.
     pub fn offer(&self, event: ReceivedEvent) {
-        let bytes = event.bytes;
-        let queued = self.levels.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let weight = event.weight;
+        let queued = self.levels.weight.fetch_add(weight, Ordering::Relaxed);
         // One event always fits, however large it is.
-        let fits = queued == 0 || queued.saturating_add(bytes) <= MOST_QUEUED_BYTES;
+        let fits = queued == 0 || queued.saturating_add(weight) <= MOST_QUEUED;
         if !fits || self.queue.try_send(Ok(event)).is_err() {
-            self.levels.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.levels.weight.fetch_sub(weight, Ordering::Relaxed);
             self.levels.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -167,7 +169,7 @@ mod tests {
             sandbox: None,
             containers: Vec::new(),
         };
-        ReceivedEvent { event, at: Wall::default(), bytes }
+        ReceivedEvent { event, at: Wall::default(), bytes, weight: bytes }
     }
 
     #[tokio::test]
@@ -186,12 +188,12 @@ mod tests {
     #[tokio::test]
     async fn large_events_fill_the_queue_by_their_bytes_and_make_room_when_taken() {
         let (feed, mut events) = EventStream::bounded(100);
-        feed.offer(event(MOST_QUEUED_BYTES + 1));
+        feed.offer(event(MOST_QUEUED + 1));
         feed.offer(event(1));
         assert_eq!((events.waiting(), events.dropped()), (1, 1));
         events.next().await.unwrap();
-        feed.offer(event(MOST_QUEUED_BYTES / 2));
-        feed.offer(event(MOST_QUEUED_BYTES / 2));
+        feed.offer(event(MOST_QUEUED / 2));
+        feed.offer(event(MOST_QUEUED / 2));
         assert_eq!((events.waiting(), events.dropped()), (2, 1));
     }
 }

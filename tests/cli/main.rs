@@ -8,6 +8,7 @@ mod diff;
 mod evented;
 mod fake_runtime;
 mod health;
+mod hostile;
 mod lint;
 mod relist;
 mod runner;

@@ -67,6 +67,7 @@ impl Message {
             },
             at: now,
             bytes: 1,
+            weight: 1,
         }
     }
 }

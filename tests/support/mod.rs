@@ -3,6 +3,7 @@
 mod answer;
 pub mod events;
 pub mod fake;
+pub mod impostor;
 mod log;
 pub mod node;
 pub mod plegctl;

@@ -26,9 +26,11 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         Error::Unimplemented { .. } => "what listens there does not serve the CRI v1 API",
         Error::ClosedMidCall { .. } => "the runtime closes the connection",
         Error::Unreachable { .. } => "the runtime cannot be reached",
-        Error::Silent { .. } | Error::TooLarge { .. } | Error::Decode { .. } | Error::Runtime { .. } => {
-            "the runtime answers Version with an error"
-        }
+        Error::Silent { .. }
+        | Error::TooLarge { .. }
+        | Error::Decode { .. }
+        | Error::Implausible { .. }
+        | Error::Runtime { .. } => "the runtime answers Version with an error",
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);
     found.phase = Phase::Connect;

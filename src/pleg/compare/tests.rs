@@ -79,6 +79,7 @@ impl Play {
             },
             at: Wall::from_nanos(self.now),
             bytes: 1,
+            weight: 1,
         });
         self
     }

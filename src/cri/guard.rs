@@ -1,0 +1,207 @@
+//! Stands between the HTTP/2 connection and the gRPC library, and lets through only what is gRPC.
+//!
+//! Whatever listens on a socket may answer with anything. An answer that no gRPC server gives is named here for what it
+//! is; and the headers are reduced to the few that are read, because tonic 0.14 panics on a
+//! `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Response, StatusCode};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use prost::bytes::Bytes;
+use tonic::body::Body;
+use tonic::transport::Channel;
+use tower::Service;
+
+/// Everything that is read of an answer's headers and trailers.
+const READ: [HeaderName; 4] = [CONTENT_TYPE, ENCODING, STATUS, MESSAGE];
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// How much of a header is quoted.
+const QUOTED: usize = 80;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An answer that is not gRPC.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Foreign {
+    /// Another protocol over HTTP/2, or a proxy's own page.
+    #[error("it answered {0}")]
+    Protocol(String),
+    /// gRPC, but not as it should be.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// A channel whose answers have been looked at.
+#[derive(Clone, Debug)]
+pub struct Guarded(Channel);
+
+impl Guarded {
+    /// Looks at the answers of `channel`.
+    pub fn new(channel: Channel) -> Self {
+        Self(channel)
+    }
+}
+
+impl Service<Request<Body>> for Guarded {
+    type Response = Response<GuardedBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            let (mut parts, body) = answer.await?.into_parts();
+            is_grpc(parts.status, &parts.headers)?;
+            parts.headers = reduced(&parts.headers)?;
+            Ok(Response::from_parts(parts, GuardedBody(body)))
+        })
+    }
+}
+
+/// The body of an answer, whose trailers are looked at too.
+#[derive(Debug)]
+pub struct GuardedBody(Body);
+
+impl HttpBody for GuardedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(frame) = ready!(Pin::new(&mut self.0).poll_frame(cx)) else {
+            return Poll::Ready(None);
+        };
+        Poll::Ready(Some(match frame {
+            Ok(frame) => match frame.into_trailers() {
+                Ok(trailers) => reduced(&trailers).map(Frame::trailers).map_err(Into::into),
+                Err(data) => Ok(data),
+            },
+            Err(status) => Err(status.into()),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// Refuses what another kind of server says, in the words of what it is.
+fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), Foreign> {
+    let kind = headers.get(CONTENT_TYPE);
+    let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    // A gRPC status counts for more than HTTP's.
+    if headers.contains_key(STATUS) && is_grpc {
+        return Ok(());
+    }
+    let kind = kind.map_or_else(|| "no content type".to_owned(), |kind| format!("`{}`", quoted(kind)));
+    if status != StatusCode::OK {
+        return Err(Foreign::Protocol(format!("HTTP status {status} with {kind}")));
+    }
+    if !is_grpc {
+        return Err(Foreign::Protocol(format!("over HTTP/2 with {kind}")));
+    }
+    Ok(())
+}
+
+/// The headers that are read, if the library can be given them.
+fn reduced(headers: &HeaderMap) -> Result<HeaderMap, Foreign> {
+    if let Some(encoding) = headers.get(ENCODING).filter(|encoding| *encoding != "identity") {
+        let encoding = quoted(encoding);
+        return Err(Foreign::Malformed(format!("it is compressed (`{encoding}`), which nobody asked for")));
+    }
+    // The kubelet's client gives up a call over this header too, whatever its status.
+    if headers.get_all(DETAILS).iter().any(|details| !is_base64(details.as_bytes())) {
+        let status = headers.get(STATUS).map_or_else(|| "none".to_owned(), quoted);
+        let message =
+            headers.get(MESSAGE).map_or_else(String::new, |message| format!(" `{}`", quoted(message)));
+        return Err(Foreign::Malformed(format!(
+            "its header {DETAILS} is not base64 (the gRPC status beside it: {status}{message})"
+        )));
+    }
+    Ok(READ.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect())
+}
+
+/// Whether gRPC's base64, with or without padding, could be this.
+fn is_base64(bytes: &[u8]) -> bool {
+    let unpadded = match bytes {
+        [text @ .., b'=', b'='] | [text @ .., b'='] => text,
+        text => text,
+    };
+    // A single letter over is less than a byte.
+    unpadded.len() % 4 != 1
+        && unpadded.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+}
+
+fn quoted(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).chars().take(QUOTED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_read_gets_through() {
+        let some = headers(&[("grpc-status", "5"), ("grpc-status-details-bin", "CAU"), ("x-more", "1")]);
+        assert_eq!(reduced(&some), Ok(headers(&[("grpc-status", "5")])));
+    }
+
+    #[test]
+    fn details_that_are_not_base64_are_refused_with_the_status_beside_them() {
+        for details in ["!", "A", "CAU===", "C U", "CA=U"] {
+            let bad = headers(&[
+                ("grpc-status", "5"),
+                ("grpc-message", "gone"),
+                ("grpc-status-details-bin", details),
+            ]);
+            let why = reduced(&bad).unwrap_err().to_string();
+            assert!(why.ends_with("not base64 (the gRPC status beside it: 5 `gone`)"), "{details}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_server_is_no_grpc() {
+        let page = headers(&[("content-type", "text/html; charset=utf-8")]);
+        let grpc = headers(&[("content-type", "application/grpc+proto")]);
+        let status = headers(&[("content-type", "application/grpc"), ("grpc-status", "14")]);
+        for (code, headers, why) in [
+            (200, &page, Some("it answered over HTTP/2 with `text/html; charset=utf-8`")),
+            (404, &page, Some("it answered HTTP status 404 Not Found with `text/html; charset=utf-8`")),
+            (
+                503,
+                &grpc,
+                Some("it answered HTTP status 503 Service Unavailable with `application/grpc+proto`"),
+            ),
+            (200, &HeaderMap::new(), Some("it answered over HTTP/2 with no content type")),
+            (503, &status, None),
+            (200, &grpc, None),
+        ] {
+            let said = is_grpc(StatusCode::from_u16(code).unwrap(), headers).err();
+            assert_eq!(said.map(|said| said.to_string()).as_deref(), why);
+        }
+    }
+}

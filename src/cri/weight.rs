@@ -1,0 +1,291 @@
+//! How much memory a message will take, told from its bytes before anything is made of them.
+//!
+//! Two bytes on the wire are an empty entry of a list, and some hundred bytes in memory: 8 MiB of nothing would be
+//! gigabytes. So each message is weighed first, and refused when it is out of proportion to what came over the wire. What
+//! runtimes send weighs two to three times its bytes; the tests below hold real shapes against the bound.
+
+use std::mem::size_of;
+
+use prost::bytes::Buf;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+
+use super::codec::Fault;
+use super::generated as wire;
+
+/// Memory that a byte of an answer may cost.
+const PER_BYTE: u64 = 4;
+
+/// Memory that a list may cost however few its bytes are: small nodes have short names.
+const FREE_LIST: u64 = 12 * 1024 * 1024;
+
+/// The same for any other message.
+const FREE_MESSAGE: u64 = 64 * 1024;
+
+/// What a text costs beyond its bytes: the allocator's own.
+const TEXT: u64 = 24;
+
+/// What an entry of a list costs later: its record, its place in the pod, its line in the report.
+const ENTRY: u64 = 512;
+
+/// A message as the allocator sees it: its own size, and which of its fields are messages too. Every other field that
+/// has a length is text.
+#[derive(Debug)]
+pub struct Shape {
+    size: usize,
+    parts: &'static [(u32, &'static Shape)],
+}
+
+impl Shape {
+    const fn new<M>(parts: &'static [(u32, &'static Self)]) -> Self {
+        Self { size: size_of::<M>(), parts }
+    }
+}
+
+/// A message that can be weighed.
+pub trait Weighed {
+    /// Its shape.
+    const SHAPE: &'static Shape;
+}
+
+macro_rules! shapes {
+    ($($name:ident = $message:ident { $($field:literal: $part:ident),* })+) => {
+        $(static $name: Shape = Shape::new::<wire::$message>(&[$(($field, &$part)),*]);
+        impl Weighed for wire::$message {
+            const SHAPE: &'static Shape = &$name;
+        })+
+
+        /// Every shape under the name of its message.
+        #[cfg(test)]
+        static ALL: &[(&str, &Shape)] = &[$((stringify!($message), &$name)),+];
+    };
+}
+
+shapes! {
+    PAIR = Pair {}
+    VERSION = VersionResponse {}
+    CONDITION = RuntimeCondition {}
+    RUNTIME_STATUS = RuntimeStatus { 1: CONDITION }
+    STATUS = StatusResponse { 1: RUNTIME_STATUS }
+    LINUX = LinuxRuntimeConfiguration {}
+    CONFIG = RuntimeConfigResponse { 1: LINUX }
+    SANDBOX_METADATA = PodSandboxMetadata {}
+    SANDBOX = PodSandbox { 2: SANDBOX_METADATA, 5: PAIR, 6: PAIR }
+    POD_IP = PodIp {}
+    NETWORK = PodSandboxNetworkStatus { 2: POD_IP }
+    OPTION = NamespaceOption {}
+    NAMESPACE = Namespace { 2: OPTION }
+    LINUX_SANDBOX = LinuxPodSandboxStatus { 1: NAMESPACE }
+    SANDBOX_STATUS = PodSandboxStatus { 2: SANDBOX_METADATA, 5: NETWORK, 6: LINUX_SANDBOX, 7: PAIR, 8: PAIR }
+    SANDBOX_ANSWER = PodSandboxStatusResponse { 1: SANDBOX_STATUS, 3: CONTAINER_STATUS }
+    CONTAINER_METADATA = ContainerMetadata {}
+    IMAGE = ImageSpec {}
+    CONTAINER = Container { 3: CONTAINER_METADATA, 4: IMAGE, 8: PAIR, 9: PAIR }
+    MOUNT = Mount {}
+    CONTAINER_STATUS = ContainerStatus { 2: CONTAINER_METADATA, 8: IMAGE, 12: PAIR, 13: PAIR, 14: MOUNT }
+    CONTAINER_ANSWER = ContainerStatusResponse { 1: CONTAINER_STATUS }
+    STATS = ContainerStatsResponse {}
+    EVENT = ContainerEventResponse { 4: SANDBOX_STATUS, 5: CONTAINER_STATUS }
+}
+
+/// Weighs what comes in against what it may weigh.
+#[derive(Debug)]
+pub struct Scale {
+    allowed: u64,
+    weight: u64,
+    bytes: u64,
+    entries: u64,
+}
+
+impl Scale {
+    /// For a list, in however many messages.
+    pub const fn of_list() -> Self {
+        Self::with(FREE_LIST)
+    }
+
+    /// For any other message.
+    pub const fn of_message() -> Self {
+        Self::with(FREE_MESSAGE)
+    }
+
+    const fn with(allowed: u64) -> Self {
+        Self { allowed, weight: 0, bytes: 0, entries: 0 }
+    }
+
+    /// So many more bytes have come in.
+    pub fn grant(&mut self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.allowed = self.allowed.saturating_add(bytes.saturating_mul(PER_BYTE));
+    }
+
+    /// What is on it.
+    pub const fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// Puts an entry of a list on it.
+    pub fn put_entry(&mut self, shape: &Shape, bytes: &[u8]) -> Result<(), Fault> {
+        self.entries += 1;
+        self.add(ENTRY)?;
+        self.put(shape, bytes)
+    }
+
+    /// Puts a message on it.
+    pub fn put(&mut self, shape: &Shape, mut bytes: &[u8]) -> Result<(), Fault> {
+        // Twice: as the wire has it, and as it is kept; or else for the room that a growing list takes.
+        self.add(u64::try_from(shape.size).unwrap_or(u64::MAX).saturating_mul(2))?;
+        while bytes.has_remaining() {
+            let (field, kind) = decode_key(&mut bytes)?;
+            if kind != WireType::LengthDelimited {
+                skip_field(kind, field, &mut bytes, DecodeContext::default())?;
+                continue;
+            }
+            let length = decode_varint(&mut bytes)?;
+            let content = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
+            let Some((content, left)) = content else {
+                return Err(Fault::Undecodable(format!(
+                    "a field of {length} bytes where {} are left",
+                    bytes.len()
+                )));
+            };
+            bytes = left;
+            match shape.parts.iter().find(|(number, _)| *number == field) {
+                Some((_, part)) => self.put(part, content)?,
+                None => self.add(length.saturating_add(TEXT))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, weight: u64) -> Result<(), Fault> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.weight <= self.allowed {
+            return Ok(());
+        }
+        let bytes = self.bytes;
+        Err(Fault::Implausible(match self.entries {
+            0 => format!("its {bytes} bytes are made of parts of almost nothing"),
+            entries => format!("its {bytes} bytes are entries of almost nothing, {entries} and more"),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    fn pair(key: &str, value: &str) -> wire::Pair {
+        wire::Pair { key: key.into(), value: value.into() }
+    }
+
+    /// A container of a bare pod, as containerd lists it.
+    fn plain() -> wire::Container {
+        wire::Container {
+            id: "d".repeat(64),
+            pod_sandbox_id: "e".repeat(64),
+            metadata: Some(wire::ContainerMetadata { name: "app".into(), attempt: 0 }),
+            image: Some(wire::ImageSpec {
+                image: format!("sha256:{}", "a".repeat(64)),
+                user_specified_image: String::new(),
+            }),
+            image_ref: format!("sha256:{}", "a".repeat(64)),
+            state: 1,
+            created_at: 1_790_000_000_000_000_000,
+            labels: vec![
+                pair("io.kubernetes.container.name", "app"),
+                pair("io.kubernetes.pod.name", "web-5d4f8c7b6d-x2x4z"),
+                pair("io.kubernetes.pod.namespace", "default"),
+                pair("io.kubernetes.pod.uid", "3f2504e0-4f89-11d3-9a0c-0305e82c3301"),
+            ],
+            annotations: vec![
+                pair("io.kubernetes.container.hash", "5d4f8c7b"),
+                pair("io.kubernetes.container.restartCount", "0"),
+                pair("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
+                pair("io.kubernetes.container.terminationMessagePolicy", "File"),
+                pair("io.kubernetes.pod.terminationGracePeriod", "30"),
+            ],
+        }
+    }
+
+    fn weight_of<M: Message + Weighed>(message: &M) -> (u64, u64) {
+        let bytes = message.encode_to_vec();
+        let mut scale = Scale { allowed: u64::MAX, ..Scale::of_list() };
+        scale.put_entry(M::SHAPE, &bytes).unwrap();
+        (scale.weight(), u64::try_from(bytes.len()).unwrap())
+    }
+
+    #[test]
+    fn what_runtimes_list_weighs_less_than_it_may() {
+        let container = weight_of(&plain());
+        let sandbox = weight_of(&wire::PodSandbox {
+            id: "e".repeat(64),
+            metadata: Some(wire::PodSandboxMetadata {
+                name: "web-5d4f8c7b6d-x2x4z".into(),
+                uid: "3f2504e0-4f89-11d3-9a0c-0305e82c3301".into(),
+                namespace: "default".into(),
+                attempt: 1,
+            }),
+            state: 0,
+            created_at: 1_790_000_000_000_000_000,
+            labels: plain().labels,
+            annotations: vec![pair("kubernetes.io/config.seen", "2026-11-21T20:41:13.123456789Z")],
+        });
+        for (weight, bytes) in [container, sandbox] {
+            assert!(weight < PER_BYTE * bytes, "{weight} for {bytes}");
+        }
+    }
+
+    #[test]
+    fn entries_of_nothing_are_refused() {
+        let mut scale = Scale::of_list();
+        scale.grant(8 << 20);
+        let refused = (0..4 << 20).find_map(|_| scale.put_entry(&CONTAINER, b"").err());
+        let Some(Fault::Implausible(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.starts_with("its 8388608 bytes are entries of almost nothing, "), "{why}");
+    }
+
+    #[test]
+    fn parts_of_nothing_are_refused_however_deep() {
+        // Empty pairs in one container, and empty mounts in one status.
+        let pairs: Vec<u8> = [0x42, 0].repeat(1 << 20);
+        let mut scale = Scale::of_list();
+        scale.grant(pairs.len());
+        assert!(matches!(scale.put_entry(&CONTAINER, &pairs), Err(Fault::Implausible(_))));
+        let status =
+            wire::ContainerStatus { mounts: vec![wire::Mount::default(); 1 << 16], ..Default::default() };
+        let answer = wire::ContainerStatusResponse { status: Some(status) }.encode_to_vec();
+        let mut scale = Scale::of_message();
+        scale.grant(answer.len());
+        assert!(matches!(scale.put(&CONTAINER_ANSWER, &answer), Err(Fault::Implausible(_))));
+    }
+
+    /// The table above is only as good as it is complete: the proto says which fields are messages.
+    #[test]
+    fn every_message_inside_a_message_is_in_the_table() {
+        let proto = include_str!("../../proto/cri.proto");
+        let mut message = None;
+        let mut wanted = Vec::new();
+        for line in proto.lines().map(str::trim) {
+            let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
+            match words.as_slice() {
+                ["message", name, ..] => message = shape_called(name),
+                ["repeated", kind, _, "=", number] | [kind, _, "=", number] => {
+                    if let (Some(outer), Some(inner)) = (message, shape_called(kind)) {
+                        wanted.push((outer, number.parse::<u32>().unwrap(), inner));
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(wanted.len() > 25, "{}", wanted.len());
+        for (outer, number, inner) in wanted {
+            let part = outer.parts.iter().find(|(field, _)| *field == number);
+            assert!(part.is_some_and(|(_, part)| std::ptr::eq(*part, inner)), "{outer:?} {number}");
+        }
+    }
+
+    fn shape_called(name: &str) -> Option<&'static Shape> {
+        ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, shape)| *shape)
+    }
+}

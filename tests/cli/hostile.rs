@@ -1,0 +1,170 @@
+//! What listens on the socket may answer with anything: each answer is named for what it is, none ends the program.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plegctl::clock::SystemClock;
+use plegctl::cri::{Client, Code, Container, Error, Filter, Rpc, Runtime};
+use prost::Message;
+use prost::bytes::Bytes;
+use serde_json::Value;
+
+use crate::support::impostor::{Answer, Impostor, framed};
+use crate::support::plegctl::plegctl;
+use crate::support::wire;
+
+const NOT_BASE64: &str = "this is !! not base64";
+
+fn client(impostor: &Impostor) -> Client {
+    let clock = Arc::new(SystemClock::start());
+    Client::new(&impostor.socket(), &impostor.endpoint(), Duration::from_secs(20), clock)
+}
+
+async fn list(impostor: &Impostor) -> Result<Vec<Container>, Error> {
+    client(impostor).list_containers(&Filter::default()).await.result
+}
+
+async fn refused(answer: Answer) -> String {
+    let impostor = Impostor::answering(Rpc::ListContainers, answer);
+    list(&impostor).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn issue_12_status_details_that_are_not_base64_are_an_error_of_that_call() {
+    let with = |status: &str| {
+        Answer::headers_only(&[("grpc-status", status), ("grpc-status-details-bin", NOT_BASE64)])
+    };
+    for (answer, status) in [
+        (with("0"), "0"),
+        (with("5").header("grpc-message", "gone"), "5 `gone`"),
+        (Answer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64), "0"),
+        (
+            Answer::of([Bytes::new()]).trailer("grpc-status", "13").trailer("grpc-status-details-bin", "A"),
+            "13",
+        ),
+    ] {
+        assert_eq!(
+            refused(answer).await,
+            "cannot decode the answer to ListContainers: its header grpc-status-details-bin is not base64 (the gRPC \
+             status beside it: ".to_owned() + status + ")"
+        );
+    }
+    // Sound details are nobody's concern.
+    let sound = Answer::headers_only(&[
+        ("grpc-status", "5"),
+        ("grpc-message", "gone"),
+        ("grpc-status-details-bin", "CAUSBGdvbmU"),
+    ]);
+    let impostor = Impostor::answering(Rpc::ListContainers, sound);
+    assert!(list(&impostor).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn issue_12_status_details_that_are_not_base64_end_a_stream_with_an_error() {
+    let bad = Answer::of([Bytes::new()]).trailer("grpc-status-details-bin", NOT_BASE64);
+    let impostor = Impostor::start(move |rpc| {
+        matches!(rpc, Rpc::StreamContainers | Rpc::GetContainerEvents).then(|| bad.clone())
+    });
+    let client = client(&impostor);
+    let listed = client.clone().with_streamed_lists().list_containers(&Filter::default()).await;
+    assert!(matches!(listed.result, Err(Error::Decode { rpc: Rpc::StreamContainers, .. })), "{listed:?}");
+    let mut events = client.container_events().await.unwrap();
+    assert!(events.next().await.unwrap().is_some(), "what came before it counts");
+    let ended = events.next().await.unwrap_err();
+    assert!(matches!(ended, Error::Decode { rpc: Rpc::GetContainerEvents, .. }), "{ended}");
+}
+
+#[test]
+fn issue_12_health_has_a_verdict_whichever_call_has_the_header() {
+    for rpc in [Rpc::Version, Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers] {
+        let answer = Answer::sound(rpc).trailer("grpc-status-details-bin", NOT_BASE64);
+        let impostor = Impostor::answering(rpc, answer);
+        let endpoint = impostor.endpoint();
+        let output = plegctl(&["health", "-o", "json", "--proc", "/nowhere", "-r", &endpoint]);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+        assert_eq!(report["kind"], "HealthReport", "{output}");
+        assert!(output.stdout.contains("not base64"), "{rpc}: {output}");
+        assert_eq!(output.signal, None, "{output}");
+    }
+}
+
+#[tokio::test]
+async fn issue_12_what_is_no_grpc_is_named() {
+    let page = || Answer::of([Bytes::new()]).header("content-type", "text/html").body("<h1>no</h1>");
+    for (answer, words) in [
+        (page().status(404), "it answered HTTP status 404 Not Found with `text/html`"),
+        (page().status(500), "it answered HTTP status 500 Internal Server Error with `text/html`"),
+        (page(), "it answered over HTTP/2 with `text/html`"),
+    ] {
+        let impostor = Impostor::answering(Rpc::ListContainers, answer);
+        let why = list(&impostor).await.unwrap_err();
+        let Error::WrongProtocol { detail, .. } = &why else { panic!("{why}") };
+        assert_eq!(detail, words);
+    }
+}
+
+#[tokio::test]
+async fn issue_12_an_answer_that_is_not_as_it_should_be_says_how() {
+    let empty = Bytes::new;
+    for (answer, words) in [
+        (
+            Answer::of([empty()]).header("grpc-encoding", "gzip").body(framed(b"\x1f\x8b", 1)),
+            "it is compressed (`gzip`), which nobody asked for",
+        ),
+        (Answer::of([empty(), empty()]), "it has more than one message"),
+        (Answer::of([empty(); 0]), "it has a status and no message"),
+        (Answer::headers_only(&[("grpc-status", "0")]), "it has a status and no message"),
+    ] {
+        assert_eq!(refused(answer).await, format!("cannot decode the answer to ListContainers: {words}"));
+    }
+}
+
+#[tokio::test]
+async fn issue_12_a_long_message_is_an_answer_and_is_shortened() {
+    let long = "x".repeat(1 << 20);
+    for answer in [
+        Answer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
+        Answer::of([Bytes::new(); 0]).trailer("grpc-status", "2").trailer("grpc-message", &long),
+    ] {
+        let impostor = Impostor::answering(Rpc::ListContainers, answer);
+        let Err(Error::Runtime { code: Code::Unknown, message, .. }) = list(&impostor).await else {
+            panic!()
+        };
+        assert!(message.starts_with("xxxx") && message.ends_with("x… (1048576 bytes in all)"));
+        assert!(message.len() < 5000, "{}", message.len());
+    }
+}
+
+#[tokio::test]
+async fn issue_12_entries_of_nothing_are_refused_and_the_next_call_is_made() {
+    let nothing = Bytes::from([0x0a, 0].repeat(4 << 20));
+    let impostor = Impostor::start(move |rpc| match rpc {
+        Rpc::ListContainers | Rpc::StreamContainers => Some(Answer::of([nothing.clone()])),
+        _ => None,
+    });
+    let client = client(&impostor);
+    for (client, rpc) in
+        [(client.clone(), Rpc::ListContainers), (client.clone().with_streamed_lists(), Rpc::StreamContainers)]
+    {
+        let why = client.list_containers(&Filter::default()).await.result.unwrap_err();
+        assert!(matches!(&why, Error::Implausible { rpc: asked, .. } if *asked == rpc), "{why}");
+        assert!(why.hint().is_some());
+    }
+    assert!(client.list_sandboxes(&Filter::default()).await.result.is_ok());
+}
+
+#[tokio::test]
+async fn issue_12_a_streamed_list_that_does_not_end_is_given_up() {
+    // One entry of a plausible size, a million bytes at a time.
+    let id = "x".repeat(1_000_000);
+    let entry =
+        wire::StreamContainersResponse { containers: vec![wire::Container { id, ..Default::default() }] };
+    let endless = Answer::of([entry.encode_to_vec()]).endless();
+    let impostor = Impostor::answering(Rpc::StreamContainers, endless);
+    let streamed = client(&impostor).with_streamed_lists();
+    let why = streamed.list_containers(&Filter::default()).await.result.unwrap_err();
+    assert_eq!(
+        why.to_string(),
+        "the answer to StreamContainers is too large: it goes on after 96 MiB, which is all that is taken"
+    );
+}

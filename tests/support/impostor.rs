@@ -1,0 +1,220 @@
+//! A server that answers over HTTP/2 with whatever the test wants: headers, bytes and trailers that no gRPC library
+//! would let out.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+
+use hyper::body::{Body, Frame, Incoming};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use plegctl::cri::Rpc;
+use prost::Message;
+use prost::bytes::{BufMut, Bytes, BytesMut};
+use tokio::net::UnixListener;
+
+use super::socket::TempDir;
+use super::wire;
+
+/// One answer, as it goes over the wire.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    /// Bytes of the body, gRPC's framing included.
+    data: Vec<Bytes>,
+    /// The body goes on with its last piece, for ever.
+    endless: bool,
+    trailers: Option<Vec<(&'static str, String)>>,
+}
+
+impl Answer {
+    /// A plain gRPC answer of these messages.
+    pub fn of(messages: impl IntoIterator<Item = impl Into<Bytes>>) -> Self {
+        Self {
+            status: 200,
+            headers: vec![("content-type", "application/grpc".into())],
+            data: messages.into_iter().map(|message| framed(&message.into(), 0)).collect(),
+            endless: false,
+            trailers: Some(vec![("grpc-status", "0".into())]),
+        }
+    }
+
+    /// What a sound and empty node answers.
+    pub fn sound(rpc: Rpc) -> Self {
+        let condition =
+            |name: &str| wire::RuntimeCondition { r#type: name.into(), status: true, ..Default::default() };
+        let conditions = vec![condition("RuntimeReady"), condition("NetworkReady")];
+        match rpc {
+            Rpc::Version => Self::of([wire::VersionResponse {
+                version: "0.1.0".into(),
+                runtime_name: "containerd".into(),
+                runtime_version: "2.1.9".into(),
+                runtime_api_version: "v1".into(),
+            }
+            .encode_to_vec()]),
+            Rpc::Status => {
+                let status = Some(wire::RuntimeStatus { conditions });
+                Self::of([wire::StatusResponse { status }.encode_to_vec()])
+            }
+            _ => Self::of([Bytes::new()]),
+        }
+    }
+
+    /// An answer without a body: everything is in its headers.
+    pub fn headers_only(pairs: &[(&'static str, &str)]) -> Self {
+        let plain = Self { data: Vec::new(), trailers: None, ..Self::of([Bytes::new()]) };
+        pairs.iter().fold(plain, |answer, (name, value)| answer.header(name, value))
+    }
+
+    /// With this HTTP status.
+    pub fn status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// With this header, instead of one of that name.
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// With this trailer, instead of one of that name.
+    pub fn trailer(mut self, name: &'static str, value: &str) -> Self {
+        let trailers = self.trailers.get_or_insert_default();
+        trailers.retain(|(known, _)| *known != name);
+        trailers.push((name, value.into()));
+        self
+    }
+
+    /// With this body instead of messages.
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.data = vec![body.into()];
+        self
+    }
+
+    /// Its last message again and again, without an end.
+    pub fn endless(mut self) -> Self {
+        self.endless = true;
+        self
+    }
+
+    fn respond(&self) -> Response<Pieces> {
+        let mut response = Response::new(Pieces {
+            data: self.data.iter().rev().cloned().collect(),
+            endless: self.endless,
+            trailers: self.trailers.as_deref().map(header_map),
+        });
+        *response.status_mut() = self.status.try_into().unwrap();
+        *response.headers_mut() = header_map(&self.headers);
+        response
+    }
+}
+
+/// A message with gRPC's five bytes before it.
+pub fn framed(message: &[u8], compressed: u8) -> Bytes {
+    let mut framed = BytesMut::new();
+    framed.put_u8(compressed);
+    framed.put_u32(message.len().try_into().unwrap());
+    framed.put_slice(message);
+    framed.freeze()
+}
+
+fn header_map(pairs: &[(&'static str, String)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+}
+
+struct Pieces {
+    data: Vec<Bytes>,
+    endless: bool,
+    trailers: Option<HeaderMap>,
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = match self.data.last() {
+            Some(last) if self.endless && self.data.len() == 1 => Some(last.clone()),
+            _ => self.data.pop(),
+        };
+        let next = data.map(Frame::data).or_else(|| self.trailers.take().map(Frame::trailers));
+        Poll::Ready(next.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.data.is_empty() && self.trailers.is_none()
+    }
+}
+
+/// The server. Its thread ends with the test's process.
+#[derive(Debug)]
+pub struct Impostor {
+    folder: TempDir,
+}
+
+impl Impostor {
+    /// Answers each call as `answer` says; where it says nothing, as a sound and empty node.
+    pub fn start(answer: impl Fn(Rpc) -> Option<Answer> + Send + Sync + 'static) -> Self {
+        let folder = TempDir::new();
+        let listener = std::os::unix::net::UnixListener::bind(socket_in(&folder)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        thread::spawn(move || serve(listener, Arc::new(answer)));
+        Self { folder }
+    }
+
+    /// Answers this one call so, and all others soundly.
+    pub fn answering(rpc: Rpc, answer: Answer) -> Self {
+        Self::start(move |asked| (asked == rpc).then(|| answer.clone()))
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        socket_in(&self.folder)
+    }
+
+    /// Its socket, as an endpoint.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+}
+
+fn socket_in(folder: &TempDir) -> PathBuf {
+    let path: &Path = folder.path();
+    path.join("cri.sock")
+}
+
+fn serve<F>(listener: std::os::unix::net::UnixListener, answer: Arc<F>)
+where
+    F: Fn(Rpc) -> Option<Answer> + Send + Sync + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async move {
+        let listener = UnixListener::from_std(listener).unwrap();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = Arc::clone(&answer);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let rpc = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()).unwrap();
+                    Ok::<_, Infallible>(answer(rpc).unwrap_or_else(|| Answer::sound(rpc)).respond())
+                }
+            });
+            tokio::spawn(
+                http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+}
