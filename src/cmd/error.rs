@@ -90,7 +90,7 @@ impl Error {
             Self::Endpoint(why) => Some(why.hint().to_owned()),
             Self::Runtime(why) => why.hint(),
             Self::Simulation(why) => why.hint(),
-            Self::Write(_) => Some("the directory must exist and be writable".to_owned()),
+            Self::Write(why) => why.hint().map(str::to_owned),
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }

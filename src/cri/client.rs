@@ -21,7 +21,7 @@ use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
-use super::codec::{self, Fault, RawCodec};
+use super::codec::{self, Fault, Listing, RawCodec};
 use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
@@ -142,27 +142,27 @@ impl Client {
     }
 
     /// One list in one message.
-    async fn list<Q, W, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
+    async fn list<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
         Q: Message,
-        W: Message + Default + Weighed,
-        T: From<W>,
+        L: Listing,
+        T: From<L::Entry>,
     {
         let exchange = async {
             let answer = self.single(rpc, &message).await?;
             let (bytes, mut all) = (answer.len(), Vec::new());
-            codec::entries::<W, T>(answer, &mut Scale::of_list(), &mut all).await?;
+            codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all).await?;
             Ok((all, bytes))
         };
         self.timed(rpc, exchange).await
     }
 
     /// One list that arrives in batches, all of it under one deadline and one limit.
-    async fn batched<Q, W, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
+    async fn batched<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
         Q: Message,
-        W: Message + Default + Weighed,
-        T: From<W>,
+        L: Listing,
+        T: From<L::Entry>,
     {
         let exchange = async {
             let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
@@ -172,7 +172,7 @@ impl Client {
                 if bytes > RECEIVE_LIMIT {
                     return Err(Trouble::Endless);
                 }
-                codec::entries::<W, T>(batch, &mut scale, &mut all).await?;
+                codec::entries::<L, T>(batch, &mut scale, &mut all).await?;
             }
             Ok((all, bytes))
         };
@@ -316,7 +316,8 @@ fn shortened(words: &str) -> String {
     if words.len() <= WORDS {
         return words.to_owned();
     }
-    let kept = words.get(..words.floor_char_boundary(WORDS)).unwrap_or_default();
+    let end = (0..=WORDS).rev().find(|end| words.is_char_boundary(*end)).unwrap_or_default();
+    let kept = words.get(..end).unwrap_or_default();
     format!("{kept}… ({} bytes in all)", words.len())
 }
 
@@ -366,20 +367,24 @@ impl Runtime for Client {
         let filter = Some(sandbox_filter(filter));
         if self.streamed_lists {
             let request = wire::StreamPodSandboxesRequest { filter };
-            return self.batched::<_, wire::PodSandbox, _>(Rpc::StreamPodSandboxes, request).await;
+            return self
+                .batched::<_, wire::StreamPodSandboxesResponse, _>(Rpc::StreamPodSandboxes, request)
+                .await;
         }
         let request = wire::ListPodSandboxRequest { filter };
-        self.list::<_, wire::PodSandbox, _>(Rpc::ListPodSandbox, request).await
+        self.list::<_, wire::ListPodSandboxResponse, _>(Rpc::ListPodSandbox, request).await
     }
 
     async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
         let filter = Some(container_filter(filter));
         if self.streamed_lists {
             let request = wire::StreamContainersRequest { filter };
-            return self.batched::<_, wire::Container, _>(Rpc::StreamContainers, request).await;
+            return self
+                .batched::<_, wire::StreamContainersResponse, _>(Rpc::StreamContainers, request)
+                .await;
         }
         let request = wire::ListContainersRequest { filter };
-        self.list::<_, wire::Container, _>(Rpc::ListContainers, request).await
+        self.list::<_, wire::ListContainersResponse, _>(Rpc::ListContainers, request).await
     }
 
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {

@@ -10,6 +10,7 @@ use tokio::task::yield_now;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use super::generated as wire;
 use super::weight::{Scale, Weighed};
 
 /// Messages as they are on the wire.
@@ -68,6 +69,28 @@ impl From<prost::DecodeError> for Fault {
     }
 }
 
+/// A list of the CRI: it has one field, and that are its entries.
+pub trait Listing {
+    /// One of them.
+    type Entry: Message + Default + Weighed;
+}
+
+impl Listing for wire::ListPodSandboxResponse {
+    type Entry = wire::PodSandbox;
+}
+
+impl Listing for wire::StreamPodSandboxesResponse {
+    type Entry = wire::PodSandbox;
+}
+
+impl Listing for wire::ListContainersResponse {
+    type Entry = wire::Container;
+}
+
+impl Listing for wire::StreamContainersResponse {
+    type Entry = wire::Container;
+}
+
 /// The field that holds the entries, in every list of the CRI.
 const ENTRIES: u32 = 1;
 
@@ -83,16 +106,16 @@ pub fn message<A: Message + Default + Weighed>(bytes: Bytes) -> Result<(A, u64),
 }
 
 /// The entries of one message of a list, after those that are there already.
-pub async fn entries<W, T>(bytes: Bytes, scale: &mut Scale, into: &mut Vec<T>) -> Result<(), Fault>
+pub async fn entries<L, T>(bytes: Bytes, scale: &mut Scale, into: &mut Vec<T>) -> Result<(), Fault>
 where
-    W: Message + Default + Weighed,
-    T: From<W>,
+    L: Listing,
+    T: From<L::Entry>,
 {
     scale.grant(bytes.len());
     let mut count = 0_usize;
     let mut left = bytes.clone();
     while let Some(entry) = next_entry(&mut left)? {
-        scale.put_entry(W::SHAPE, &entry)?;
+        scale.put_entry(L::Entry::SHAPE, &entry)?;
         count += 1;
         rest(count).await;
     }
@@ -100,7 +123,7 @@ where
     into.reserve_exact(count);
     let mut left = bytes;
     while let Some(entry) = next_entry(&mut left)? {
-        into.push(W::decode(entry)?.into());
+        into.push(L::Entry::decode(entry)?.into());
         rest(into.len()).await;
     }
     Ok(())
@@ -135,12 +158,11 @@ fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, Fault> {
 mod tests {
     use super::*;
     use crate::cri::Container;
-    use crate::cri::generated as wire;
 
     async fn listed(bytes: Bytes) -> Result<Vec<Container>, Fault> {
         let mut all = Vec::new();
         let mut scale = Scale::of_list();
-        entries::<wire::Container, Container>(bytes, &mut scale, &mut all).await.map(|()| all)
+        entries::<wire::ListContainersResponse, Container>(bytes, &mut scale, &mut all).await.map(|()| all)
     }
 
     #[tokio::test]

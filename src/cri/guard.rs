@@ -140,10 +140,7 @@ fn reduced(headers: &HeaderMap) -> Result<HeaderMap, Foreign> {
 
 /// Whether gRPC's base64, with or without padding, could be this.
 fn is_base64(bytes: &[u8]) -> bool {
-    let unpadded = match bytes {
-        [text @ .., b'=', b'='] | [text @ .., b'='] => text,
-        text => text,
-    };
+    let unpadded = bytes.strip_suffix(b"==").or_else(|| bytes.strip_suffix(b"=")).unwrap_or(bytes);
     // A single letter over is less than a byte.
     unpadded.len() % 4 != 1
         && unpadded.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))

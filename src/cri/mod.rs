@@ -17,10 +17,6 @@ mod events;
     clippy::enum_variant_names,
     reason = "made by prost, whose taste is not ours to judge"
 )]
-#[expect(
-    dead_code,
-    reason = "a list in batches is taken apart by the codec, an entry at a time; its messages name what it sees"
-)]
 pub(crate) mod generated;
 mod guard;
 mod node;

@@ -1,10 +1,42 @@
-//! Writes a file so that whoever reads it sees all of it or none.
+//! Writes to the file that a user named, whatever stands there, and hurts nothing else.
+//!
+//! A regular file is replaced whole, so that whoever reads it sees all of it or none: a temporary file beside it, with a
+//! random name that nobody can lay a link under, is renamed. A FIFO, a terminal or another character device is written
+//! to as it is. What cannot be written without harm is refused: a directory, a socket, a disk, and a link that somebody
+//! else may have laid.
 
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fchown, fstat, fstatfs, openat,
+    readlinkat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::Serialize;
+
+/// Links one after another that are followed.
+const MOST_LINKS: usize = 16;
+
+/// What a new file may be: its owner's alone.
+const PRIVATE: u32 = 0o600;
+
+/// The bits of a mode that a file takes over from the one it replaces.
+const ACCESS: u32 = 0o666;
+
+/// How often a FIFO or a device is looked at again that does not take anything.
+const STEP: Duration = Duration::from_millis(50);
+
+/// How long it is waited for, in such steps: a reader that is just being started, a terminal that was stopped.
+const STEPS: u32 = 100;
 
 /// A file that was named could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +48,21 @@ pub struct Error {
     pub source: io::Error,
 }
 
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.source.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ReadOnlyFilesystem
+            | io::ErrorKind::NotADirectory => Some("the directory must exist and be writable"),
+            io::ErrorKind::InvalidInput => Some("name a file that is yours in a directory that is yours"),
+            io::ErrorKind::TimedOut => Some("start its reader first"),
+            _ => None,
+        }
+    }
+}
+
 /// Writes `document` as JSON.
 pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
     write(path, |file| {
@@ -24,23 +71,443 @@ pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
     })
 }
 
-/// Has `content` write a file beside `path`, and renames it.
+/// Has `content` write what is to be found at `path`.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    replace(path, content).map_err(|source| Error { path: path.to_path_buf(), source })
+    let written = Place::find(path).and_then(|place| match place {
+        Place::Here(here) => here.replace(content),
+        Place::Open(mut patient) => {
+            let mut buffered = BufWriter::new(&mut patient);
+            content(&mut buffered).and_then(|()| buffered.flush())
+        }
+    });
+    written.map_err(|source| Error { path: path.to_path_buf(), source })
 }
 
-fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = File::create(&beside).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        content(&mut file)?;
-        file.flush()?;
-        file.get_ref().sync_all()
+/// Opens `path` to write at its end; it is made if it is not there.
+pub fn append(path: &Path) -> Result<Box<dyn Write + Send>, Error> {
+    let opened = Place::find(path).and_then(|place| match place {
+        Place::Here(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
+        Place::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
     });
-    written.and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-        // What could not be finished should not be found; if it cannot be removed either, it is only litter.
-        let _ = fs::remove_file(&beside);
-    })
+    opened.map_err(|source| Error { path: path.to_path_buf(), source })
+}
+
+/// Where to write.
+enum Place {
+    /// A regular file, or nothing yet.
+    Here(Here),
+    /// Something that is written to as it is.
+    Open(Patient),
+}
+
+/// A name in a directory, where a regular file is or nothing.
+struct Here {
+    directory: OwnedFd,
+    name: OsString,
+    old: Option<Stat>,
+    /// Whether nobody but its owner and root may put anything into the directory.
+    ours_alone: bool,
+}
+
+impl Place {
+    fn find(path: &Path) -> io::Result<Self> {
+        let mut path = path.to_path_buf();
+        for _ in 0..MOST_LINKS {
+            let name = path.file_name().ok_or_else(|| refused("it is a directory"))?.to_owned();
+            let beside = match path.parent() {
+                Some(parent) if parent != Path::new("") => parent.to_path_buf(),
+                _ => PathBuf::from("."),
+            };
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = openat(CWD, &beside, flags, Mode::empty())?;
+            let ours_alone = ours_alone(&fstat(&directory)?);
+            let old = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => Some(stat),
+                Err(Errno::NOENT) => None,
+                Err(why) => return Err(why.into()),
+            };
+            match old.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                None | Some(FileType::RegularFile) => {
+                    return Ok(Self::Here(Here { directory, name, old, ours_alone }));
+                }
+                // What a link of /proc/self/fd stands for is open already; its text is no path.
+                Some(FileType::Symlink) if fstatfs(&directory)?.f_type == PROC_SUPER_MAGIC => {
+                    return as_it_is(&directory, &name, OFlags::APPEND).map(Self::Open);
+                }
+                Some(FileType::Symlink) if ours_alone => {
+                    let target = readlinkat(&directory, &name, Vec::new())?;
+                    path = beside.join(OsString::from_vec(target.into_bytes()));
+                }
+                Some(FileType::Symlink) => {
+                    return Err(refused("it is a link in a directory that others may write to"));
+                }
+                Some(FileType::Fifo | FileType::CharacterDevice) => {
+                    return as_it_is(&directory, &name, OFlags::NOFOLLOW).map(Self::Open);
+                }
+                Some(FileType::Directory) => return Err(refused("it is a directory")),
+                Some(FileType::Socket) => return Err(refused("it is a socket")),
+                Some(FileType::BlockDevice) => {
+                    return Err(refused("it is a block device, and what is on it would be lost"));
+                }
+                Some(FileType::Unknown) => return Err(refused("nobody knows what it is")),
+            }
+        }
+        Err(Errno::LOOP.into())
+    }
+}
+
+/// What would do harm.
+fn refused(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// Whether nobody but us and root may put a file, or a link, into a directory.
+fn ours_alone(directory: &Stat) -> bool {
+    const OTHERS: u32 = 0o002;
+    const GROUP: u32 = 0o020;
+    let owner_is_trusted = directory.st_uid == 0 || directory.st_uid == geteuid().as_raw();
+    let group_is_trusted = directory.st_gid == 0 || directory.st_mode & GROUP == 0;
+    owner_is_trusted && group_is_trusted && directory.st_mode & OTHERS == 0
+}
+
+/// Opens what is neither replaced nor made; never waits for long.
+fn as_it_is(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<Patient> {
+    // Never as our terminal, and never blocked by a FIFO that nobody reads.
+    let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = patiently(STEPS, || match openat(directory, name, flags, Mode::empty()) {
+        Err(Errno::NXIO) => Ok(None),
+        other => other.map(Some).map_err(Into::into),
+    })?;
+    let Some(file) = opened else {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, format!("nobody reads it within {}", shown())));
+    };
+    match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::Fifo | FileType::CharacterDevice | FileType::RegularFile => Ok(Patient(file.into())),
+        _ => Err(refused("it is neither a file nor a pipe nor a character device")),
+    }
+}
+
+/// Tries again for so many steps.
+fn patiently<T>(steps: u32, mut attempt: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    for step in 0..=steps {
+        if let Some(done) = attempt()? {
+            return Ok(Some(done));
+        }
+        if step < steps {
+            thread::park_timeout(STEP);
+        }
+    }
+    Ok(None)
+}
+
+fn shown() -> humantime::FormattedDuration {
+    humantime::format_duration(STEP * STEPS)
+}
+
+/// A pipe or a device that does not block, written to for as long as it takes something now and then.
+struct Patient(File);
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = &mut self.0;
+        let written = patiently(STEPS, || match file.write(bytes) {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            other => other.map(Some),
+        })?;
+        written.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::TimedOut, format!("its reader took nothing for {}", shown()))
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Here {
+    /// Has `content` write a file beside it, and renames that.
+    fn replace(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let name = random_name();
+        let file = self.create(&name)?;
+        let written = self.take_over(&file).and_then(|()| {
+            let mut buffered = BufWriter::new(&file);
+            content(&mut buffered)?;
+            buffered.flush()?;
+            drop(buffered);
+            file.sync_all()
+        });
+        let renamed =
+            written.and_then(|()| Ok(renameat(&self.directory, &name, &self.directory, &self.name)?));
+        renamed.inspect_err(|_| {
+            // What could not be finished should not be found; if it cannot be removed either, it is only litter.
+            let _ = unlinkat(&self.directory, &name, AtFlags::empty());
+        })
+    }
+
+    fn create(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
+        Ok(openat(&self.directory, name, flags | OFlags::APPEND, Mode::from_raw_mode(PRIVATE))?.into())
+    }
+
+    /// Gives the new file the owner and the mode of the old one, and if that owner cannot be had, not the mode either.
+    fn take_over(&self, file: &File) -> io::Result<()> {
+        // Where others may put files, the old one may be theirs on purpose.
+        let Some(old) = self.old.as_ref().filter(|old| self.ours_alone || is_ours(old)) else {
+            return Ok(());
+        };
+        let new = fstat(file)?;
+        let same_owner = (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid);
+        let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
+        if same_owner || fchown(file.as_fd(), Some(user), Some(group)).is_ok() {
+            fchmod(file, Mode::from_raw_mode(old.st_mode & ACCESS))?;
+        }
+        Ok(())
+    }
+
+    fn append(&self) -> io::Result<File> {
+        if self.old.is_none() {
+            return self.create(&self.name);
+        }
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.directory, &self.name, flags, Mode::empty())?);
+        let found = fstat(&file)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(refused("it is no longer the file that it was"));
+        }
+        // Somebody else's file would show them all, and a second name would hide what is written to.
+        if !self.ours_alone && (!is_ours(&found) || found.st_nlink != 1) {
+            return Err(refused("it is somebody else's in a directory that others may write to"));
+        }
+        Ok(file)
+    }
+}
+
+fn is_ours(file: &Stat) -> bool {
+    file.st_uid == geteuid().as_raw()
+}
+
+/// A name that nobody can guess.
+fn random_name() -> OsString {
+    // The standard library's hash keys are drawn from the system's random numbers.
+    let random = || RandomState::new().build_hasher().finish();
+    format!(".plegctl-{:016x}{:016x}.tmp", random(), random()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("plegctl-save-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+            Self(path)
+        }
+
+        fn open_to_all(self) -> Self {
+            fs::set_permissions(&self.0, fs::Permissions::from_mode(0o1777)).unwrap();
+            self
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        /// Nothing but what was meant may be left.
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn put(path: &Path, text: &str) -> Result<(), Error> {
+        write(path, |out| out.write_all(text.as_bytes()))
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn mkfifo(path: &Path) {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode() {
+        let dir = Dir::new("mode");
+        let file = dir.file("report.json");
+        put(&file, "1").unwrap();
+        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("1", 0o600));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o4640)).unwrap();
+        put(&file, "2").unwrap();
+        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("2", 0o640));
+        assert_eq!(dir.names(), ["report.json"]);
+    }
+
+    #[test]
+    fn what_fails_half_way_leaves_the_old_file_and_no_litter() {
+        let dir = Dir::new("half");
+        let file = dir.file("report.json");
+        put(&file, "old").unwrap();
+        let failed = write(&file, |out| {
+            out.write_all(b"new")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(
+            (fs::read_to_string(&file).unwrap().as_str(), dir.names()),
+            ("old", vec!["report.json".into()])
+        );
+    }
+
+    #[test]
+    fn issue_12_a_link_leads_to_its_target_where_nobody_else_could_have_laid_it() {
+        let dir = Dir::new("link");
+        let (target, link) = (dir.file("target"), dir.file("link"));
+        put(&target, "old").unwrap();
+        symlink("target", &link).unwrap();
+        put(&link, "new").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink(), "the link is still one");
+        symlink("loop", dir.file("loop")).unwrap();
+        assert!(put(&dir.file("loop"), "").is_err());
+    }
+
+    #[test]
+    fn issue_12_a_planted_link_is_not_followed() {
+        let safe = Dir::new("safe");
+        let precious = safe.file("precious");
+        put(&precious, "precious").unwrap();
+        let dir = Dir::new("planted").open_to_all();
+        let link = dir.file("report.json");
+        symlink(&precious, &link).unwrap();
+        for refused in [put(&link, "report"), append(&link).map(drop)] {
+            let why = refused.unwrap_err();
+            assert!(
+                why.to_string().ends_with("it is a link in a directory that others may write to"),
+                "{why}"
+            );
+            assert!(why.hint().is_some());
+        }
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        // A regular file is replaced there too, and is then ours alone.
+        let file = dir.file("plain.json");
+        put(&file, "1").unwrap();
+        assert_eq!(
+            (mode(&file), dir.names()),
+            (0o600, vec!["plain.json".to_owned(), "report.json".to_owned()])
+        );
+    }
+
+    #[test]
+    fn issue_12_a_fifo_is_written_to_and_stays() {
+        let dir = Dir::new("fifo");
+        let fifo = dir.file("fifo");
+        mkfifo(&fifo);
+        let path = fifo.clone();
+        let reader = thread::spawn(move || {
+            let mut text = String::new();
+            File::open(path).unwrap().read_to_string(&mut text).unwrap();
+            text
+        });
+        let long = "x".repeat(200_000);
+        put(&fifo, &long).unwrap();
+        assert_eq!(reader.join().unwrap(), long);
+        assert_eq!(dir.names(), ["fifo"]);
+    }
+
+    #[test]
+    fn issue_12_a_fifo_without_a_reader_is_not_waited_for_for_ever() {
+        let asked = std::cell::Cell::new(0);
+        let never = patiently(0, || {
+            asked.set(asked.get() + 1);
+            Ok(None::<()>)
+        });
+        assert_eq!((never.unwrap(), asked.get()), (None, 1));
+    }
+
+    #[test]
+    fn issue_12_a_device_is_written_to_and_stays() {
+        let null = Path::new("/dev/null");
+        let before = fs::metadata(null).unwrap();
+        put(null, "report").unwrap();
+        append(null).unwrap().write_all(b"report").unwrap();
+        let after = fs::symlink_metadata(null).unwrap();
+        assert_eq!((after.mode(), after.rdev(), after.ino()), (before.mode(), before.rdev(), before.ino()));
+        let full = put(Path::new("/dev/full"), "report").unwrap_err();
+        assert_eq!(full.source.kind(), io::ErrorKind::StorageFull, "{full}");
+    }
+
+    #[test]
+    fn issue_12_a_device_anywhere_is_written_to_and_stays() {
+        let dir = Dir::new("device");
+        let device = dir.file("null");
+        // Only root may make one, and not in every container.
+        let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).status().unwrap();
+        if !made.success() {
+            eprintln!("skipped: mknod is not permitted here");
+            return;
+        }
+        match put(&device, "report") {
+            Ok(()) => {}
+            // A file system may be mounted without devices.
+            Err(why) => assert_eq!(why.source.kind(), io::ErrorKind::PermissionDenied, "{why}"),
+        }
+        assert_eq!(
+            FileType::from_raw_mode(fs::symlink_metadata(&device).unwrap().mode()),
+            FileType::CharacterDevice
+        );
+        assert_eq!(dir.names(), ["null"]);
+    }
+
+    #[test]
+    fn issue_12_directories_and_sockets_are_refused() {
+        let dir = Dir::new("kinds");
+        let socket = dir.file("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for (path, what) in [
+            (socket.as_path(), "it is a socket"),
+            (&dir.0, "it is a directory"),
+            (Path::new("/"), "it is a directory"),
+        ] {
+            for refused in [put(path, ""), append(path).map(drop)] {
+                let why = refused.unwrap_err().to_string();
+                assert!(why.ends_with(what), "{why}");
+            }
+        }
+        let missing = put(&dir.file("no/such/file"), "").unwrap_err();
+        assert_eq!(missing.hint(), Some("the directory must exist and be writable"));
+    }
+
+    #[test]
+    fn a_log_goes_on_where_it_ended() {
+        let dir = Dir::new("log");
+        let file = dir.file("watch.jsonl");
+        for line in ["1\n", "2\n"] {
+            append(&file).unwrap().write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("1\n2\n", 0o600));
+        // A second name for something else, where others could have given it.
+        let dir = dir.open_to_all();
+        fs::hard_link(&file, dir.file("other")).unwrap();
+        let why = append(&file).map(drop).unwrap_err().to_string();
+        assert!(why.ends_with("it is somebody else's in a directory that others may write to"), "{why}");
+    }
 }

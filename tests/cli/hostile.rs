@@ -1,6 +1,9 @@
 //! What listens on the socket may answer with anything: each answer is named for what it is, none ends the program.
 
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use plegctl::clock::SystemClock;
@@ -11,6 +14,7 @@ use serde_json::Value;
 
 use crate::support::impostor::{Answer, Impostor, framed};
 use crate::support::plegctl::plegctl;
+use crate::support::socket::TempDir;
 use crate::support::wire;
 
 const NOT_BASE64: &str = "this is !! not base64";
@@ -167,4 +171,42 @@ async fn issue_12_a_streamed_list_that_does_not_end_is_given_up() {
         why.to_string(),
         "the answer to StreamContainers is too large: it goes on after 96 MiB, which is all that is taken"
     );
+}
+
+fn sound() -> Impostor {
+    Impostor::start(|_| None)
+}
+
+#[test]
+fn issue_12_what_is_saved_to_stdout_or_a_device_arrives_there_and_replaces_nothing() {
+    let (runtime, null) = (sound(), std::fs::metadata("/dev/null").unwrap());
+    let endpoint = runtime.endpoint();
+    let relist = |file: &str| plegctl(&["relist", "-o", "jsonl", "-r", &endpoint, "--save", file]);
+    let saved = relist("/dev/stdout");
+    assert_eq!(saved.code, Some(0), "{saved}");
+    assert_eq!(saved.stdout.matches("\"RelistReport\"").count(), 2, "{saved}");
+    assert_eq!(relist("/dev/null").code, Some(0));
+    let after = std::fs::symlink_metadata("/dev/null").unwrap();
+    assert_eq!((after.ino(), after.rdev()), (null.ino(), null.rdev()));
+    let full = relist("/dev/full");
+    assert_eq!(full.code, Some(2), "{full}");
+    assert!(full.stderr.contains("cannot write `/dev/full`: No space left on device"), "{full}");
+}
+
+#[test]
+fn issue_12_a_log_into_a_fifo_and_an_output_file_into_a_socket() {
+    let (runtime, folder) = (sound(), TempDir::new());
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let path = fifo.clone();
+    let reader = thread::spawn(move || std::fs::read_to_string(path).unwrap());
+    let fifo = fifo.to_str().unwrap();
+    let watch = plegctl(&["watch", "--count", "1", "-r", &runtime.endpoint(), "--log", fifo]);
+    assert_eq!(watch.code, Some(0), "{watch}");
+    assert!(reader.join().unwrap().contains("\"WatchSummary\""));
+    let socket = format!("json={}", runtime.socket().display());
+    let manifests = folder.path().to_str().unwrap();
+    let lint = plegctl(&["static-pods", "lint", "--no-cri", manifests, "--output-file", &socket]);
+    assert_eq!(lint.code, Some(2), "{lint}");
+    assert!(lint.stderr.contains("it is a socket\nhint: "), "{lint}");
 }

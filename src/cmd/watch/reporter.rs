@@ -1,6 +1,5 @@
 //! Turns what the engine says into lines, and keeps the tally.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,12 +32,7 @@ impl Reporter {
     /// Opens stdout, and the log if there is one.
     pub fn open(arguments: &WatchArgs) -> Result<Self, Error> {
         let output = arguments.output;
-        let log = arguments.log.as_deref().map(|path| {
-            match OpenOptions::new().append(true).create(true).open(path) {
-                Ok(file) => Ok(Outlet::plain(file)),
-                Err(source) => Err(Error::Write(save::Error { path: path.to_path_buf(), source })),
-            }
-        });
+        let log = arguments.log.as_deref().map(|path| save::append(path).map(Outlet::plain));
         let live = output == Output::Table && io::stdout().is_terminal();
         Ok(Self {
             view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
