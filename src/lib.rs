@@ -11,3 +11,4 @@ pub mod manifests;
 pub mod pleg;
 pub mod report;
 pub mod sim;
+pub mod stacks;

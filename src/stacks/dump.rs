@@ -1,0 +1,200 @@
+//! A goroutine dump as data: goroutines, what they are in, and with which arguments.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A name that many frames share.
+pub type Name = Arc<str>;
+
+/// In which form a dump was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Form {
+    /// One goroutine after the other, with states and arguments: `debug=2`, SIGUSR1.
+    #[default]
+    Traces,
+    /// The same as the Go runtime writes it when it ends a process: SIGQUIT, a panic.
+    Crash,
+    /// Equal stacks counted: `debug=1`. No ids, no states, no ages, no arguments.
+    Profile,
+}
+
+/// One dump of one process.
+#[derive(Clone, Debug, Default)]
+pub struct Dump {
+    /// Its form.
+    pub form: Form,
+    /// Everybody in it, in the dump's order.
+    pub goroutines: Vec<Goroutine>,
+    /// Goroutines that the dump announces: headers seen, or the profile's own total.
+    pub announced: u64,
+    /// Lines inside the dump that fit no form known.
+    pub not_understood: u64,
+    /// When it was taken, if it says so itself.
+    pub taken_at: Option<String>,
+}
+
+impl Dump {
+    /// How many goroutines it tells of.
+    pub fn count(&self) -> u64 {
+        self.goroutines.iter().map(|goroutine| goroutine.count).sum()
+    }
+}
+
+/// One goroutine, or in a profile all that have the same stack.
+#[derive(Clone, Debug, Default)]
+pub struct Goroutine {
+    /// Its number; none in a profile.
+    pub id: Option<u64>,
+    /// How many there are of it: 1 but in a profile.
+    pub count: u64,
+    /// What it does, in the runtime's words: `select`, `sync.Mutex.Lock`. Empty in a profile.
+    pub state: Name,
+    /// For how long at least, in whole minutes.
+    pub minutes: Option<u32>,
+    /// Whether it may run on one thread only.
+    pub locked_to_thread: bool,
+    /// Labels that the program gave it.
+    pub labels: Vec<(String, String)>,
+    /// Where it is; the innermost first.
+    pub frames: Vec<Frame>,
+    /// Who made it.
+    pub created_by: Option<Creator>,
+    /// Frames that the runtime left out.
+    pub elided: u64,
+    /// Whether the runtime could not walk its stack.
+    pub unavailable: bool,
+}
+
+/// The `go` statement that made a goroutine.
+#[derive(Clone, Debug)]
+pub struct Creator {
+    /// The function.
+    pub function: Name,
+    /// The goroutine, since Go 1.21.
+    pub goroutine: Option<u64>,
+}
+
+/// One frame.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Import path, receiver and name.
+    pub function: Name,
+    /// The words of its arguments, as written.
+    pub arguments: Box<[Token]>,
+    /// Whether it was inlined, so that its arguments are not known.
+    pub inlined: bool,
+    /// File and line.
+    pub place: Option<(Name, u32)>,
+}
+
+/// A piece of an argument list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// A structure, string, slice or interface begins.
+    Open,
+    /// And ends.
+    Close,
+    /// One machine word.
+    Word {
+        /// Its bits.
+        bits: u64,
+        /// False where the runtime says that it may be stale.
+        certain: bool,
+    },
+    /// A word that is not known.
+    Hidden,
+    /// More than the runtime prints.
+    More,
+}
+
+impl Frame {
+    /// The receiver's type with its package, if this is a method of a pointer: `path/bbolt.(*DB)`.
+    pub fn receiver_type(&self) -> Option<&str> {
+        let start = self.function.find(".(*")?;
+        let end = self.function.get(start..)?.find(')')?;
+        self.function.get(..=start + end)
+    }
+
+    /// The first word, if it is one.
+    pub fn first_word(&self) -> Option<(u64, bool)> {
+        match self.arguments.first() {
+            Some(Token::Word { bits, certain }) => Some((*bits, *certain)),
+            _ => None,
+        }
+    }
+
+    /// The receiver's address, if this is a method of a pointer and the address is known.
+    pub fn receiver(&self) -> Option<(u64, bool)> {
+        self.receiver_type()?;
+        self.first_word()
+    }
+
+    /// All its words.
+    pub fn words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        self.arguments.iter().filter_map(|token| match token {
+            Token::Word { bits, certain } => Some((*bits, *certain)),
+            _ => None,
+        })
+    }
+
+    /// What names the place: package, receiver and method, without the import path.
+    pub fn short(&self) -> &str {
+        short(&self.function)
+    }
+}
+
+/// A function without its import path. A path that ends in a version keeps the name before it.
+pub fn short(function: &str) -> &str {
+    // An import path has no parenthesis or bracket; what a generic's brackets hold may have slashes.
+    let path = function.find(['(', '[']).and_then(|end| function.get(..end)).unwrap_or(function);
+    let Some(slash) = path.rfind('/') else { return function };
+    let last = function.get(slash + 1..).unwrap_or(function);
+    let versioned = last
+        .strip_prefix('v')
+        .and_then(|rest| rest.split_once('.'))
+        .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()));
+    if !versioned {
+        return last;
+    }
+    let before = path.get(..slash).and_then(|rest| rest.rfind('/')).map_or(0, |at| at + 1);
+    function.get(before..).unwrap_or(function)
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Traces => "traces",
+            Self::Crash => "crash",
+            Self::Profile => "profile",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_says_the_place() {
+        assert_eq!(short("github.com/containerd/ttrpc.(*Client).dispatch"), "ttrpc.(*Client).dispatch");
+        assert_eq!(
+            short("github.com/containerd/containerd/v2/core/runtime/v2.(*shimTask).Update"),
+            "runtime/v2.(*shimTask).Update"
+        );
+        assert_eq!(short("main.main"), "main.main");
+        assert_eq!(short("a/b/eventq.(*Queue[x/y.Z]).Send"), "eventq.(*Queue[x/y.Z]).Send");
+    }
+
+    #[test]
+    fn a_method_of_a_pointer_has_a_receiver() {
+        let frame = |function: &str| Frame {
+            function: function.into(),
+            arguments: Box::new([Token::Word { bits: 7, certain: true }]),
+            inlined: false,
+            place: None,
+        };
+        assert_eq!(frame("go.etcd.io/bbolt.(*DB).Begin").receiver_type(), Some("go.etcd.io/bbolt.(*DB)"));
+        assert_eq!(frame("go.etcd.io/bbolt.(*DB).Begin").receiver(), Some((7, true)));
+        assert_eq!(frame("main.f").receiver(), None);
+    }
+}

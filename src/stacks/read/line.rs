@@ -1,0 +1,291 @@
+//! The grammar of single lines: a goroutine's header, a frame, its position, a line of a counted profile.
+
+use super::super::dump::Token;
+
+/// What a goroutine's header says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Header<'a> {
+    pub id: u64,
+    pub state: &'a str,
+    pub minutes: Option<u32>,
+    pub locked_to_thread: bool,
+    pub labels: Vec<(String, String)>,
+    /// `gp=` stands there, so the Go runtime wrote it on its own behalf.
+    pub crash: bool,
+}
+
+/// The number in `goroutine N`, whatever follows: the mark by which headers are counted.
+pub fn header_id(line: &str) -> Option<u64> {
+    let rest = line.strip_prefix("goroutine ")?;
+    let digits = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
+    rest.get(..digits)?.parse().ok()
+}
+
+/// `goroutine 12 gp=0x… m=3 mp=0x… [select, 3 minutes, locked to thread]:`
+pub fn header(line: &str) -> Option<Header<'_>> {
+    let id = header_id(line)?;
+    let open = line.find(" [")?;
+    let between = line.get("goroutine ".len()..open)?;
+    let crash = between.contains(" gp=") || between.contains(" m=");
+    if !crash && between.contains(' ') {
+        return None;
+    }
+    let inside = line.get(open + 2..)?.trim_end().strip_suffix("]:")?;
+    let mut found = Header { id, crash, ..Header::default() };
+    let without = match labels_at(inside) {
+        None => (inside, ""),
+        Some(at) => {
+            let (labels, length) = labels(inside.get(at..)?)?;
+            found.labels = labels;
+            (inside.get(..at)?.trim_end_matches([' ', ',']), inside.get(at + length..)?)
+        }
+    };
+    for (nth, part) in without.0.split(", ").chain(without.1.split(", ")).enumerate() {
+        let part = part.trim();
+        if nth == 0 {
+            found.state = state(part);
+        } else if part == "locked to thread" {
+            found.locked_to_thread = true;
+        } else if let Some(minutes) = part.strip_suffix(" minutes") {
+            found.minutes = Some(minutes.parse().ok()?);
+        } else if part.strip_prefix("synctest bubble ").is_some() || part.is_empty() {
+            // Belongs to a test; says nothing of a wait.
+        } else {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// A state without what the runtime adds to it.
+fn state(text: &str) -> &str {
+    let mut text = text;
+    for mark in [" (leaked)", " (durable)", "(scan)", " (scan)"] {
+        text = text.strip_suffix(mark).unwrap_or(text);
+    }
+    text.trim()
+}
+
+/// Where `labels:{` begins, outside quotes.
+fn labels_at(inside: &str) -> Option<usize> {
+    // A state never holds a quote, so the first occurrence is the real one.
+    let at = inside.find("labels:{")?;
+    inside.get(..at).is_some_and(|before| !before.contains('"')).then_some(at)
+}
+
+/// `labels:{"k": "v", …}` and its length. Quotes are read first: brackets, commas and braces inside them are text.
+fn labels(text: &str) -> Option<(Vec<(String, String)>, usize)> {
+    let mut rest = text.strip_prefix("labels:{")?;
+    let mut found = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([' ', ',']);
+        if let Some(after) = rest.strip_prefix('}') {
+            return Some((found, text.len() - after.len()));
+        }
+        let (key, after) = quoted(rest)?;
+        let (value, after) = quoted(after.strip_prefix(':')?.trim_start())?;
+        found.push((key, value));
+        rest = after;
+    }
+}
+
+/// A quoted string and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let body = text.strip_prefix('"')?;
+    let mut plain = String::new();
+    let mut characters = body.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((plain, body.get(at + 1..)?)),
+            '\\' => plain.push(characters.next()?.1),
+            _ => plain.push(character),
+        }
+    }
+    None
+}
+
+/// A frame's function and arguments. `None` for the arguments: inlined.
+pub fn frame(line: &str) -> Option<(&str, Option<Vec<Token>>)> {
+    let inside = line.strip_suffix(')')?;
+    // Arguments hold no parenthesis, so the last one opens them.
+    let open = inside.rfind('(')?;
+    let function = inside.get(..open)?;
+    let plausible = !function.is_empty() && !function.contains(": ") && !function.ends_with(' ');
+    if !plausible {
+        return None;
+    }
+    match inside.get(open + 1..)? {
+        "..." => Some((function, None)),
+        list => Some((function, Some(arguments(list)?))),
+    }
+}
+
+/// `0x1, {0x2?, _}, ...`
+fn arguments(list: &str) -> Option<Vec<Token>> {
+    let mut found = Vec::new();
+    let mut rest = list;
+    loop {
+        rest = rest.trim_start_matches([' ', ',']);
+        let Some(first) = rest.chars().next() else { return Some(found) };
+        let (token, length) = match first {
+            '{' => (Token::Open, 1),
+            '}' => (Token::Close, 1),
+            '_' => (Token::Hidden, 1),
+            '.' if rest.starts_with("...") => (Token::More, 3),
+            '0' => {
+                let digits = rest.strip_prefix("0x")?;
+                let end = digits.find(|next: char| !next.is_ascii_hexdigit()).unwrap_or(digits.len());
+                let bits = u64::from_str_radix(digits.get(..end)?, 16).ok()?;
+                let stale = digits.get(end..)?.starts_with('?');
+                (Token::Word { bits, certain: !stale }, 2 + end + usize::from(stale))
+            }
+            _ => return None,
+        };
+        found.push(token);
+        rest = rest.get(length..)?;
+    }
+}
+
+/// `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` as file and line.
+pub fn position(line: &str) -> Option<(&str, u32)> {
+    let text = line.trim();
+    let mut from = 0;
+    // A path may hold a colon; the line number is what follows the last one that stands before digits alone.
+    while let Some(colon) = text.get(from..)?.find(':') {
+        let colon = from + colon;
+        let rest = text.get(colon + 1..)?;
+        let end = rest.find(|next: char| !next.is_ascii_digit()).unwrap_or(rest.len());
+        let after = rest.get(end..)?;
+        let ends = after.is_empty() || after.starts_with(" +0x") || after.starts_with(" fp=");
+        if let (true, Ok(number)) = (ends && end > 0, rest.get(..end)?.parse()) {
+            return Some((text.get(..colon)?, number));
+        }
+        from = colon + 1;
+    }
+    None
+}
+
+/// `created by F in goroutine N`
+pub fn created_by(line: &str) -> Option<(&str, Option<u64>)> {
+    let rest = line.strip_prefix("created by ")?;
+    match rest.rsplit_once(" in goroutine ") {
+        Some((function, number)) => Some((function, Some(number.trim().parse().ok()?))),
+        None => Some((rest, None)),
+    }
+}
+
+/// `...23 frames elided...`, `...additional frames elided...`
+pub fn elided(line: &str) -> Option<u64> {
+    let inside = line.strip_prefix("...")?.strip_suffix(" frames elided...")?;
+    match inside {
+        "additional" => Some(1),
+        number => number.parse().ok(),
+    }
+}
+
+/// `12 @ 0x… 0x…`
+pub fn group(line: &str) -> Option<u64> {
+    let (count, addresses) = line.split_once(" @")?;
+    let plausible = addresses.is_empty() || addresses.starts_with(" 0x");
+    count.parse().ok().filter(|_| plausible)
+}
+
+/// `#\t0x…\tfunc+0x…\t\tfile:line`
+pub fn group_frame(line: &str) -> Option<(&str, Option<(&str, u32)>)> {
+    let mut fields = line.strip_prefix("#\t")?.split('\t').filter(|field| !field.is_empty());
+    fields.next()?.strip_prefix("0x")?;
+    let function = fields.next()?;
+    let function = function.rsplit_once("+0x").map_or(function, |(name, _)| name);
+    Some((function, fields.next().and_then(position)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_every_release_are_read() {
+        let plain = header("goroutine 12 [select]:").unwrap();
+        assert_eq!((plain.id, plain.state, plain.minutes), (12, "select", None));
+        let aged = header("goroutine 12 [select, 3 minutes, locked to thread]:").unwrap();
+        assert_eq!((aged.state, aged.minutes, aged.locked_to_thread), ("select", Some(3), true));
+        let crash = header("goroutine 12 gp=0xc000002 m=3 mp=0xc00 [GC worker (idle)]:").unwrap();
+        assert_eq!((crash.state, crash.crash), ("GC worker (idle)", true));
+        let nobody = header("goroutine 1 gp=0x457993221e0 m=nil [chan receive, 2 minutes]:").unwrap();
+        assert_eq!((nobody.state, nobody.minutes), ("chan receive", Some(2)));
+        let leaked = header("goroutine 5 [chan send (nil chan) (leaked), synctest bubble 4]:").unwrap();
+        assert_eq!(leaked.state, "chan send (nil chan)");
+        assert_eq!(header("goroutine 5 [select (durable), 1 minutes]:").unwrap().state, "select");
+        assert_eq!(header("goroutine 5 [runnable (scan)]:").unwrap().state, "runnable");
+    }
+
+    #[test]
+    fn labels_hide_brackets_and_ages() {
+        let text = r#"goroutine 9 [sync.Mutex.Lock labels:{"cri": "ListContainers", "k": "a]b, 3 minutes \"q\""}, 5 minutes]:"#;
+        let found = header(text).unwrap();
+        assert_eq!((found.state, found.minutes), ("sync.Mutex.Lock", Some(5)));
+        assert_eq!(found.labels.last().unwrap(), &("k".to_owned(), "a]b, 3 minutes \"q\"".to_owned()));
+        let before = header(r#"goroutine 9 [select, 4 minutes, labels:{"a": "}]:"}]:"#).unwrap();
+        assert_eq!((before.minutes, before.labels.len()), (Some(4), 1));
+    }
+
+    #[test]
+    fn what_is_no_header_is_not_read_as_one() {
+        for line in [
+            "goroutine 1 [",
+            "goroutine 1 [select, soon]:",
+            "goroutine x [select]:",
+            "goroutine 1 [a labels:{\"k]:",
+        ] {
+            assert_eq!(header(line), None, "{line}");
+        }
+        assert_eq!(header_id("goroutine 1 ["), Some(1));
+    }
+
+    #[test]
+    fn a_frame_has_words_structures_and_doubts() {
+        let (function, words) = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)").unwrap();
+        assert_eq!(function, "a/b.(*T).f");
+        assert_eq!(
+            words.unwrap(),
+            [
+                Token::Word { bits: 1, certain: true },
+                Token::Open,
+                Token::Word { bits: 2, certain: false },
+                Token::Hidden,
+                Token::Close,
+                Token::More
+            ]
+        );
+        assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some(("sync.(*Mutex).Lock", None)));
+        assert_eq!(frame("a.Q[...].Send(0x1)").unwrap().0, "a.Q[...].Send");
+        assert_eq!(frame("not a frame"), None);
+        assert_eq!(frame("a.f(hello)"), None);
+    }
+
+    #[test]
+    fn a_position_may_have_tails_and_colons() {
+        assert_eq!(position("\t/a/b.go:12 +0x3f"), Some(("/a/b.go", 12)));
+        assert_eq!(position("\t/a/b.s:575 +0x21 fp=0x7ff sp=0x7fe pc=0x49"), Some(("/a/b.s", 575)));
+        assert_eq!(position("\tC:/a/b.go:7"), Some(("C:/a/b.go", 7)));
+        assert_eq!(position("\t/a/b.go"), None);
+    }
+
+    #[test]
+    fn the_counted_form_is_read() {
+        assert_eq!(group("12 @ 0x1 0x2"), Some(12));
+        assert_eq!(group("12 @ home"), None);
+        assert_eq!(
+            group_frame("#\t0x23ab576\ta/b.(*T).f+0xb6\t\t/x/y.go:593"),
+            Some(("a/b.(*T).f", Some(("/x/y.go", 593))))
+        );
+    }
+
+    #[test]
+    fn makers_are_read_with_and_without_their_number() {
+        assert_eq!(created_by("created by a.f in goroutine 7"), Some(("a.f", Some(7))));
+        assert_eq!(created_by("created by a.f"), Some(("a.f", None)));
+        assert_eq!(elided("...23 frames elided..."), Some(23));
+        assert_eq!(elided("...additional frames elided..."), Some(1));
+    }
+}

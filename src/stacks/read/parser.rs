@@ -1,0 +1,265 @@
+//! Puts lines together to goroutines and dumps.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+
+use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name};
+use super::line;
+use super::unwrap::{BEGIN, END};
+
+/// Takes lines, gives dumps.
+pub struct Parser {
+    done: Vec<Dump>,
+    dump: Option<Dump>,
+    goroutine: Option<Goroutine>,
+    /// What the next position line belongs to.
+    expects: Expects,
+    /// Frames belong to a goroutine that made the one at hand.
+    ancestor: bool,
+    /// The runtime has announced that it ends the process.
+    crash: bool,
+    seen: HashSet<u64>,
+    names: HashMap<Box<str>, Name>,
+    room: usize,
+    full: bool,
+}
+
+/// What may carry a position.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Nothing,
+    Frame,
+    Elsewhere,
+}
+
+impl Parser {
+    /// Keeps at most `room` goroutines.
+    pub fn new(room: usize) -> Self {
+        Self {
+            done: Vec::new(),
+            dump: None,
+            goroutine: None,
+            expects: Expects::Nothing,
+            ancestor: false,
+            crash: false,
+            seen: HashSet::new(),
+            names: HashMap::new(),
+            room,
+            full: false,
+        }
+    }
+
+    /// When the dump at hand, or the next one, was taken.
+    pub fn stamp(&mut self, when: String) {
+        let dump = match self.dump.as_mut() {
+            Some(dump) => Some(dump),
+            None => self.done.last_mut(),
+        };
+        if let Some(dump) = dump {
+            dump.taken_at.get_or_insert(when);
+        }
+    }
+
+    /// The dumps, and whether there were more goroutines than room.
+    pub fn finish(mut self) -> (Vec<Dump>, bool) {
+        self.end_dump();
+        (self.done, self.full)
+    }
+
+    /// Takes one line.
+    pub fn feed(&mut self, text: &str) {
+        let text = text.trim_end();
+        // A journal indents what follows the first line of a message by spaces.
+        let line = text.trim_start_matches(' ');
+        if line.is_empty() {
+            self.end_goroutine();
+        } else if let Some(id) = line::header_id(line) {
+            self.header(id, line);
+        } else if let Some(total) = line.strip_prefix("goroutine profile: total ") {
+            self.end_dump();
+            let announced = total.trim().parse().unwrap_or(0);
+            self.dump = Some(Dump { form: Form::Profile, announced, ..Dump::default() });
+        } else if line == BEGIN || line == END {
+            self.end_dump();
+        } else if ["SIGQUIT: quit", "fatal error: ", "panic: ", "SIGABRT: abort"]
+            .iter()
+            .any(|mark| line.starts_with(mark))
+        {
+            self.end_dump();
+            self.crash = true;
+        } else if self.dump.as_ref().is_some_and(|dump| dump.form == Form::Profile) {
+            self.profile(line);
+        } else if self.goroutine.is_some() {
+            self.inside(line);
+        } else if self.dump.is_some() && (line.starts_with('\t') || line::frame(line).is_some()) {
+            self.puzzled();
+        }
+    }
+
+    fn header(&mut self, id: u64, text: &str) {
+        self.end_goroutine();
+        let found = line::header(text);
+        let crash = self.crash || found.as_ref().is_some_and(|header| header.crash);
+        let form = if crash { Form::Crash } else { Form::Traces };
+        let again = self.seen.contains(&id);
+        let other_form = self.dump.as_ref().is_some_and(|dump| dump.form != form);
+        if other_form || (again && !crash) {
+            self.end_dump();
+            // The end of a dump ends what was said before it.
+            self.crash = crash;
+        }
+        self.seen.insert(id);
+        let understood = found.is_some();
+        let header = found.unwrap_or_default();
+        let state = self.name(header.state);
+        let dump = self.dump.get_or_insert_with(|| Dump { form, ..Dump::default() });
+        dump.announced += 1;
+        if !understood {
+            dump.not_understood += 1;
+        }
+        if self.room == 0 {
+            self.full = true;
+            return;
+        }
+        self.room -= 1;
+        self.goroutine = Some(Goroutine {
+            id: Some(id),
+            count: 1,
+            state,
+            minutes: header.minutes,
+            locked_to_thread: header.locked_to_thread,
+            labels: header.labels,
+            ..Goroutine::default()
+        });
+    }
+
+    /// A line below a header.
+    fn inside(&mut self, text: &str) {
+        if let Some((function, goroutine)) = line::created_by(text) {
+            let function = self.name(function);
+            self.expects = Expects::Elsewhere;
+            if let Some(at_hand) = self.goroutine.as_mut().filter(|_| !self.ancestor) {
+                at_hand.created_by = Some(Creator { function, goroutine });
+            }
+        } else if text.starts_with("[originating from goroutine ") && text.ends_with("]:") {
+            self.ancestor = true;
+            self.expects = Expects::Nothing;
+        } else if let Some(count) = line::elided(text) {
+            if let Some(goroutine) = self.goroutine.as_mut() {
+                goroutine.elided += count;
+            }
+        } else if text.trim_start().ends_with("stack unavailable") {
+            if let Some(goroutine) = self.goroutine.as_mut() {
+                goroutine.unavailable = true;
+            }
+        } else if self.expects != Expects::Nothing
+            && let Some((file, number)) = line::position(text)
+        {
+            let file = self.name(file);
+            if self.expects == Expects::Frame
+                && let Some(frame) = self.goroutine.as_mut().and_then(|goroutine| goroutine.frames.last_mut())
+            {
+                frame.place = Some((file, number));
+            }
+            self.expects = Expects::Nothing;
+        } else if let Some((function, arguments)) = line::frame(text) {
+            let function = self.name(function);
+            self.expects = if self.ancestor { Expects::Elsewhere } else { Expects::Frame };
+            if let Some(goroutine) = self.goroutine.as_mut().filter(|_| !self.ancestor) {
+                let inlined = arguments.is_none();
+                let arguments = arguments.unwrap_or_default().into_boxed_slice();
+                goroutine.frames.push(Frame { function, arguments, inlined, place: None });
+            }
+        } else {
+            self.puzzled();
+        }
+    }
+
+    /// A line of a counted profile.
+    fn profile(&mut self, text: &str) {
+        if let Some(count) = line::group(text) {
+            self.end_goroutine();
+            if self.room == 0 {
+                self.full = true;
+                return;
+            }
+            self.room -= 1;
+            self.goroutine = Some(Goroutine { count, ..Goroutine::default() });
+        } else if let Some((function, place)) = line::group_frame(text) {
+            let function = self.name(function);
+            let place = place.map(|(file, number)| (self.name(file), number));
+            match self.goroutine.as_mut() {
+                Some(goroutine) => {
+                    goroutine.frames.push(Frame {
+                        function,
+                        arguments: Box::default(),
+                        inlined: false,
+                        place,
+                    });
+                }
+                None => self.puzzled(),
+            }
+        } else if text.starts_with("# labels:") || text.starts_with("#\t0x") {
+            // Labels of a group, or a frame whose function is not known.
+        } else {
+            self.puzzled();
+        }
+    }
+
+    fn puzzled(&mut self) {
+        if let Some(dump) = self.dump.as_mut() {
+            dump.not_understood += 1;
+        }
+    }
+
+    fn name(&mut self, text: &str) -> Name {
+        if let Some(name) = self.names.get(text) {
+            return Name::clone(name);
+        }
+        let name = Name::from(text);
+        self.names.insert(text.into(), Name::clone(&name));
+        name
+    }
+
+    fn end_goroutine(&mut self) {
+        self.expects = Expects::Nothing;
+        self.ancestor = false;
+        let Some(goroutine) = self.goroutine.take() else { return };
+        if writes_dumps(&goroutine)
+            && let Some(dump) =
+                self.dump.as_mut().filter(|dump| dump.form == Form::Traces && !dump.goroutines.is_empty())
+        {
+            // It stands first in a dump, so another one has begun with its header.
+            dump.announced -= 1;
+            self.end_dump();
+            self.seen.extend(goroutine.id);
+            self.dump = Some(Dump { announced: 1, ..Dump::default() });
+        }
+        if let Some(dump) = self.dump.as_mut() {
+            dump.goroutines.push(goroutine);
+        }
+    }
+
+    fn end_dump(&mut self) {
+        self.end_goroutine();
+        self.seen.clear();
+        self.crash = false;
+        if let Some(dump) = mem::take(&mut self.dump)
+            && (dump.announced > 0 || !dump.goroutines.is_empty())
+        {
+            self.done.push(dump);
+        }
+    }
+}
+
+/// Whether this is the goroutine that wrote the dump which it is in.
+fn writes_dumps(goroutine: &Goroutine) -> bool {
+    const WRITERS: [&str; 4] =
+        ["dumpStacks", "pprof.writeGoroutineStacks", "runtime/debug.Stack", "WriteGoroutineStacks"];
+    &*goroutine.state == "running"
+        && goroutine
+            .frames
+            .iter()
+            .take(4)
+            .any(|frame| WRITERS.iter().any(|writer| frame.function.contains(writer)))
+}
