@@ -1,7 +1,16 @@
 //! Goroutine dumps of a container runtime, its shim or a kubelet: who waits for whom.
 //!
-//! Pure functions of bytes: [`read`] takes a dump apart.
-//! Signals, traces and stops no process.
+//! Pure functions of bytes: [`read`] takes a dump apart, [`wait`] and [`holders`] say who waits and who may hold what they
+//! wait for, [`signatures`] are the causes known, [`judge`] makes findings. Signals, traces and stops no process.
 
+mod daemon;
 pub mod dump;
+pub mod holders;
+pub mod judge;
 pub mod read;
+pub mod report;
+pub mod signatures;
+pub mod wait;
+mod words;
+
+pub use daemon::Daemon;

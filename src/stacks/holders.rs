@@ -1,0 +1,373 @@
+//! Who holds what others wait for: candidates by addresses alone, ranked.
+//!
+//! A dump never says who holds a lock. What it has is addresses: a goroutine that is inside a method of the same object
+//! and does not itself wait is where the lock is. That makes a *candidate*; a signature that fits makes it sure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::dump::{Dump, Goroutine, Name};
+use super::wait::{self, Lock, LockKind};
+
+/// How many frames outwards from the waiting one an object is looked for.
+const OUTWARDS: usize = 4;
+
+/// An embedded lock is at most this far into its object.
+const EMBEDDED_WITHIN: u64 = 1024;
+
+/// Words below this are counts, lengths and flags.
+const SMALLEST_ADDRESS: u64 = 1 << 16;
+
+/// Waiters of one lock whose words are looked at; more of them would say the same.
+const SAMPLED: usize = 16;
+
+/// How many may share an argument before it says nothing.
+const FEW: usize = 4;
+
+/// Why somebody is thought to hold a lock. The better reason is the smaller one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Inside a method of the same type with the same receiver, this many frames out of the waiting one.
+    SameObject(usize),
+    /// Holds the object that the lock is embedded in.
+    Embeds,
+    /// The same, by words that may be stale.
+    Faint,
+    /// Shares an argument of the waiting frame.
+    SharesArgument,
+}
+
+impl Reason {
+    /// In a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SameObject(0) => "inside a method of the same object",
+            Self::SameObject(_) => "inside a method of an object that the waiter came through",
+            Self::Embeds => "has the object that the lock is part of",
+            Self::Faint => "has the object that the lock is part of, by a word that may be stale",
+            Self::SharesArgument => "has an argument of the waiting call",
+        }
+    }
+}
+
+/// All who wait for one lock, and who may have it. Numbers are positions in the dump.
+#[derive(Clone, Debug)]
+pub struct Contention {
+    /// Kind that the first waiter wants.
+    pub kind: LockKind,
+    /// The lock's address, where known.
+    pub address: Option<u64>,
+    /// The function that wants it.
+    pub at: Name,
+    /// The waiters, in the dump's order.
+    pub waiters: Vec<usize>,
+    /// Those of them that wait to write.
+    pub writers: Vec<usize>,
+    /// Candidates, the best first; all of the best reason.
+    pub holders: Vec<usize>,
+    /// Why they are.
+    pub reason: Option<Reason>,
+}
+
+/// What two waiters of the same lock have in common.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Address(u64),
+    Object(Name, u64),
+    Place(Name),
+}
+
+/// Every lock that somebody waits for. Whom `idle` names waits as it always does and holds nothing.
+pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
+    let mut groups: BTreeMap<Key, Vec<(usize, Lock)>> = BTreeMap::new();
+    let mut locks: HashMap<usize, Lock> = HashMap::new();
+    for (at, goroutine) in dump.goroutines.iter().enumerate() {
+        if let Some(lock) = wait::lock(goroutine) {
+            locks.insert(at, lock);
+            groups.entry(key(goroutine, &lock)).or_default().push((at, lock));
+        }
+    }
+    let clues: Vec<Clues> = groups.iter().map(|(key, waiters)| clues(dump, key, waiters)).collect();
+    let mut found = search(dump, &clues, &locks);
+    let mut contentions: Vec<Contention> = groups
+        .into_values()
+        .enumerate()
+        .filter_map(|(nth, waiters)| {
+            let (first, lock) = *waiters.first()?;
+            let at = Name::clone(&dump.goroutines.get(first)?.frames.get(lock.owner)?.function);
+            let mut candidates = found.remove(&nth).unwrap_or_default();
+            candidates.retain(|at, _| !dump.goroutines.get(*at).is_some_and(idle));
+            let (reason, holders) = best(candidates);
+            Some(Contention {
+                kind: lock.kind,
+                address: waiters.iter().find_map(|(_, lock)| lock.address),
+                at,
+                writers: waiters
+                    .iter()
+                    .filter(|(_, lock)| lock.kind == LockKind::Write)
+                    .map(|(at, _)| *at)
+                    .collect(),
+                waiters: waiters.into_iter().map(|(at, _)| at).collect(),
+                holders,
+                reason,
+            })
+        })
+        .collect();
+    contentions.sort_by_key(|contention| contention.waiters.first().copied());
+    contentions
+}
+
+fn key(goroutine: &Goroutine, lock: &Lock) -> Key {
+    let owner = goroutine.frames.get(lock.owner);
+    if lock.kind == LockKind::Mutex
+        && let Some(address) = lock.address
+    {
+        return Key::Address(address);
+    }
+    let object = owner.and_then(|frame| Some((frame.receiver_type()?, frame.receiver()?)));
+    match (object, lock.address) {
+        (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => Key::Object(kind.into(), receiver),
+        (_, Some(address)) => Key::Address(address),
+        (Some((kind, (receiver, _))), None) => Key::Object(kind.into(), receiver),
+        (None, None) => Key::Place(owner.map_or_else(|| "".into(), |frame| Name::clone(&frame.function))),
+    }
+}
+
+/// Objects of which there is one in a daemon: being inside one of their methods says nothing.
+fn is_daemon_wide(kind: &str) -> bool {
+    const WIDE: [&str; 6] = [
+        "server.(*criService)",
+        "(*instrumentedService)",
+        "server.(*Server)",
+        "grpc.(*Server)",
+        "oci.(*Runtime)",
+        "lib.(*ContainerServer)",
+    ];
+    WIDE.iter().any(|wide| kind.ends_with(wide))
+}
+
+/// What would give a holder away.
+#[derive(Default)]
+struct Clues {
+    waiters: BTreeSet<usize>,
+    /// Type and receiver, and how far out.
+    objects: Vec<(Name, u64, usize)>,
+    address: Option<u64>,
+    /// Words of the waiting frames.
+    arguments: BTreeSet<u64>,
+}
+
+fn clues(dump: &Dump, key: &Key, waiters: &[(usize, Lock)]) -> Clues {
+    let mut clues = Clues {
+        waiters: waiters.iter().map(|(at, _)| *at).collect(),
+        address: match key {
+            Key::Address(address) => Some(*address),
+            Key::Object(..) | Key::Place(_) => waiters.iter().find_map(|(_, lock)| lock.address),
+        },
+        ..Clues::default()
+    };
+    for (at, lock) in waiters.iter().take(SAMPLED) {
+        let Some(goroutine) = dump.goroutines.get(*at) else { continue };
+        let owners = goroutine.frames.iter().skip(lock.owner);
+        for (out, frame) in owners.take(OUTWARDS + 1).enumerate() {
+            if let (Some(kind), Some((receiver, certain))) = (frame.receiver_type(), frame.receiver())
+                && (certain || out == 0)
+                && receiver >= SMALLEST_ADDRESS
+                && !is_daemon_wide(kind)
+                && !clues.objects.iter().any(|(known, address, _)| &**known == kind && *address == receiver)
+            {
+                clues.objects.push((kind.into(), receiver, out));
+            }
+            if out == 0 {
+                clues
+                    .arguments
+                    .extend(frame.words().map(|(bits, _)| bits).filter(|bits| *bits >= SMALLEST_ADDRESS));
+            }
+        }
+    }
+    clues
+}
+
+/// For each lock, its candidates with the best reason found for each.
+type Found = HashMap<usize, BTreeMap<usize, Reason>>;
+
+/// One walk through all words of a dump.
+fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
+    let mut by_object: HashMap<u64, Vec<(usize, &str, usize)>> = HashMap::new();
+    let mut by_argument: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut by_address: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (nth, clue) in clues.iter().enumerate() {
+        for (kind, receiver, out) in &clue.objects {
+            by_object.entry(*receiver).or_default().push((nth, kind, *out));
+        }
+        for word in &clue.arguments {
+            by_argument.entry(*word).or_default().push(nth);
+        }
+        if let Some(address) = clue.address {
+            by_address.entry(address).or_default().push(nth);
+        }
+    }
+    let mut found = Found::new();
+    if clues.is_empty() {
+        return found;
+    }
+    // How many goroutines have a word: what all of them have says nothing.
+    let mut holders_of: HashMap<u64, BTreeSet<usize>> = HashMap::new();
+    for (at, goroutine) in dump.goroutines.iter().enumerate() {
+        let own = locks.get(&at);
+        for (depth, frame) in goroutine.frames.iter().enumerate() {
+            // The wait itself is no holding.
+            let waiting_frame = own.is_some_and(|lock| depth <= lock.owner);
+            if waiting_frame || is_background(goroutine, depth) {
+                continue;
+            }
+            let receiver = frame.receiver_type().zip(frame.receiver());
+            for (word, certain) in frame.words() {
+                if word < SMALLEST_ADDRESS {
+                    continue;
+                }
+                if let Some((kind, (address, _))) = receiver
+                    && address == word
+                {
+                    for (nth, wanted, out) in by_object.get(&word).into_iter().flatten() {
+                        if *wanted == kind {
+                            note(&mut found, clues, *nth, at, Reason::SameObject(*out));
+                        }
+                    }
+                }
+                for (address, contended) in by_address.range(word..word.saturating_add(EMBEDDED_WITHIN)) {
+                    debug_assert!(*address >= word);
+                    for nth in contended {
+                        let reason = if certain { Reason::Embeds } else { Reason::Faint };
+                        note(&mut found, clues, *nth, at, reason);
+                    }
+                }
+                for nth in by_argument.get(&word).into_iter().flatten() {
+                    holders_of.entry(word).or_default().insert(at);
+                    note(&mut found, clues, *nth, at, Reason::SharesArgument);
+                }
+            }
+        }
+    }
+    drop_common(&mut found, clues, &holders_of);
+    drop_fellow_waiters(dump, &mut found, clues, locks);
+    found
+}
+
+fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reason) {
+    if clues.get(nth).is_some_and(|clue| clue.waiters.contains(&at)) {
+        return;
+    }
+    let known = found.entry(nth).or_default().entry(at).or_insert(reason);
+    *known = (*known).min(reason);
+}
+
+/// A shared argument that many have is a server, a type or a context that everybody carries.
+fn drop_common(found: &mut Found, clues: &[Clues], holders_of: &HashMap<u64, BTreeSet<usize>>) {
+    for (nth, candidates) in found.iter_mut() {
+        let Some(clue) = clues.get(*nth) else { continue };
+        candidates.retain(|at, reason| {
+            *reason != Reason::SharesArgument
+                || clue.arguments.iter().any(|word| {
+                    holders_of.get(word).is_some_and(|holders| {
+                        holders.contains(at) && holders.difference(&clue.waiters).count() <= FEW
+                    })
+                })
+        });
+    }
+}
+
+/// Who waits at the same object waits for the same lock, whatever the frame is called.
+fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &HashMap<usize, Lock>) {
+    for (nth, candidates) in found.iter_mut() {
+        let Some(clue) = clues.get(*nth) else { continue };
+        let innermost: BTreeSet<u64> =
+            clue.objects.iter().filter(|(_, _, out)| *out == 0).map(|(_, address, _)| *address).collect();
+        candidates.retain(|at, _| {
+            let Some(lock) = locks.get(at) else { return true };
+            let Some(frame) = dump.goroutines.get(*at).and_then(|goroutine| goroutine.frames.get(lock.owner))
+            else {
+                return true;
+            };
+            let same_address = lock.address.is_some() && lock.address == clue.address;
+            !same_address && !frame.words().any(|(word, _)| innermost.contains(&word))
+        });
+    }
+}
+
+/// A loop that sits in its own select serves nobody while it does.
+fn is_background(goroutine: &Goroutine, depth: usize) -> bool {
+    let idle =
+        matches!(&*goroutine.state, "select" | "chan receive" | "IO wait" | "sleep" | "sync.Cond.Wait");
+    idle && depth == wait::leaf(goroutine) && !serves(goroutine)
+}
+
+/// Whether a goroutine works on somebody's behalf.
+fn serves(goroutine: &Goroutine) -> bool {
+    goroutine.frames.iter().any(|frame| {
+        frame.function.contains("_Handler")
+            || frame.function.contains("ttrpc.(*serviceSet)")
+            || frame.function.contains("podWorkerLoop")
+    })
+}
+
+/// The best reason, and all who have it.
+fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
+    let mut by_reason: BTreeMap<Reason, Vec<usize>> = BTreeMap::new();
+    for (at, reason) in candidates {
+        by_reason.entry(reason).or_default().push(at);
+    }
+    for (reason, holders) in by_reason {
+        let telling = match reason {
+            Reason::SameObject(0) | Reason::Embeds => true,
+            Reason::SameObject(_) | Reason::Faint | Reason::SharesArgument => holders.len() <= FEW,
+        };
+        if telling {
+            return (Some(reason), holders);
+        }
+    }
+    (None, Vec::new())
+}
+
+/// Who was made by whom: positions by the maker's number.
+pub fn children(dump: &Dump) -> HashMap<u64, Vec<usize>> {
+    let mut children: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (at, goroutine) in dump.goroutines.iter().enumerate() {
+        if let Some(maker) = goroutine.created_by.as_ref().and_then(|creator| creator.goroutine) {
+            children.entry(maker).or_default().push(at);
+        }
+    }
+    children
+}
+
+/// Circles of waiters, each as positions in order: a deadlock, if the candidates are right.
+pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
+    let mut waits_for: BTreeMap<usize, &[usize]> = BTreeMap::new();
+    for contention in contentions {
+        // Several candidates are no proof that one of them closes a circle.
+        if contention.holders.len() == 1 {
+            for waiter in &contention.waiters {
+                waits_for.insert(*waiter, &contention.holders);
+            }
+        }
+    }
+    let mut done = BTreeSet::new();
+    let mut circles = Vec::new();
+    for start in waits_for.keys().copied() {
+        let mut path: Vec<usize> = Vec::new();
+        let mut at = start;
+        while done.insert(at) {
+            path.push(at);
+            match waits_for.get(&at).and_then(|holders| holders.first()) {
+                Some(next) => at = *next,
+                None => break,
+            }
+        }
+        if let Some(from) = path.iter().position(|seen| *seen == at)
+            && waits_for.contains_key(&at)
+            && path.len() - from > 1
+        {
+            circles.push(path.split_off(from));
+        }
+    }
+    circles
+}

@@ -1,0 +1,865 @@
+//! Puts waiters, holders and signatures together to findings.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::daemon::{Daemon, identify};
+use super::dump::{Dump, Form, Goroutine, short};
+use super::holders::{self, Contention, Reason};
+use super::report::{Behind, Chain, DumpInfo, Finding, Group, Holder, Kind, StackReport, Wait, WaitsFor};
+use super::signatures::{LOCK, Pattern, Signature, THREADS, is_normal, normal};
+use super::wait;
+use super::words;
+use crate::report::{Confidence, Severity};
+
+/// A dump and where it came from.
+#[derive(Debug)]
+pub struct Source {
+    /// A file, a socket, a URL.
+    pub name: String,
+    /// What was read there.
+    pub dump: Dump,
+    /// The process, where known.
+    pub pid: Option<u32>,
+    /// When it was taken, where known.
+    pub taken_at: Option<String>,
+}
+
+/// What is known from elsewhere.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Calls that were measured to hang while the dump was taken.
+    pub hanging: BTreeSet<String>,
+}
+
+/// The lists that PLEG cannot do without.
+const LISTS: [&str; 2] = ["ListContainers", "ListPodSandbox"];
+
+/// Calls whose length their caller chooses: an age alone says nothing.
+const GRACEFUL: [&str; 1] = ["StopContainer"];
+
+/// So many loops of a kubelet do not wait for the same call by chance.
+const LOOPS: usize = 3;
+
+/// Groups and waits beyond this many are counted, not listed.
+const LISTED: usize = 1000;
+
+/// Frames that a group shows.
+const SHOWN_FRAMES: usize = 40;
+
+/// Two dumps are of one process where at least this share of the smaller one is the same.
+const SAME_PROCESS: f64 = 0.3;
+
+/// Judges dumps: each process once, by its last dump, with the earlier ones beside it.
+pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> StackReport {
+    let known: Vec<Known> = sources.iter().map(|source| Known::of(&source.dump)).collect();
+    let normal = normal();
+    let mut findings = Vec::new();
+    let mut waits = Vec::new();
+    let mut limits = BTreeSet::new();
+    let mut groups = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let later = || (at + 1..sources.len()).any(|other| same_process(&known, sources, at, other));
+        if later() {
+            continue;
+        }
+        let earlier = (0..at).rev().find(|other| same_process(&known, sources, *other, at));
+        let stuck = earlier.and_then(|other| Some(stuck(&sources.get(other)?.dump, &source.dump)));
+        let judged = Judge::new(
+            at,
+            &source.dump,
+            known.get(at).map_or(Daemon::Unknown, |known| known.daemon),
+            stuck,
+            &normal,
+        )
+        .run(signatures, &normal, told);
+        findings.extend(judged.findings);
+        waits.extend(
+            judged.waits.into_iter().map(|wait| Wait { dump: (sources.len() > 1).then_some(at), ..wait }),
+        );
+        groups.extend(judged.groups);
+        limits.extend(limits_of(&source.dump, earlier.is_some()));
+    }
+    findings.sort_by(|one, other| {
+        (one.confidence, other.severity, other.waiters).cmp(&(other.confidence, one.severity, one.waiters))
+    });
+    groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
+    for (what, length) in [("groups", groups.len()), ("waits", waits.len())] {
+        if length > LISTED {
+            limits.insert(format!("{} more {what} are not listed", length - LISTED));
+        }
+    }
+    groups.truncate(LISTED);
+    waits.truncate(LISTED);
+    let mut report = StackReport {
+        summary: String::new(),
+        dumps: sources.iter().zip(&known).map(|(source, known)| info(source, known)).collect(),
+        primary: None,
+        findings,
+        waits,
+        groups,
+        limits: limits.into_iter().collect(),
+    };
+    conclude(&mut report);
+    report
+}
+
+/// Makes the sentence and the first finding anew, after something was added to the findings.
+pub fn conclude(report: &mut StackReport) {
+    report.primary = report.findings.first().cloned();
+    report.summary = match &report.primary {
+        Some(finding) => words::sentence(finding),
+        None => "nobody waits for anybody".to_owned(),
+    };
+}
+
+fn info(source: &Source, known: &Known) -> DumpInfo {
+    DumpInfo {
+        source: source.name.clone(),
+        daemon: known.daemon,
+        pid: source.pid,
+        go_version: known.go.clone(),
+        taken_at: source.dump.taken_at.clone().or_else(|| source.taken_at.clone()),
+        goroutines: source.dump.announced.max(source.dump.count()),
+        not_understood: source.dump.not_understood,
+    }
+}
+
+fn limits_of(dump: &Dump, compared: bool) -> Vec<String> {
+    let mut limits = Vec::new();
+    if dump.form == Form::Profile {
+        limits.push(
+            "a counted profile (debug=1) has no states, no ages, no arguments: who holds a lock and for how long cannot be told; ask for debug=2"
+                .to_owned(),
+        );
+    } else if !compared && !dump.goroutines.iter().any(|goroutine| goroutine.minutes.is_some()) {
+        limits.push(
+            "nothing in it is a minute old yet: a second dump a minute later says what is stuck".to_owned(),
+        );
+    }
+    if dump.not_understood > 0 {
+        limits.push(format!("{} of its lines were not understood", dump.not_understood));
+    }
+    let missing = dump.announced.saturating_sub(dump.count());
+    if missing > 0 {
+        limits.push(format!("{missing} of the goroutines that it announces are not in it or were left out"));
+    }
+    limits
+}
+
+/// What a dump says of its process.
+struct Known {
+    daemon: Daemon,
+    go: Option<String>,
+}
+
+impl Known {
+    fn of(dump: &Dump) -> Self {
+        let (daemon, go) = identify(dump);
+        Self { daemon, go }
+    }
+}
+
+/// The functions of a goroutine, to be compared.
+fn shape(goroutine: &Goroutine) -> impl Iterator<Item = &str> {
+    goroutine.frames.iter().map(|frame| &*frame.function)
+}
+
+fn by_id(dump: &Dump) -> HashMap<u64, &Goroutine> {
+    dump.goroutines.iter().filter_map(|goroutine| Some((goroutine.id?, goroutine))).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of at most a million")]
+fn same_process(known: &[Known], sources: &[Source], one: usize, other: usize) -> bool {
+    let (Some(one_known), Some(other_known), Some(first), Some(second)) =
+        (known.get(one), known.get(other), sources.get(one), sources.get(other))
+    else {
+        return false;
+    };
+    if one_known.daemon != other_known.daemon
+        || (first.pid.is_some() && second.pid.is_some() && first.pid != second.pid)
+    {
+        return false;
+    }
+    let before = by_id(&first.dump);
+    let same = second
+        .dump
+        .goroutines
+        .iter()
+        .filter(|goroutine| {
+            goroutine
+                .id
+                .and_then(|id| before.get(&id))
+                .is_some_and(|earlier| shape(earlier).eq(shape(goroutine)))
+        })
+        .count();
+    let smaller = before.len().min(second.dump.goroutines.len());
+    smaller > 0 && same as f64 >= smaller as f64 * SAME_PROCESS
+}
+
+/// Who waits in both dumps for the same: same number, same functions, same certain arguments.
+fn stuck(earlier: &Dump, later: &Dump) -> BTreeSet<usize> {
+    let before = by_id(earlier);
+    let same = |one: &Goroutine, other: &Goroutine| {
+        one.state == other.state
+            && shape(one).eq(shape(other))
+            && one.frames.iter().zip(&other.frames).all(|(one, other)| {
+                let certain = |words: (u64, bool)| words.1.then_some(words.0);
+                one.words().map(certain).zip(other.words().map(certain)).all(|pair| match pair {
+                    (Some(before), Some(after)) => before == after,
+                    _ => true,
+                })
+            })
+    };
+    later
+        .goroutines
+        .iter()
+        .enumerate()
+        .filter(|(_, goroutine)| {
+            !goroutine.frames.is_empty()
+                && goroutine.id.and_then(|id| before.get(&id)).is_some_and(|earlier| same(earlier, goroutine))
+        })
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// What a signature makes of a goroutine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Root(usize),
+    Queue(usize),
+    Normal,
+    Nobody,
+}
+
+struct Judge<'a> {
+    number: usize,
+    dump: &'a Dump,
+    daemon: Daemon,
+    stuck: Option<BTreeSet<usize>>,
+    contentions: Vec<Contention>,
+    children: HashMap<u64, Vec<usize>>,
+    roles: Vec<Role>,
+}
+
+struct Judged {
+    findings: Vec<Finding>,
+    waits: Vec<Wait>,
+    groups: Vec<Group>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        number: usize,
+        dump: &'a Dump,
+        daemon: Daemon,
+        stuck: Option<BTreeSet<usize>>,
+        normal: &[Pattern],
+    ) -> Self {
+        let contentions = holders::contentions(dump, &|goroutine| is_normal(goroutine, normal));
+        Self {
+            number,
+            dump,
+            daemon,
+            stuck,
+            contentions,
+            children: holders::children(dump),
+            roles: Vec::new(),
+        }
+    }
+
+    fn goroutine(&self, at: usize) -> Option<&'a Goroutine> {
+        self.dump.goroutines.get(at)
+    }
+
+    fn run(mut self, signatures: &[Signature], normal: &[Pattern], told: &Told) -> Judged {
+        let stacks = Stacks::of(self.dump);
+        let roles: Vec<Role> = stacks
+            .examples
+            .iter()
+            .map(|at| {
+                self.goroutine(*at).map_or(Role::Nobody, |goroutine| self.role(goroutine, signatures, normal))
+            })
+            .collect();
+        self.roles =
+            stacks.of.iter().map(|stack| roles.get(*stack).copied().unwrap_or(Role::Nobody)).collect();
+        self.join_loops(signatures);
+        let covered = self.covered(signatures.len());
+        let mut findings: Vec<Finding> = signatures
+            .iter()
+            .enumerate()
+            .filter_map(|(nth, signature)| self.finding(nth, signature, &covered, told))
+            .collect();
+        findings.extend(self.unexplained(signatures, &covered, told));
+        findings.extend(self.circles());
+        let confirmed: BTreeSet<usize> =
+            covered.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
+        Judged { findings, waits: self.waits(&confirmed), groups: stacks.groups(self.dump) }
+    }
+
+    fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> Role {
+        let moving = matches!(&*goroutine.state, "running" | "runnable" | "idle" | "dead");
+        if moving || goroutine.frames.is_empty() {
+            return Role::Nobody;
+        }
+        let mine = |signature: &&Signature| {
+            signature.daemons.is_empty()
+                || self.daemon == Daemon::Unknown
+                || signature.daemons.contains(&self.daemon)
+        };
+        let fits = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(goroutine));
+        let of = |test: &dyn Fn(&Signature) -> bool| {
+            signatures
+                .iter()
+                .enumerate()
+                .find(|(_, signature)| mine(signature) && test(signature))
+                .map(|(nth, _)| nth)
+        };
+        // Who is at a lock waits behind a cause, whatever frames it came through.
+        let waits = wait::lock(goroutine).is_some();
+        if !waits && let Some(nth) = of(&|signature| fits(&signature.roots)) {
+            return if is_normal(goroutine, normal) { Role::Normal } else { Role::Root(nth) };
+        }
+        if let Some(nth) = of(&|signature| fits(&signature.queue)) {
+            return Role::Queue(nth);
+        }
+        if is_normal(goroutine, normal) { Role::Normal } else { Role::Nobody }
+    }
+
+    /// Where PLEG waits, a sync loop that waits too is no fault of its own: it waits behind the same runtime.
+    fn join_loops(&mut self, signatures: &[Signature]) {
+        let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
+        if let (Some(pleg), Some(sync_loop)) = (position("ST13"), position("ST14"))
+            && self.roles.contains(&Role::Root(pleg))
+        {
+            for role in self.roles.iter_mut().filter(|role| **role == Role::Root(sync_loop)) {
+                *role = Role::Queue(pleg);
+            }
+        }
+    }
+
+    fn root_of(&self, at: usize) -> Option<usize> {
+        match self.roles.get(at) {
+            Some(Role::Root(nth)) => Some(*nth),
+            _ => None,
+        }
+    }
+
+    /// A goroutine's own cause, or that of who works for it.
+    fn cause(&self, at: usize) -> Option<usize> {
+        self.root_of(at).or_else(|| {
+            let id = self.goroutine(at)?.id?;
+            self.children.get(&id)?.iter().find_map(|child| self.root_of(*child))
+        })
+    }
+
+    /// For each contention the signature that explains it: by its holder, by its holder's own wait, or by its waiters.
+    fn covered(&self, signatures: usize) -> Vec<Option<usize>> {
+        let mut covered: Vec<Option<usize>> = self
+            .contentions
+            .iter()
+            .map(|contention| contention.holders.iter().find_map(|holder| self.cause(*holder)))
+            .collect();
+        // A holder may itself wait for a lock that is explained: as often as there are locks.
+        for _ in 0..self.contentions.len().min(8) {
+            let before = covered.clone();
+            for (nth, contention) in self.contentions.iter().enumerate() {
+                if before.get(nth).copied().flatten().is_some() {
+                    continue;
+                }
+                let through = contention.holders.iter().find_map(|holder| {
+                    let theirs = self.contentions.iter().position(|other| other.waiters.contains(holder))?;
+                    before.get(theirs).copied().flatten()
+                });
+                if let Some(slot) = covered.get_mut(nth) {
+                    *slot = through;
+                }
+            }
+            if before == covered {
+                break;
+            }
+        }
+        // Where no holder is found, waiters that the signature knows are enough, if it has its cause in this dump.
+        let mut rooted = vec![false; signatures];
+        for role in &self.roles {
+            if let Role::Root(nth) = role
+                && let Some(slot) = rooted.get_mut(*nth)
+            {
+                *slot = true;
+            }
+        }
+        for (slot, contention) in covered.iter_mut().zip(&self.contentions) {
+            if slot.is_none() && contention.holders.is_empty() {
+                *slot = contention.waiters.iter().find_map(|waiter| match self.roles.get(*waiter) {
+                    Some(Role::Queue(nth)) if rooted.get(*nth) == Some(&true) => Some(*nth),
+                    _ => None,
+                });
+            }
+        }
+        covered
+    }
+
+    fn finding(
+        &self,
+        nth: usize,
+        signature: &Signature,
+        covered: &[Option<usize>],
+        told: &Told,
+    ) -> Option<Finding> {
+        let mut roots: Vec<usize> = self
+            .roles
+            .iter()
+            .enumerate()
+            .filter(|(_, role)| **role == Role::Root(nth))
+            .map(|(at, _)| at)
+            .collect();
+        if roots.is_empty() {
+            return None;
+        }
+        let mine: Vec<&Contention> = self
+            .contentions
+            .iter()
+            .zip(covered)
+            .filter(|(_, by)| **by == Some(nth))
+            .map(|(contention, _)| contention)
+            .collect();
+        // The telling root holds the lock that most wait for; else it waits longest.
+        let weight = |root: &usize| {
+            let held = mine
+                .iter()
+                .filter(|contention| {
+                    contention.holders.iter().any(|holder| holder == root || self.made(*holder, *root))
+                })
+                .map(|contention| contention.waiters.len())
+                .max();
+            let minutes = self.goroutine(*root).and_then(|goroutine| goroutine.minutes);
+            (std::cmp::Reverse(held), std::cmp::Reverse(minutes))
+        };
+        roots.sort_by_key(weight);
+        let mut waiters: BTreeSet<usize> =
+            mine.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
+        let linked = mine.iter().any(|contention| !contention.holders.is_empty());
+        waiters.extend(
+            self.roles
+                .iter()
+                .enumerate()
+                .filter(|(at, role)| {
+                    // At a lock somebody else explains it, or nobody does.
+                    **role == Role::Queue(nth)
+                        && self.goroutine(*at).is_some_and(|goroutine| wait::lock(goroutine).is_none())
+                })
+                .map(|(at, _)| at),
+        );
+        let lock = mine
+            .iter()
+            .max_by_key(|contention| contention.waiters.len())
+            .map(|contention| words::lock(&contention.at).to_owned());
+        Some(self.assemble(signature, &roots, &waiters, lock, linked, told))
+    }
+
+    /// Whether `maker` started `child`.
+    fn made(&self, maker: usize, child: usize) -> bool {
+        let (Some(maker), Some(child)) = (self.goroutine(maker), self.goroutine(child)) else { return false };
+        maker.id.is_some() && child.created_by.as_ref().and_then(|creator| creator.goroutine) == maker.id
+    }
+
+    /// The call that a goroutine works for: its own, or its maker's.
+    fn call(&self, at: usize) -> Option<&'a str> {
+        let goroutine = self.goroutine(at)?;
+        if let Some(call) = wait::call(goroutine) {
+            return Some(call.rpc);
+        }
+        let maker = goroutine.created_by.as_ref()?.goroutine?;
+        let maker = self.dump.goroutines.iter().find(|other| other.id == Some(maker))?;
+        // The server's own loop makes the goroutine of every call.
+        wait::call(maker).map(|call| call.rpc)
+    }
+
+    fn count(&self, at: usize) -> u64 {
+        self.goroutine(at).map_or(0, |goroutine| goroutine.count)
+    }
+
+    fn assemble(
+        &self,
+        signature: &Signature,
+        roots: &[usize],
+        waiters: &BTreeSet<usize>,
+        lock: Option<String>,
+        linked: bool,
+        told: &Told,
+    ) -> Finding {
+        let everybody = || roots.iter().chain(waiters).copied();
+        let rpcs = self.rpcs(everybody());
+        let telling = roots.first().and_then(|root| self.goroutine(*root));
+        let root_call = roots.first().and_then(|root| self.call(*root));
+        let weighed = self.weigh(signature, roots, waiters, linked, &rpcs, told);
+        let (confidence, minutes) = (weighed.confidence, weighed.minutes);
+        let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
+        let target = self.target(signature, roots, root_call);
+        let severity = match (confidence, signature.severity) {
+            (Confidence::Possible, _) | (_, Severity::Info) => Severity::Info,
+            (_, severity) if linked && rpcs.iter().any(|rpc| LISTS.contains(&rpc.as_str())) => {
+                severity.max(Severity::Critical)
+            }
+            (_, severity) => severity,
+        };
+        let holder = telling.map(|root| Holder {
+            goroutine: root.id,
+            function: telling_function(root),
+            waits_for: WaitsFor { kind: target.0, pid: None, path: None, state: None },
+            pod: None,
+            container: None,
+        });
+        let chain = Chain {
+            dump: self.number,
+            behind: self.behind(waiters),
+            lock,
+            root_call: words::subject(&signature.id).or(root_call).map(str::to_owned),
+            root_count: roots.iter().map(|root| self.count(*root)).sum(),
+            root_frames: telling.map(telling_frames).unwrap_or_default(),
+            target: target.1,
+            hangs: signature.hangs.clone(),
+            roots: roots.to_vec(),
+        };
+        Finding {
+            id: signature.id.clone(),
+            title: signature.title.clone(),
+            severity,
+            confidence,
+            rpcs,
+            waiters: waiting,
+            minutes,
+            holder,
+            evidence: weighed.evidence,
+            next: signature.act.clone(),
+            threads: self.threads(signature, roots, waiters),
+            chain,
+        }
+    }
+
+    /// What the first root waits for; of several shims how many they are.
+    fn target(&self, signature: &Signature, roots: &[usize], rpc: Option<&str>) -> (Kind, String) {
+        let Some(root) = roots.first().and_then(|root| self.goroutine(*root)) else {
+            return (Kind::Unknown, String::new());
+        };
+        let (kind, words) = words::target(wait::outside(root), &signature.id, rpc);
+        if kind != Kind::Shim || roots.len() == 1 {
+            return (kind, words);
+        }
+        let shims: BTreeSet<u64> = roots.iter().filter_map(|at| wait::shim(self.goroutine(*at)?)).collect();
+        let words = match shims.len() {
+            1 => "one shim".to_owned(),
+            several => words::counted(several.try_into().unwrap_or(u64::MAX), "shim"),
+        };
+        (kind, words)
+    }
+
+    /// How sure a finding is, and why.
+    fn weigh(
+        &self,
+        signature: &Signature,
+        roots: &[usize],
+        waiters: &BTreeSet<usize>,
+        linked: bool,
+        rpcs: &[String],
+        told: &Told,
+    ) -> Weighed {
+        let everybody = || roots.iter().chain(waiters).copied();
+        // A call whose caller chooses its length is not late by its age, unless others wait behind it.
+        let chosen = |at: usize| !linked && self.call(at).is_some_and(|call| GRACEFUL.contains(&call));
+        let graceful = signature.id == "ST15";
+        let minutes = everybody()
+            .filter(|at| !(graceful && chosen(*at)))
+            .filter_map(|at| self.goroutine(at)?.minutes)
+            .max();
+        let both = self.stuck.as_ref().map_or(0, |stuck| everybody().filter(|at| stuck.contains(at)).count());
+        let measured: Vec<&str> =
+            rpcs.iter().filter(|rpc| told.hanging.contains(*rpc)).map(String::as_str).collect();
+        let loops = self.loops(signature, roots, waiters);
+        let mut evidence = Vec::new();
+        evidence.extend(roots.first().and_then(|root| self.goroutine(*root)).map(where_it_is));
+        if linked {
+            let waiting = waiters.iter().map(|at| self.count(*at)).sum();
+            evidence.push(format!("{} behind it, by address", words::counted(waiting, "goroutine")));
+        }
+        evidence.extend(minutes.map(|minutes| format!("waits for at least {minutes} min")));
+        if both > 0 {
+            let both = both.try_into().unwrap_or(u64::MAX);
+            evidence.push(format!("{} in both dumps", words::counted(both, "goroutine")));
+        }
+        if !measured.is_empty() {
+            evidence.push(format!("measured to hang: {}", measured.join(", ")));
+        }
+        if loops >= LOOPS {
+            evidence.push(format!("{loops} loops of the kubelet wait for the runtime at once"));
+        }
+        let late = minutes.is_some_and(|minutes| minutes >= signature.patience_minutes);
+        let lasting = late || (both > 0 && signature.patience_minutes <= 1);
+        let confidence = match () {
+            () if !measured.is_empty() || (lasting && linked) => Confidence::Certain,
+            () if lasting || loops >= LOOPS => Confidence::Likely,
+            () => Confidence::Possible,
+        };
+        Weighed { confidence, minutes, evidence }
+    }
+
+    /// How many of the kubelet's loops wait for the runtime: PLEG's and others that did not begin together.
+    fn loops(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> usize {
+        if signature.id != "ST13" {
+            return 0;
+        }
+        let same = roots.first().and_then(|root| self.call(*root));
+        roots.iter().chain(waiters).filter(|at| self.call(**at) == same).count()
+    }
+
+    fn rpcs(&self, everybody: impl Iterator<Item = usize>) -> Vec<String> {
+        let mut by_call: BTreeMap<&str, u64> = BTreeMap::new();
+        for at in everybody {
+            if let Some(call) = self.call(at) {
+                *by_call.entry(call).or_default() += self.count(at);
+            }
+        }
+        let mut calls: Vec<(&str, u64)> = by_call.into_iter().collect();
+        calls.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        calls.into_iter().map(|(call, _)| call.to_owned()).collect()
+    }
+
+    fn behind(&self, waiters: &BTreeSet<usize>) -> Vec<Behind> {
+        let mut behind: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
+        for at in waiters {
+            let Some(goroutine) = self.goroutine(*at) else { continue };
+            let frame = goroutine.frames.get(wait::leaf(goroutine)).or_else(|| goroutine.frames.first());
+            let function = frame.map_or("", |frame| frame.short());
+            *behind.entry((self.call(*at), function)).or_default() += goroutine.count;
+        }
+        let mut behind: Vec<Behind> = behind
+            .into_iter()
+            .map(|((call, at), count)| Behind { count, call: call.map(str::to_owned), at: at.to_owned() })
+            .collect();
+        behind.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.call.cmp(&other.call)));
+        behind
+    }
+
+    fn threads(&self, signature: &Signature, roots: &[usize], waiters: &BTreeSet<usize>) -> Vec<String> {
+        let mut threads = signature.threads.clone();
+        // Some roots and waiters stand for all.
+        let some: Vec<&Goroutine> =
+            roots.iter().take(8).chain(waiters.iter().take(8)).filter_map(|at| self.goroutine(*at)).collect();
+        for (frames, thread) in THREADS {
+            let known = threads.iter().any(|known| known == thread);
+            if !known && some.iter().any(|goroutine| Pattern::new(frames).fits(goroutine)) {
+                threads.push((*thread).to_owned());
+            }
+        }
+        threads
+    }
+
+    /// Locks that several wait for and no signature explains.
+    fn unexplained(&self, signatures: &[Signature], covered: &[Option<usize>], told: &Told) -> Vec<Finding> {
+        let lock = signatures.iter().find(|signature| signature.id == LOCK);
+        let Some(lock) = lock.cloned().or_else(super::signatures::lock) else { return Vec::new() };
+        let mut found = Vec::new();
+        for (contention, by) in self.contentions.iter().zip(covered) {
+            let waiting: u64 = contention.waiters.iter().map(|at| self.count(*at)).sum();
+            if by.is_some() || waiting < 2 {
+                continue;
+            }
+            let waiters = contention.waiters.iter().copied().collect();
+            let words = words::lock(&contention.at);
+            let mut finding = self.assemble(
+                &lock,
+                &contention.holders,
+                &waiters,
+                Some(words.to_owned()),
+                !contention.holders.is_empty(),
+                told,
+            );
+            // By addresses alone nobody is more than likely.
+            if finding.confidence == Confidence::Certain {
+                finding.confidence = Confidence::Likely;
+            }
+            if contention.holders.len() > 1 {
+                finding.evidence.push(format!("{} candidates for the holder", contention.holders.len()));
+            }
+            finding
+                .evidence
+                .extend(contention.reason.map(|reason| format!("the candidate is {}", reason.words())));
+            found.push(finding);
+        }
+        found.sort_by_key(|finding| std::cmp::Reverse(finding.waiters));
+        found
+    }
+
+    /// Waiters in a circle.
+    fn circles(&self) -> Vec<Finding> {
+        let Some(lock) = super::signatures::lock() else { return Vec::new() };
+        let mut found = Vec::new();
+        for circle in holders::circles(&self.contentions) {
+            let waiters: BTreeSet<usize> = circle.iter().copied().collect();
+            let mut finding = self.assemble(&lock, &circle, &waiters, None, false, &Told::default());
+            let ids: Vec<String> =
+                circle.iter().filter_map(|at| self.goroutine(*at)?.id).map(|id| id.to_string()).collect();
+            "goroutines wait for each other in a circle".clone_into(&mut finding.title);
+            finding.evidence = vec![format!(
+                "{}, and that for the first: a deadlock, if the candidates are right",
+                ids.join(" waits for ")
+            )];
+            "each other".clone_into(&mut finding.chain.target);
+            finding.chain.behind.clear();
+            found.push(finding);
+        }
+        found
+    }
+
+    fn waits(&self, confirmed: &BTreeSet<usize>) -> Vec<Wait> {
+        let mut waits = Vec::new();
+        for (nth, contention) in self.contentions.iter().enumerate() {
+            let ids = |positions: &[usize]| -> Vec<u64> {
+                positions.iter().filter_map(|at| self.goroutine(*at)?.id).collect()
+            };
+            let confidence = match (contention.reason, contention.holders.len()) {
+                (Some(_), _) if confirmed.contains(&nth) => Confidence::Certain,
+                (Some(Reason::SameObject(_) | Reason::Embeds), 1) => Confidence::Likely,
+                _ => Confidence::Possible,
+            };
+            for at in &contention.waiters {
+                let Some(goroutine) = self.goroutine(*at) else { continue };
+                let Some(lock) = wait::lock(goroutine) else { continue };
+                let at_frame = goroutine.frames.get(lock.owner);
+                let others: Vec<usize> =
+                    contention.writers.iter().copied().filter(|writer| writer != at).collect();
+                waits.push(Wait {
+                    dump: None,
+                    goroutine: goroutine.id,
+                    call: self.call(*at).map(str::to_owned),
+                    lock: lock.kind.as_str(),
+                    at: at_frame.map_or_else(String::new, |frame| frame.function.to_string()),
+                    minutes: goroutine.minutes,
+                    holders: ids(&contention.holders),
+                    why: contention.reason.map(Reason::words),
+                    behind_writers: if lock.kind == wait::LockKind::Read { ids(&others) } else { Vec::new() },
+                    confidence,
+                });
+            }
+        }
+        waits
+    }
+}
+
+/// How sure a finding is, and why.
+struct Weighed {
+    confidence: Confidence,
+    minutes: Option<u32>,
+    evidence: Vec<String>,
+}
+
+fn where_it_is(root: &Goroutine) -> String {
+    let who = root.id.map_or_else(|| words::counted(root.count, "goroutine"), |id| format!("goroutine {id}"));
+    let state = if root.state.is_empty() { String::new() } else { format!(" [{}]", root.state) };
+    format!("{who}{state} is in {}", telling_function(root))
+}
+
+/// The frame that says most: the innermost that is no library's.
+fn telling_function(root: &Goroutine) -> String {
+    telling_frames(root).into_iter().next().unwrap_or_default()
+}
+
+/// Libraries that every call goes through: they do not name a place.
+const LIBRARIES: &[&str] = &[
+    "google.golang.org/grpc",
+    "github.com/containerd/ttrpc.",
+    "reaper.(*Monitor).Wait",
+    "go-runc.cmdOutput",
+    "go-runc.(*Runc).cmdOutput",
+    "go-runc.(*Runc).runOrError",
+    "os/exec.(*Cmd)",
+    "os.(*Process)",
+    "os.(*File)",
+    "os.Mkdir",
+    "github.com/grpc-ecosystem/",
+    "go.opentelemetry.io/",
+    "k8s.io/apimachinery/pkg/util/wait.",
+    "internal/poll.",
+    "internal/syscall/",
+    "os.ignoringEINTR",
+    "syscall.",
+    "bufio.",
+    "net/http.send",
+    "/instrument.(*instrumentedService)",
+    "/interceptors.",
+    "otelttrpc.",
+];
+
+/// A root's frames, innermost first, without libraries, down to the call's handler.
+fn telling_frames(root: &Goroutine) -> Vec<String> {
+    let frames = root.frames.get(wait::leaf(root)..).unwrap_or_default();
+    let mut shown = Vec::new();
+    for frame in frames {
+        let function = &*frame.function;
+        if LIBRARIES.iter().any(|library| function.contains(library)) || frame.short().starts_with("os.") {
+            continue;
+        }
+        if function.contains("_Handler") {
+            break;
+        }
+        shown.push(frame.short().to_owned());
+    }
+    if shown.is_empty() {
+        shown.extend(root.frames.first().map(|frame| frame.short().to_owned()));
+    }
+    shown
+}
+
+/// Equal stacks of a dump.
+struct Stacks {
+    /// For each goroutine its stack.
+    of: Vec<usize>,
+    /// For each stack a goroutine that has it.
+    examples: Vec<usize>,
+}
+
+impl Stacks {
+    fn of(dump: &Dump) -> Self {
+        let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+        let mut stacks = Self { of: Vec::with_capacity(dump.goroutines.len()), examples: Vec::new() };
+        for (at, goroutine) in dump.goroutines.iter().enumerate() {
+            // Names are shared, so where they lie tells them apart.
+            let mut key: Vec<usize> =
+                goroutine.frames.iter().map(|frame| Arc::as_ptr(&frame.function).addr()).collect();
+            key.push(Arc::as_ptr(&goroutine.state).addr());
+            let next = stacks.examples.len();
+            let stack = *known.entry(key).or_insert(next);
+            if stack == next {
+                stacks.examples.push(at);
+            }
+            stacks.of.push(stack);
+        }
+        stacks
+    }
+
+    fn groups(&self, dump: &Dump) -> Vec<Group> {
+        let mut groups: Vec<Group> = self
+            .examples
+            .iter()
+            .filter_map(|at| dump.goroutines.get(*at))
+            .map(|goroutine| Group {
+                count: 0,
+                state: goroutine.state.to_string(),
+                minutes: None,
+                frames: goroutine
+                    .frames
+                    .iter()
+                    .take(SHOWN_FRAMES)
+                    .map(|frame| short(&frame.function).to_owned())
+                    .collect(),
+            })
+            .collect();
+        for (goroutine, stack) in dump.goroutines.iter().zip(&self.of) {
+            if let Some(group) = groups.get_mut(*stack) {
+                group.count += goroutine.count;
+                group.minutes = group.minutes.max(goroutine.minutes);
+            }
+        }
+        groups
+    }
+}

@@ -1,0 +1,339 @@
+//! What one goroutine waits for, read from its innermost frames. Each function is one rule; none looks at another
+//! goroutine.
+
+use super::dump::{Frame, Goroutine, Token};
+
+/// A CRI call that a goroutine serves or makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// `ListContainers`
+    pub rpc: &'a str,
+    /// The frame that says so.
+    pub at: usize,
+}
+
+/// The call: `_RuntimeService_X_Handler` on the server's side, `runtimeServiceClient).X` on the client's.
+pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
+    const CLIENTS: [&str; 2] = ["runtimeServiceClient).", "imageServiceClient)."];
+    for (at, frame) in goroutine.frames.iter().enumerate() {
+        let function = &*frame.function;
+        for server in ["._RuntimeService_", "._ImageService_"] {
+            if let Some((_, rest)) = function.split_once(server)
+                && let Some((rpc, _)) = rest.split_once("_Handler")
+            {
+                return Some(Call { rpc, at });
+            }
+        }
+        for client in CLIENTS {
+            if let Some((_, rpc)) = function.split_once(client) {
+                return Some(Call { rpc, at });
+            }
+        }
+    }
+    None
+}
+
+/// Which kind of lock, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockKind {
+    /// A mutex.
+    Mutex,
+    /// A read-write mutex, for reading.
+    Read,
+    /// A read-write mutex, for writing.
+    Write,
+}
+
+impl LockKind {
+    /// As Go names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutex => "Mutex.Lock",
+            Self::Read => "RWMutex.RLock",
+            Self::Write => "RWMutex.Lock",
+        }
+    }
+}
+
+/// A lock that a goroutine waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// Its kind.
+    pub kind: LockKind,
+    /// Its address, where the runtime prints it.
+    pub address: Option<u64>,
+    /// The frame that wants it: the first one outside `sync`.
+    pub owner: usize,
+}
+
+/// Whether a frame belongs to the runtime or to `sync`, below what a program does.
+pub fn is_below(frame: &Frame) -> bool {
+    let function = &*frame.function;
+    ["runtime.", "sync.", "internal/sync.", "internal/runtime/"]
+        .iter()
+        .any(|package| function.starts_with(package))
+}
+
+/// The first frame that is the program's own.
+pub fn leaf(goroutine: &Goroutine) -> usize {
+    goroutine.frames.iter().take_while(|frame| is_below(frame)).count()
+}
+
+/// The lock: what `sync` frames stand innermost, and the address that `lockSlow` has.
+pub fn lock(goroutine: &Goroutine) -> Option<Lock> {
+    if matches!(&*goroutine.state, "running" | "runnable") {
+        return None;
+    }
+    let owner = leaf(goroutine);
+    let (mut kind, mut address) = (None, None);
+    for frame in goroutine.frames.get(..owner)? {
+        let function = &*frame.function;
+        let Some((_, what)) = function.split_once("sync.") else { continue };
+        let found = match what {
+            "(*Mutex).lockSlow" | "(*Mutex).Lock" => LockKind::Mutex,
+            "(*RWMutex).RLock" | "runtime_SemacquireRWMutexR" => LockKind::Read,
+            "(*RWMutex).Lock" | "runtime_SemacquireRWMutex" => LockKind::Write,
+            _ if what.starts_with("(*WaitGroup)") || what.starts_with("(*Cond)") => return None,
+            _ => continue,
+        };
+        // The outermost says what was wanted: a writer behind a writer waits in the mutex inside.
+        kind = Some(found);
+        if what == "(*Mutex).lockSlow"
+            && let Some((bits, true)) = frame.first_word()
+        {
+            address = Some(bits);
+        }
+    }
+    (owner < goroutine.frames.len()).then_some(Lock { kind: kind?, address, owner })
+}
+
+/// What a goroutine that waits for no lock waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outside {
+    /// A shim, or another plugin that speaks ttrpc: the client's address.
+    Shim(Option<u64>),
+    /// A child process: the file descriptor of its pidfd, where it has one.
+    Child(Option<u64>),
+    /// The output of a child that may have ended: somebody keeps its pipe open.
+    Pipe,
+    /// A file: what is done to it, and its descriptor where it has one.
+    File(&'static str, Option<u64>),
+    /// The network.
+    Network,
+    /// The runtime's answer to a CRI call, in a kubelet.
+    Runtime,
+    /// D-Bus.
+    Bus,
+    /// A reader of the event stream.
+    Reader,
+}
+
+/// What stands outside the process and is waited for, by the frames from the innermost outwards.
+pub fn outside(goroutine: &Goroutine) -> Option<Outside> {
+    if matches!(&*goroutine.state, "running" | "runnable") {
+        return None;
+    }
+    let inner = goroutine.frames.get(leaf(goroutine)..)?;
+    // What waits stands innermost; a call's frames begin after some thirty.
+    for frame in inner.iter().take(24) {
+        let function = &*frame.function;
+        if let Some(found) = outside_by(function, goroutine) {
+            return Some(found);
+        }
+        if function.contains("_Handler") {
+            return None;
+        }
+    }
+    None
+}
+
+fn outside_by(function: &str, goroutine: &Goroutine) -> Option<Outside> {
+    let ends = |name: &str| function.ends_with(name);
+    if ends("ttrpc.(*Client).dispatch") {
+        return Some(Outside::Shim(shim(goroutine)));
+    }
+    if ends("os.(*Process).wait")
+        || ends("os.(*Process).blockUntilWaitable")
+        || ends("os.(*Process).pidfdWait")
+    {
+        return Some(Outside::Child(pidfd(goroutine)));
+    }
+    if ends("os/exec.(*Cmd).awaitGoroutines") {
+        return Some(Outside::Pipe);
+    }
+    if ends("os/exec.(*Cmd).Wait") || ends("reaper.(*Monitor).Wait") {
+        return Some(Outside::Child(pidfd(goroutine)));
+    }
+    if ends("(*writeQuota).get") {
+        return Some(Outside::Reader);
+    }
+    if ends("godbus/dbus/v5.(*Object).Call") || ends("dbus.(*Object).Call") {
+        return Some(Outside::Bus);
+    }
+    if ends("transport.(*ClientStream).waitOnHeader")
+        || ends("transport.(*Stream).waitOnHeader")
+        || ends("transport.(*recvBufferReader).readClient")
+    {
+        return Some(Outside::Runtime);
+    }
+    if function.starts_with("net/http.(*persistConn).roundTrip")
+        || function.starts_with("net.(*conn).Read")
+        || ends("net.(*netFD).connect")
+    {
+        return Some(Outside::Network);
+    }
+    FILE_CALLS
+        .iter()
+        .find(|(name, _)| ends(name))
+        .map(|(_, what)| Outside::File(what, file(goroutine).map(|(_, fd)| fd)))
+}
+
+/// Functions that wait for a file system.
+const FILE_CALLS: &[(&str, &str)] = &[
+    ("syscall.pwrite", "write"),
+    ("syscall.Pwrite", "write"),
+    ("syscall.write", "write"),
+    ("syscall.Write", "write"),
+    ("syscall.Fsync", "sync"),
+    ("syscall.Fdatasync", "sync"),
+    ("syscall.fdatasync", "sync"),
+    ("unix.Fdatasync", "sync"),
+    ("syscall.Mkdirat", "mkdir"),
+    ("syscall.Mkdir", "mkdir"),
+    ("syscall.Renameat", "rename"),
+    ("syscall.Rename", "rename"),
+    ("syscall.openat", "open"),
+    ("syscall.Open", "open"),
+    ("syscall.unlinkat", "unlink"),
+    ("syscall.Unlink", "unlink"),
+    ("syscall.fstatat", "stat"),
+    ("syscall.Fstatat", "stat"),
+    ("unix.Fstatat", "stat"),
+    ("syscall.Stat", "stat"),
+    ("syscall.Lstat", "stat"),
+    ("syscall.Statfs", "statfs"),
+    ("unix.Statfs", "statfs"),
+    ("unix.Unmount", "umount"),
+    ("syscall.Unmount", "umount"),
+    ("unix.Mount", "mount"),
+    ("syscall.Mount", "mount"),
+    ("syscall.Ftruncate", "truncate"),
+    ("unix.Flock", "lock"),
+    ("syscall.Flock", "lock"),
+    ("syscall.FcntlFlock", "lock"),
+];
+
+/// The shim: the first argument of ttrpc's `dispatch`, which all waiters of one shim share.
+pub fn shim(goroutine: &Goroutine) -> Option<u64> {
+    let frame = goroutine.frames.iter().find(|frame| frame.function.ends_with("ttrpc.(*Client).dispatch"))?;
+    frame.receiver().and_then(|(bits, certain)| certain.then_some(bits))
+}
+
+/// The shim's call: the frame above `dispatch` of a task or sandbox client.
+pub fn shim_call(goroutine: &Goroutine) -> Option<&str> {
+    goroutine.frames.iter().find_map(|frame| {
+        ["askClient).", "andboxClient).", "luginClient).", "luginService)."]
+            .iter()
+            .find_map(|client| frame.function.split_once(client))
+            .map(|(_, rpc)| rpc)
+    })
+}
+
+/// A word of a system call's raw frame.
+fn raw_call(goroutine: &Goroutine, nth: usize) -> Option<(u64, u64)> {
+    let frame = goroutine
+        .frames
+        .iter()
+        .find(|frame| matches!(&*frame.function, "syscall.Syscall6" | "syscall.Syscall"))?;
+    let mut words = frame.words();
+    let number = words.next().filter(|(_, certain)| *certain)?.0;
+    let word = words.nth(nth).filter(|(_, certain)| *certain)?.0;
+    Some((number, word))
+}
+
+/// A child by its pidfd: `waitid(P_PIDFD, fd, …)`, since Go 1.23.
+pub fn pidfd(goroutine: &Goroutine) -> Option<u64> {
+    const WAITID: [u64; 2] = [0xf7, 0x5f];
+    const P_PIDFD: u64 = 3;
+    let (number, kind) = raw_call(goroutine, 0)?;
+    (WAITID.contains(&number) && kind == P_PIDFD).then(|| raw_call(goroutine, 1))?.map(|(_, fd)| fd)
+}
+
+/// An open file by its descriptor: `pwrite64(fd, …)` and its like.
+pub fn file(goroutine: &Goroutine) -> Option<(u64, u64)> {
+    // On x86-64: write, pwrite64, fsync, fdatasync, ftruncate, flock.
+    const BY_DESCRIPTOR: [u64; 6] = [0x1, 0x12, 0x4a, 0x4b, 0x4d, 0x49];
+    raw_call(goroutine, 0).filter(|(number, _)| BY_DESCRIPTOR.contains(number))
+}
+
+/// Strings of a container that is passed by value: pointers and lengths of its id, its name and its sandbox's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByValue {
+    /// The container's id, or the sandbox's own.
+    pub id: (u64, u64),
+    /// Its name.
+    pub name: (u64, u64),
+    /// Its sandbox's id, if it is a container.
+    pub sandbox: Option<(u64, u64)>,
+}
+
+/// The length of an id.
+pub const ID_LENGTH: u64 = 0x40;
+
+/// A container by value: `{{{0xPTR, 0x40}, {0xPTR2, 0x1f}, {0xPTR3, 0x40}…`.
+pub fn by_value(goroutine: &Goroutine) -> Option<ByValue> {
+    goroutine.frames.iter().find_map(|frame| in_frame(&frame.arguments))
+}
+
+fn in_frame(arguments: &[Token]) -> Option<ByValue> {
+    let start = arguments.windows(3).position(|tokens| tokens == [Token::Open, Token::Open, Token::Open])?;
+    let rest = arguments.get(start + 2..)?;
+    let (id, rest) = string(rest)?;
+    let (name, rest) = string(rest)?;
+    (id.1 == ID_LENGTH).then(|| ByValue {
+        id,
+        name,
+        sandbox: string(rest).map(|(sandbox, _)| sandbox).filter(|sandbox| sandbox.1 == ID_LENGTH),
+    })
+}
+
+/// `{0xPTR, 0xLEN}` and what follows.
+fn string(tokens: &[Token]) -> Option<((u64, u64), &[Token])> {
+    match tokens {
+        [
+            Token::Open,
+            Token::Word { bits: pointer, certain: true },
+            Token::Word { bits: length, certain: true },
+            Token::Close,
+            rest @ ..,
+        ] => Some(((*pointer, *length), rest)),
+        _ => None,
+    }
+}
+
+/// Ids that are passed as bare strings, `{0xPTR, 0x40}`, the innermost first.
+pub fn id_strings(goroutine: &Goroutine) -> Vec<u64> {
+    let mut found = Vec::new();
+    for frame in &goroutine.frames {
+        for tokens in frame.arguments.windows(4) {
+            if let Some(((pointer, ID_LENGTH), _)) = string(tokens)
+                && !found.contains(&pointer)
+            {
+                found.push(pointer);
+            }
+        }
+    }
+    found
+}
+
+/// The init pid of a resource update: `UpdateContainerResources.func1({0xPID, …`.
+pub fn update_pid(goroutine: &Goroutine) -> Option<u32> {
+    let frame =
+        goroutine.frames.iter().find(|frame| frame.function.ends_with(").UpdateContainerResources.func1"))?;
+    match frame.arguments.get(..2)? {
+        [Token::Open, Token::Word { bits, certain: true }] => {
+            u32::try_from(*bits).ok().filter(|pid| *pid > 1)
+        }
+        _ => None,
+    }
+}

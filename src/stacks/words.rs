@@ -1,0 +1,179 @@
+//! Words for locks, for what is waited for, and for the chain as one sentence.
+
+use std::fmt::Write;
+
+use super::report::{Finding, Kind, WaitsFor};
+use super::wait::Outside;
+
+/// What a lock guards, by the function that wants it.
+pub fn lock(at: &str) -> &'static str {
+    const LOCKS: &[(&str, &str)] = &[
+        ("statusStorage)", "a container's status lock"),
+        ("bbolt.", "the metadata database"),
+        ("metadata.(*snapshotter)", "the snapshotter's lock"),
+        ("go-cni.", "the lock of the CNI configuration"),
+        ("ocicni.", "the lock of the CNI configuration"),
+        ("nri.(*local)", "the one NRI lock"),
+        ("process.(*Init)", "a container's lock in the shim"),
+        ("task.(*service)", "the shim's one service lock"),
+        ("statsserver.", "the lock of all stats"),
+        ("oci.(*", "a container's operation lock"),
+        ("(*Server).stopPodSandbox", "a sandbox's stop lock"),
+        ("syscall.forkExec", "the lock that Go forks under"),
+        ("layerStore", "the lock of the layers"),
+        ("imageStore", "the lock of the images"),
+    ];
+    LOCKS.iter().find(|(sign, _)| at.contains(sign)).map_or("a lock", |(_, words)| words)
+}
+
+/// What a root waits for: kind and words. The signature says what a bare child or ttrpc client is.
+pub fn target(outside: Option<Outside>, signature: &str, rpc: Option<&str>) -> (Kind, String) {
+    match outside {
+        Some(Outside::Shim(_)) if signature == "ST09" => (Kind::Process, "an NRI plugin".to_owned()),
+        Some(Outside::Shim(_)) => (Kind::Shim, "its shim".to_owned()),
+        Some(Outside::Child(_)) => (Kind::Process, child(signature).to_owned()),
+        Some(Outside::Pipe) => {
+            (Kind::Process, format!("the output of {}, which somebody keeps open", child(signature)))
+        }
+        Some(Outside::File(what, _)) => (Kind::File, format!("the file system ({what})")),
+        Some(Outside::Network) => (Kind::Network, "the network".to_owned()),
+        Some(Outside::Runtime) => (
+            Kind::Process,
+            rpc.map_or_else(|| "the runtime".to_owned(), |rpc| format!("the runtime's {rpc}")),
+        ),
+        Some(Outside::Bus) => (Kind::Process, "systemd (D-Bus)".to_owned()),
+        Some(Outside::Reader) => (Kind::Network, "a reader of the event stream".to_owned()),
+        None => beside(signature),
+    }
+}
+
+/// What is waited for where the innermost frames do not say it.
+fn beside(signature: &str) -> (Kind, String) {
+    let (kind, words) = match signature {
+        "ST07" => (Kind::Network, "the registry"),
+        "ST08" => (Kind::Network, "a reader of the event stream"),
+        "ST10" => (Kind::Process, "an NRI plugin to register"),
+        "ST12" => (Kind::Process, "a container to stop"),
+        "ST19" => (Kind::Process, "the probes' own processes"),
+        _ => (Kind::Unknown, "something that the dump does not name"),
+    };
+    (kind, words.to_owned())
+}
+
+/// Who waits, where that says more than the call.
+pub fn subject(signature: &str) -> Option<&'static str> {
+    match signature {
+        "ST13" => Some("PLEG's relist"),
+        "ST14" => Some("the sync loop"),
+        _ => None,
+    }
+}
+
+fn child(signature: &str) -> &'static str {
+    match signature {
+        "ST03" => "a CNI plugin",
+        "ST06" => "the OCI runtime",
+        _ => "a child process",
+    }
+}
+
+/// `1 call`, `2 calls`
+pub fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// `an UpdateContainerResources`, `a RunPodSandbox`
+fn a(noun: &str) -> String {
+    if noun.contains(' ') {
+        return noun.to_owned();
+    }
+    let article =
+        if noun.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}
+
+/// The chain in one sentence.
+pub fn sentence(finding: &Finding) -> String {
+    let chain = &finding.chain;
+    let holder = finding.holder.as_ref();
+    let target =
+        holder.map_or_else(|| chain.target.clone(), |holder| with_process(&chain.target, &holder.waits_for));
+    let minutes = finding.minutes.map_or_else(String::new, |minutes| format!(" {minutes} min"));
+    let subject = match (&chain.root_call, chain.root_count) {
+        (Some(call), 1) => a(call),
+        (Some(call), count) => format!("{count} goroutines ({call})"),
+        (None, 1) => holder.map_or_else(|| "a goroutine".to_owned(), |holder| holder.function.clone()),
+        (None, count) => counted(count, "goroutine"),
+    };
+    let whose = holder.and_then(|holder| holder.pod.as_ref()).map(ToString::to_string);
+    if chain.behind.is_empty() || finding.waiters == 0 {
+        let verb = if chain.root_count == 1 { "waits" } else { "wait" };
+        let of = whose.map_or_else(String::new, |pod| format!(" for {pod}"));
+        let on = if chain.target.is_empty() { String::new() } else { format!(" for {target}") };
+        return format!("{subject}{of} {verb}{minutes}{on}");
+    }
+    let mut text = String::new();
+    let noun = if chain.behind.iter().all(|behind| behind.call.is_some()) { "call" } else { "goroutine" };
+    // Who waits beside another for the same runtime does not wait for it.
+    if finding.id == "ST13" {
+        let others = counted(finding.waiters, "other loop");
+        let verb = if finding.waiters == 1 { "waits" } else { "wait" };
+        return format!("{subject} waits{minutes} for {target}; {others} of the kubelet {verb} for it too");
+    }
+    let _ = write!(text, "{}", counted(finding.waiters, noun));
+    let named: Vec<String> = named(finding);
+    if !named.is_empty() {
+        let _ = write!(text, " ({})", named.join(", "));
+    }
+    let verb = if finding.waiters == 1 { "waits" } else { "wait" };
+    match &chain.lock {
+        Some(lock) => {
+            let lock = match &whose {
+                Some(pod) => lock.replacen("a container's", &format!("{pod}'s"), 1).replacen(
+                    "a sandbox's",
+                    &format!("{pod}'s"),
+                    1,
+                ),
+                None => lock.clone(),
+            };
+            let _ = write!(text, " {verb} for {lock}, held by {subject} that {}", waits(chain.root_count));
+        }
+        None => {
+            let _ = write!(text, " {verb} behind {subject} that {}", waits(chain.root_count));
+        }
+    }
+    let _ = write!(text, "{minutes}");
+    if !chain.target.is_empty() {
+        let _ = write!(text, " for {target}");
+    }
+    text
+}
+
+const fn waits(count: u64) -> &'static str {
+    if count == 1 { "waits" } else { "wait" }
+}
+
+/// The most frequent call of the waiters, where they are not all of it.
+fn named(finding: &Finding) -> Vec<String> {
+    let mut by_call: Vec<(u64, &str)> = Vec::new();
+    for behind in &finding.chain.behind {
+        let Some(call) = &behind.call else { continue };
+        match by_call.iter_mut().find(|(_, known)| known == call) {
+            Some((count, _)) => *count += behind.count,
+            None => by_call.push((behind.count, call)),
+        }
+    }
+    by_call.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    by_call.into_iter().take(1).map(|(count, call)| format!("{count} {call}")).collect()
+}
+
+/// `its shim (pid 812, stopped)`
+fn with_process(target: &str, waits_for: &WaitsFor) -> String {
+    let mut known = Vec::new();
+    if let Some(pid) = waits_for.pid {
+        known.push(format!("pid {pid}"));
+    }
+    known.extend(waits_for.state.clone());
+    known.extend(waits_for.path.clone());
+    if known.is_empty() { target.to_owned() } else { format!("{target} ({})", known.join(", ")) }
+}
