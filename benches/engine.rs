@@ -102,7 +102,7 @@ fn grouping() {
     heading("Pods::group, per container", "engine");
     for size in SIZES {
         let (sandboxes, containers) = lists(size, 0);
-        let order = Era::C.member_order();
+        let order = Era::C.into();
         let group = alone(31, || time(|| Pods::group(&sandboxes, &containers, order)));
         let each = nanoseconds_each(group.median().as_secs_f64(), size);
         figure(&format!("{size} containers"), &format!("{each:.1} ns"));

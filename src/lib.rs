@@ -7,6 +7,7 @@ pub mod cmd;
 pub mod cri;
 pub mod diagnosis;
 pub mod host;
+pub mod kubelet;
 pub mod manifests;
 pub mod pleg;
 pub mod report;

@@ -13,9 +13,9 @@ use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
-use crate::diagnosis::kubelet::{Metrics, http};
-use crate::host::{HostRoot, KubeletProcess};
-use crate::pleg::{KubeletVersion, RuntimeRef};
+use crate::host::HostRoot;
+use crate::kubelet::{KubeletProcess, KubeletVersion, Metrics, http};
+use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
 

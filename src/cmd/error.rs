@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::cri;
-use crate::diagnosis::kubelet::http;
+use crate::kubelet::http;
 use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
 use crate::report::save;

@@ -21,11 +21,11 @@ use super::context::{Context, block_on};
 use super::render::json;
 use super::{Error, Exit, positive_duration};
 use crate::cri::{Client, Endpoint, EndpointError};
-use crate::diagnosis::kubelet::http;
 use crate::diagnosis::render::{self, npd, screen};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
-use crate::pleg::KubeletVersion;
+use crate::kubelet::KubeletVersion;
+use crate::kubelet::http;
 use crate::report::save::save;
 
 /// The time for everything, unless somebody says otherwise.

@@ -29,8 +29,7 @@ use crate::manifests::lint::LintReport;
 use crate::manifests::{
     self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
 };
-use crate::pleg;
-use crate::pleg::document;
+use crate::report::document;
 use crate::report::{NotChecked, save};
 use crate::sim::nearest;
 
@@ -53,8 +52,8 @@ pub struct LintArgs {
     node_name: Option<String>,
 
     /// Release of the kubelet whose rules count, such as 1.31 [default: the newest known]
-    #[arg(long, value_name = "VERSION", value_parser = pleg::KubeletVersion::parse)]
-    kubelet_version: Option<pleg::KubeletVersion>,
+    #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
+    kubelet_version: Option<KubeletVersion>,
 
     /// What makes the exit status 1
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
@@ -223,13 +222,11 @@ fn from_stdin(kubelet: &Kubelet) -> Result<SourceReport, Error> {
 
 impl LintArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
-        let asked = self.kubelet_version.unwrap_or(pleg::KubeletVersion::NEWEST);
-        let minor = u8::try_from(asked.minor()).unwrap_or(u8::MAX);
-        let version = KubeletVersion::nearest(minor);
-        if u16::from(version.minor()) != asked.minor() {
+        let asked = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
+        let version = asked.known();
+        if version != asked {
             context.remark(&format!(
-                "kubelet {asked} is not known; taking the rules of 1.{}, the nearest that is",
-                version.minor()
+                "kubelet {asked} is not known; taking the rules of {version}, the nearest that is"
             ));
         }
         let node_name = self.node_name.clone().or_else(|| context.node_name());

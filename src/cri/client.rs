@@ -35,7 +35,7 @@ use super::{
 use crate::clock::Clock;
 
 /// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
-pub const KUBELET_RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;
+pub const KUBELET_RECEIVE_LIMIT: u64 = crate::kubelet::timing::RECEIVE_LIMIT;
 
 /// What we are willing to receive for one call, in one message or many. Far above the kubelet's limit, and above CRI-O's
 /// own of 80 MiB, so that what breaks the kubelet can still be shown.

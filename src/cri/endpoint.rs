@@ -6,7 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::host::{HostRoot, KubeletProcess, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
+use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
+use crate::kubelet::KubeletProcess;
 
 /// Where crictl keeps its settings.
 const CRICTL_CONFIG: &str = "/etc/crictl.yaml";

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::offload;
+use crate::kubelet::go_duration;
 
 /// What is read of a program's output.
 const MAX_OUTPUT: u64 = 8 * 1024 * 1024;
@@ -237,7 +238,7 @@ impl Journal {
 /// The age in "pleg was last seen active 3m5.5s ago".
 fn pleg_age(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("last seen active ")?;
-    let age = super::kubelet::config::go_duration(rest.split(' ').next()?)?;
+    let age = go_duration(rest.split(' ').next()?)?;
     Some(age.as_secs_f64())
 }
 

@@ -13,7 +13,7 @@ use super::report::{Basis, EstimateReport};
 use super::words::seconds;
 use crate::clock::Wall;
 use crate::cri::{Rpc, label};
-use crate::pleg::Era;
+use crate::kubelet::{Era, timing};
 
 /// What the estimate is made of.
 #[derive(Clone, Debug, Default)]
@@ -131,7 +131,7 @@ impl Evidence {
             self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
             self.runtime.containers.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
         ];
-        sizes.into_iter().flatten().find(|(_, bytes)| *bytes > limits::KUBELET_MESSAGE_LIMIT)
+        sizes.into_iter().flatten().find(|(_, bytes)| *bytes > timing::RECEIVE_LIMIT)
     }
 }
 

@@ -17,7 +17,8 @@ use crate::clock::Wall;
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
 };
-use crate::pleg::KubeletVersion;
+use crate::kubelet::timing;
+use crate::kubelet::{KubeletVersion, Sourced};
 
 /// Everything that one run learned.
 #[derive(Debug, Default)]
@@ -66,22 +67,6 @@ impl Evidence {
     }
 }
 
-/// A figure and where it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sourced<T> {
-    /// The figure.
-    pub value: T,
-    /// A flag, a file, a series or "the kubelet's default".
-    pub source: String,
-}
-
-impl<T> Sourced<T> {
-    /// A figure from `source`.
-    pub fn new(value: T, source: impl Into<String>) -> Self {
-        Self { value, source: source.into() }
-    }
-}
-
 /// What the kubelet of this node is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -99,9 +84,9 @@ impl Default for Settings {
     fn default() -> Self {
         let source = "the kubelet's default";
         Self {
-            request_timeout: Sourced::new(super::limits::REQUEST_TIMEOUT, source),
-            threshold: Sourced::new(super::limits::THRESHOLD, source),
-            period: super::limits::PERIOD,
+            request_timeout: Sourced::new(timing::REQUEST_TIMEOUT, source),
+            threshold: Sourced::new(timing::THRESHOLD, source),
+            period: timing::PERIOD,
             kubelet: Sourced::new(KubeletVersion::NEWEST, "the newest known"),
         }
     }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::commands::{self, SystemState};
-use super::evidence::{Evidence, HostEvidence, Settings, Sourced};
-use super::kubelet::{Config, MetricsSource, Reading, ask};
+use super::evidence::{Evidence, HostEvidence, Settings};
+use super::kubelet::{MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
 use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
 use crate::host::WELL_KNOWN_SOCKETS;
-use crate::pleg::KubeletVersion;
+use crate::kubelet::{Config, KubeletVersion, Sourced, timing};
 
 /// A configuration file above this size is not one.
 const MAX_CONFIG: u64 = 1024 * 1024;
@@ -148,7 +148,7 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
 async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let kubelet = evidence.node().and_then(|host| host.first.kubelet().cloned());
     let root = inputs.host_root.clone();
-    let file = kubelet.as_ref().and_then(|process| process.flag("config")).map(str::to_owned);
+    let file = kubelet.as_ref().and_then(|process| process.command.flag("config")).map(str::to_owned);
     let read = offload::value(FILES, move || {
         let plugins = network_plugins(&root);
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
@@ -168,7 +168,7 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         config.read_file(&text);
     }
     if let Some(process) = kubelet {
-        config.read_flags(&process);
+        config.read_flags(&process.command);
         evidence.kubelet.pid = Some(process.pid);
         evidence.kubelet.age = Some(process.age);
     }
@@ -208,7 +208,7 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .unwrap_or(defaults.request_timeout);
     let evented = evidence.kubelet.evented() == Some(true);
     let (by_mode, period) = if evented {
-        (Sourced::new(limits::EVENTED_THRESHOLD, "Evented PLEG is in use"), limits::EVENTED_PERIOD)
+        (Sourced::new(timing::EVENTED_THRESHOLD, "Evented PLEG is in use"), timing::EVENTED_PERIOD)
     } else {
         (defaults.threshold, defaults.period)
     };

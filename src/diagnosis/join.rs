@@ -35,7 +35,7 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
     let oci: Vec<&Process> = sample
         .with_role(Role::OciRuntime)
         .filter(|process| {
-            process.mentions(id)
+            process.command.mentions(id)
                 || process.container_id.as_deref() == Some(id)
                 || shim.is_some_and(|shim| process.parent == shim.pid && process.command.is_empty())
         })

@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-/// The kubelet's receive limit for one message (cri-client: `maxMsgSize`).
-pub const KUBELET_MESSAGE_LIMIT: u64 = 16 * 1024 * 1024;
-/// Share of that limit from which a list is an early warning, in percent.
+/// Share of what the kubelet takes of one message from which a list is an early warning, in percent.
 pub const LIST_SIZE_WARNING_PERCENT: u64 = 60;
 /// Share from which it is about to fail.
 pub const LIST_SIZE_CRITICAL_PERCENT: u64 = 85;
@@ -109,17 +107,6 @@ pub const MAX_CULPRITS: usize = 8;
 pub const MAX_OUTSIDE_IDS: usize = 4096;
 /// Namespaces asked one by one when a list is too large.
 pub const MAX_SHARDS: usize = 256;
-
-/// `runtimeRequestTimeout` of a kubelet that says nothing else.
-pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// The kubelet's relist threshold (generic.go: `RelistThreshold`).
-pub const THRESHOLD: Duration = Duration::from_secs(180);
-/// Its pause between two relists.
-pub const PERIOD: Duration = Duration::from_secs(1);
-/// The relist threshold while Evented PLEG is in use (kubelet.go: `eventedPlegRelistThreshold`).
-pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
-/// The pause between two relists while Evented PLEG is in use.
-pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 
 /// Silence from which on a call is likely hung.
 pub const SILENT_LIKELY: Duration = Duration::from_secs(5);

@@ -3,12 +3,12 @@
 //! Everything is read below a [`HostRoot`], so that a debug pod that sees the node under `/host` finds the same things.
 //! Nothing is written, no directory is walked, and no mount point is touched.
 
+mod arguments;
 mod kernel;
-mod kubelet;
 mod scalars;
 
+pub use arguments::{Arguments, truth};
 pub use kernel::{KernelDir, kernel_bytes, kernel_text};
-pub use kubelet::KubeletProcess;
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;
@@ -69,7 +69,7 @@ impl HostRoot {
     }
 
     /// What this node is called: the kubelet's override, else `/etc/hostname` in lower case, else the kernel's word.
-    pub fn node_name(&self, kubelet: Option<&KubeletProcess>, proc: &Path) -> Option<String> {
+    pub fn node_name(&self, kubelet: Option<&crate::kubelet::KubeletProcess>, proc: &Path) -> Option<String> {
         if let Some(name) = kubelet.and_then(|kubelet| kubelet.flag("hostname-override")) {
             return Some(name.to_lowercase());
         }

@@ -10,7 +10,7 @@ use super::quantity::{NotAQuantity, Quantity};
 use super::report::{Dropped, DroppedField};
 use super::schema::{self, Object, Type};
 use super::tree::{Entry, Map, Node, Position, Value};
-use super::version::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 use crate::manifests::nearest;
 use crate::manifests::timestamp;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
-use super::version::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 
 /// Completes a decoded Pod.
 pub fn apply(pod: &mut Node, version: KubeletVersion) {

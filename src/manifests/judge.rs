@@ -2,7 +2,7 @@
 
 use super::at::At;
 use super::finding::Finding;
-use super::version::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 
 /// The kubelet's kinds of validation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

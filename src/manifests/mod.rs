@@ -36,8 +36,8 @@ mod timestamp;
 mod tree;
 mod validate;
 mod verdict;
-mod version;
 
+pub use crate::kubelet::KubeletVersion;
 pub use at::At;
 pub use finding::{CheckId, Finding, Severity};
 pub use quantity::Quantity;
@@ -48,7 +48,6 @@ pub use report::{
 pub use source::{inspect, inspect_bytes};
 pub use tree::{Entry, Map, Node, Position, Value};
 pub use verdict::SIZE_LIMIT;
-pub use version::KubeletVersion;
 
 /// The kubelet whose eyes are borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use super::at::At;
 use super::finding::Finding;
-use super::version::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 
 /// A reference to an API object.
 pub struct Reference<'a> {

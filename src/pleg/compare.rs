@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::generic::EVENTED_PERIOD;
 use super::latency::Latencies;
 use super::stream::{
     CompareSummary, Divergence, Event, EventType, Relist, Source, Stream, StreamState, StreamSummary,
 };
 use crate::clock::Wall;
 use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
+use crate::kubelet::timing::EVENTED_PERIOD;
 use crate::report::{PodRef, Seconds};
 
 /// How long the stream may lag behind a relist.

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::addresses;
 use super::caller::Sink;
 use super::hub::{Hub, Shared};
-use super::ip;
 use super::pods::{KubeletState, PlegState};
 use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first};
 use super::stream::{Event, EventType, Source, Stream, StreamState, Subject};
@@ -136,7 +136,7 @@ impl Evented {
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
             },
-            ips: ip::of(sandbox.network.as_ref()),
+            ips: addresses::of(sandbox.network.as_ref()),
             sandboxes: vec![MemberStatus {
                 id: sandbox.id.clone(),
                 state: KubeletState::from(sandbox.state),

@@ -2,14 +2,14 @@
 //!
 //! Every call is serial, and the first failure that is not *not found* ends the burst for the whole pod.
 
+use super::addresses;
 use super::caller::Caller;
 use super::calls::Failure;
-use super::era::Era;
-use super::ip;
 use super::pods::{KubeletState, Pod};
 use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first};
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
+use crate::kubelet::Era;
 use crate::report::PodRef;
 
 /// Where the ids of a pod's containers come from.
@@ -87,7 +87,7 @@ impl Fetch<'_> {
             if let Some(sandbox) = answer.status {
                 let state = KubeletState::from(sandbox.state);
                 if newest && state == KubeletState::Running {
-                    status.ips = ip::of(sandbox.network.as_ref());
+                    status.ips = addresses::of(sandbox.network.as_ref());
                 }
                 status.sandboxes.push(MemberStatus { id: sandbox.id, state });
             }

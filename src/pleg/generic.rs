@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::caller::{Caller, Sink};
 use super::calls::{CallLog, Failure};
-use super::era::Era;
 use super::fetch::Fetch;
 use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
@@ -16,12 +15,8 @@ use super::status::PodStatus;
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
 use crate::cri::{Container, Outcome, Runtime, Sandbox};
+use crate::kubelet::Era;
 use crate::report::PodRef;
-
-/// Pause between relists (`genericPlegRelistPeriod`).
-pub const PERIOD: Duration = Duration::from_secs(1);
-/// The same while the event stream is in use (`eventedPlegRelistPeriod`).
-pub const EVENTED_PERIOD: Duration = Duration::from_secs(300);
 
 /// How a [`Generic`] works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +176,7 @@ impl Generic {
         let listed_at = clock.wall();
         let found = match io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await {
             Ok((sandboxes, containers)) => {
-                let pods = Pods::group(&sandboxes, &containers, self.settings.era.member_order());
+                let pods = Pods::group(&sandboxes, &containers, self.settings.era.into());
                 let pod = pods.iter().find(|pod| pod.uid == uid);
                 if let Some(pod) = &pod {
                     let pass = Pass { relist: None, initial: false, listed_at };
@@ -225,7 +220,7 @@ impl Generic {
         Pods::group(
             sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
             containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
-            self.settings.era.member_order(),
+            self.settings.era.into(),
         )
     }
 

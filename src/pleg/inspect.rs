@@ -6,7 +6,6 @@ use std::task::Poll;
 
 use super::caller::{Caller, Sink};
 use super::calls::{CallLog, CallRecord, Failure, OpenCall};
-use super::era::Era;
 use super::fetch::Fetch;
 use super::hub::Hub;
 use super::pods::{Pod, Pods};
@@ -15,6 +14,7 @@ use super::status::PodStatus;
 use super::stream::Event;
 use crate::clock::{Clock, Wall};
 use crate::cri::Runtime;
+use crate::kubelet::Era;
 use crate::report::{PodRef, RuntimeRef};
 
 /// Which pods are asked for their status.
@@ -67,7 +67,7 @@ pub async fn relist<R: Runtime>(rt: &R, clock: &dyn Clock, order: Order) -> Resu
         Ok(lists) => lists,
         Err(failure) => return Err(NoLists { failure, calls }),
     };
-    let pods = Pods::group(&sandboxes, &containers, order.era.member_order());
+    let pods = Pods::group(&sandboxes, &containers, order.era.into());
     let mut reported = reported(&pods);
     if let Inspect::Everything { concurrency } = order.inspect {
         let inspections =

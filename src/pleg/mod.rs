@@ -4,13 +4,13 @@
 //! sleeps. Given the same answers it makes the same calls and the same events as the kubelet of the chosen release;
 //! where the kubelet leaves an order open, the order here is fixed.
 
+mod addresses;
 pub mod cache;
 mod caller;
 pub mod calls;
 pub mod channel;
 pub mod compare;
 pub mod diff;
-pub mod era;
 pub mod evented;
 mod fetch;
 mod fingerprints;
@@ -18,7 +18,6 @@ pub mod generic;
 pub mod health;
 pub mod hub;
 pub mod inspect;
-mod ip;
 pub mod latency;
 pub mod metrics;
 pub mod pods;
@@ -30,12 +29,12 @@ pub mod stream;
 pub mod tally;
 pub mod worker;
 
+pub use crate::kubelet::{Era, KubeletVersion};
 pub use crate::report::{PodRef, RuntimeRef, Seconds, document};
 pub use caller::Sink;
 pub use calls::{CallLog, CallRecord, Failure, OpenCall};
 pub use compare::Comparison;
 pub use diff::{DiffReport, diff};
-pub use era::{Era, KubeletVersion};
 pub use evented::Evented;
 pub use generic::{Generic, Settings};
 pub use hub::Hub;

@@ -11,6 +11,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
+use crate::kubelet::Era;
 use crate::report::PodRef;
 
 /// A state as PLEG compares it.
@@ -122,6 +123,12 @@ pub struct Pod<'g, 'a> {
     pub sandboxes: &'g [&'a Sandbox],
     /// Its containers, in order.
     pub containers: &'g [&'a Container],
+}
+
+impl From<Era> for MemberOrder {
+    fn from(era: Era) -> Self {
+        if era.holds_members_newest_first() { Self::NewestFirst } else { Self::AsListed }
+    }
 }
 
 impl From<&Pod<'_, '_>> for PodRef {

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{generic, health};
 use crate::clock::Mono;
+use crate::kubelet::timing;
 
 /// How many requests for single pods may wait.
 pub const REQUEST_QUEUE_CAPACITY: usize = 200;
@@ -20,9 +20,9 @@ pub struct Timing {
 
 impl Timing {
     /// Relisting alone, also after the event stream was given up.
-    pub const GENERIC: Self = Self { period: generic::PERIOD, threshold: health::THRESHOLD };
+    pub const GENERIC: Self = Self { period: timing::PERIOD, threshold: timing::THRESHOLD };
     /// Relisting beside the event stream.
-    pub const EVENTED: Self = Self { period: generic::EVENTED_PERIOD, threshold: health::EVENTED_THRESHOLD };
+    pub const EVENTED: Self = Self { period: timing::EVENTED_PERIOD, threshold: timing::EVENTED_THRESHOLD };
 }
 
 /// What to do next.

@@ -35,7 +35,7 @@ use session::Session;
 pub use guard::{COMMAND as GUARD, run as guard};
 
 /// Deadline of a call while watching: the kubelet's own.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
 /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
 #[derive(Debug, Args)]

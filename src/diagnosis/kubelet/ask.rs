@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Healthz, KubeletEvidence, Metrics, MetricsSource, Reading, http};
+use super::{Healthz, KubeletEvidence, MetricsSource, Reading};
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
-use crate::diagnosis::report::NotChecked;
+use crate::kubelet::{Metrics, http};
+use crate::report::NotChecked;
 
 /// What the kubelet said, and what it was not asked.
 #[derive(Default)]

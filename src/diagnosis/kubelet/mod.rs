@@ -4,18 +4,12 @@
 //! with it.
 
 pub(super) mod ask;
-pub mod config;
-pub mod http;
-pub mod metrics;
 
 use std::time::Duration;
 
-pub use config::Config;
-pub use metrics::Metrics;
-
 use crate::clock::Wall;
 use crate::cri::Outcome;
-use crate::pleg::KubeletVersion;
+use crate::kubelet::{Config, KubeletVersion, Metrics};
 
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::cgroup;
-use crate::host::{KernelDir, kernel_bytes, kernel_text};
+use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_text};
 
 /// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
@@ -89,7 +89,7 @@ pub struct Process {
     /// Tasks of it that wait uninterruptibly.
     pub blocked: Vec<Blocked>,
     /// Command line; never of a process that waits uninterruptibly.
-    pub command: Vec<String>,
+    pub command: Arguments,
     /// Open descriptors, of kubelet and daemon only.
     pub descriptors: Option<u64>,
     /// Its soft limit of them.
@@ -112,29 +112,9 @@ impl Process {
         matches!(self.state, 'Z' | 'X')
     }
 
-    /// The value of `--name value` or `--name=value`.
+    /// The value of a flag of its command line.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        let mut words = self.command.iter().map(String::as_str);
-        while let Some(word) = words.next() {
-            let Some(rest) = word.trim_start_matches('-').strip_prefix(name) else {
-                continue;
-            };
-            if !word.starts_with('-') {
-                continue;
-            }
-            if let Some(value) = rest.strip_prefix('=') {
-                return Some(value);
-            }
-            if rest.is_empty() {
-                return words.next();
-            }
-        }
-        None
-    }
-
-    /// Whether its command line has this word.
-    pub fn mentions(&self, word: &str) -> bool {
-        self.command.iter().any(|part| part == word)
+        self.command.flag(name)
     }
 }
 
@@ -225,13 +205,8 @@ fn blocked(dir: &Path, tid: u32) -> Blocked {
     }
 }
 
-fn command_line(dir: &Path) -> Vec<String> {
-    let bytes = kernel_bytes(&dir.join("cmdline")).unwrap_or_default();
-    bytes
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty())
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
+fn command_line(dir: &Path) -> Arguments {
+    Arguments::of_kernel(&kernel_bytes(&dir.join("cmdline")).unwrap_or_default())
 }
 
 fn descriptors(dir: &Path) -> Option<u64> {
@@ -257,18 +232,5 @@ mod tests {
         assert_eq!(process.age, Duration::from_secs(50));
         assert_eq!(process.cpu, Duration::from_secs(2));
         assert_eq!(process.resident, 8192);
-    }
-
-    #[test]
-    fn flags_are_read_with_and_without_an_equals_sign() {
-        let process = Process {
-            command: ["kubelet", "--v=2", "--config", "/etc/k.yaml", "-v", "4", "config"]
-                .map(str::to_owned)
-                .to_vec(),
-            ..Process::default()
-        };
-        assert_eq!(process.flag("config"), Some("/etc/k.yaml"));
-        assert_eq!(process.flag("v"), Some("2"));
-        assert_eq!(process.flag("conf"), None);
     }
 }

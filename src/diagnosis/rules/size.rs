@@ -6,6 +6,7 @@ use crate::diagnosis::evidence::Shards;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
+use crate::kubelet::timing;
 
 struct Size {
     rpc: Rpc,
@@ -43,7 +44,7 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     let Some(largest) = sizes.into_iter().flatten().max_by_key(|size| size.bytes) else {
         return Vec::new();
     };
-    let limit = limits::KUBELET_MESSAGE_LIMIT;
+    let limit = timing::RECEIVE_LIMIT;
     let (severity, title) = if largest.bytes > limit {
         (
             Severity::Critical,

@@ -6,9 +6,10 @@ use super::scripted::{Behaviour, Scripted, container_id, inputs};
 use crate::clock::Wall;
 use crate::diagnosis::commands::Journal;
 use crate::diagnosis::evidence::Evidence;
-use crate::diagnosis::kubelet::{Healthz, Metrics, Reading};
+use crate::diagnosis::kubelet::{Healthz, Reading};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{gather, judge};
+use crate::kubelet::Metrics;
 
 async fn healthy() -> Evidence {
     gather(&inputs(Scripted::with_pods(3)), &|_| ()).await

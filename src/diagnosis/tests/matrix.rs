@@ -8,7 +8,7 @@ use super::scripted::{
 use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge, render};
-use crate::pleg::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
     judge(&gather(inputs, &|_| ()).await)

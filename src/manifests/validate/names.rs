@@ -1,5 +1,7 @@
 //! The shapes of names: each function says what is wrong with a text, or nothing.
 
+use crate::kubelet::is_address;
+
 /// What is wrong, in words that complete "the name ".
 pub type Wrong = Option<&'static str>;
 
@@ -162,9 +164,9 @@ pub fn no_backsteps(text: &str) -> Wrong {
     text.split('/').any(|part| part == "..").then_some("must not contain `..`")
 }
 
-/// An IP address as Go's older, sloppy parser takes it: leading zeros are fine, zones are not.
+/// An IP address as Go's older, sloppy parser takes it.
 pub fn ip(text: &str) -> Wrong {
-    (!is_ip(text)).then_some("must be an IP address")
+    (!is_address(text)).then_some("must be an IP address")
 }
 
 /// What is wrong with the spelling of an address that the older parser takes.
@@ -175,27 +177,6 @@ pub fn strict_ip(text: &str) -> Wrong {
     let mapped = |address: std::net::Ipv6Addr| address.to_ipv4_mapped().is_some();
     (text.contains(':') && text.parse().is_ok_and(mapped))
         .then_some("must not be an IPv4 address written as IPv6")
-}
-
-fn is_ip(text: &str) -> bool {
-    if text.contains(':') {
-        let (head, tail) = text.rsplit_once(':').unwrap_or(("", text));
-        if tail.contains('.') {
-            return ipv4(tail) && format!("{head}:0:0").parse::<std::net::Ipv6Addr>().is_ok();
-        }
-        return text.parse::<std::net::Ipv6Addr>().is_ok();
-    }
-    ipv4(text)
-}
-
-fn ipv4(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('.').collect();
-    let octet = |part: &&str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_digit())
-            && part.parse::<u64>().is_ok_and(|value| value <= 255)
-    };
-    parts.len() == 4 && parts.iter().all(octet)
 }
 
 #[cfg(test)]

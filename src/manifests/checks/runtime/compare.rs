@@ -12,7 +12,7 @@ use crate::manifests::checks::containers::containers;
 use crate::manifests::{At, FileReport, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
 
 /// How often the kubelet looks at its files (fileCheckFrequency).
-const PERIOD: Duration = Duration::from_secs(20);
+const PERIOD: Duration = crate::kubelet::timing::FILE_CHECK_FREQUENCY;
 /// A container that has run for longer than the longest back-off is not in a crash loop.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
 /// So many dead sandboxes of one pod are a history worth a word.

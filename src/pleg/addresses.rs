@@ -1,8 +1,7 @@
 //! The addresses of a pod.
 
-use std::net::Ipv6Addr;
-
 use crate::cri::Network;
+use crate::kubelet::is_address;
 
 /// The addresses of a sandbox, the primary one first. One that cannot be read spoils them all, as in the kubelet.
 pub(super) fn of(network: Option<&Network>) -> Vec<String> {
@@ -12,32 +11,6 @@ pub(super) fn of(network: Option<&Network>) -> Vec<String> {
     let primary = (!network.ip.is_empty()).then_some(&network.ip);
     let all: Vec<String> = primary.into_iter().chain(&network.additional_ips).cloned().collect();
     if all.iter().all(|text| is_address(text)) { all } else { Vec::new() }
-}
-
-/// Go's tolerant reader: leading zeros in an IPv4 address are fine.
-fn is_address(text: &str) -> bool {
-    if !text.contains(':') {
-        return without_leading_zeros(text).is_some();
-    }
-    match text.rsplit_once(':') {
-        Some((head, tail)) if tail.contains('.') => without_leading_zeros(tail)
-            .is_some_and(|tail| format!("{head}:{tail}").parse::<Ipv6Addr>().is_ok()),
-        _ => text.parse::<Ipv6Addr>().is_ok(),
-    }
-}
-
-fn without_leading_zeros(text: &str) -> Option<String> {
-    let bytes = text
-        .split('.')
-        .map(|part| {
-            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            digits.then(|| part.parse::<u8>().ok()).flatten()
-        })
-        .collect::<Option<Vec<u8>>>()?;
-    let [a, b, c, d] = *bytes.as_slice() else {
-        return None;
-    };
-    Some(format!("{a}.{b}.{c}.{d}"))
 }
 
 #[cfg(test)]

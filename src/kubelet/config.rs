@@ -2,9 +2,24 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::evidence::Sourced;
-use crate::diagnosis::proc::Process;
-use crate::host::scalars;
+use super::go_duration;
+use crate::host::{Arguments, scalars, truth};
+
+/// A figure and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sourced<T> {
+    /// The figure.
+    pub value: T,
+    /// A flag, a file, a series or "the kubelet's default".
+    pub source: String,
+}
+
+impl<T> Sourced<T> {
+    /// A figure from `source`.
+    pub fn new(value: T, source: impl Into<String>) -> Self {
+        Self { value, source: source.into() }
+    }
+}
 
 /// The settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +55,7 @@ impl Config {
     }
 
     /// Adds what the command line says, which beats the file.
-    pub fn read_flags(&mut self, kubelet: &Process) {
+    pub fn read_flags(&mut self, kubelet: &Arguments) {
         let source = "the kubelet's command line";
         if let Some(timeout) = kubelet.flag("runtime-request-timeout").and_then(go_duration) {
             self.request_timeout = Some(Sourced::new(timeout, source));
@@ -49,44 +64,12 @@ impl Config {
             self.endpoint = Some(Sourced::new(endpoint.to_owned(), source));
         }
         self.cgroup_driver = kubelet.flag("cgroup-driver").map(str::to_owned).or(self.cgroup_driver.take());
-        let gates = kubelet.flag("feature-gates").unwrap_or_default();
-        let evented = gates.split(',').find_map(|gate| gate.trim().strip_prefix("EventedPLEG="));
+        // Gates that are given in several flags are all set, the later ones last.
+        let gates = kubelet.every("feature-gates").into_iter().flat_map(|gates| gates.split(','));
+        let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
         self.evented = evented.and_then(truth).or(self.evented);
         self.verbosity = kubelet.flag("v").and_then(|value| value.parse().ok()).or(self.verbosity);
     }
-}
-
-fn truth(word: &str) -> Option<bool> {
-    match word.to_ascii_lowercase().as_str() {
-        "true" | "t" | "1" => Some(true),
-        "false" | "f" | "0" => Some(false),
-        _ => None,
-    }
-}
-
-/// A duration as Go writes and reads it: `2m0s`, `1.5h`, `90s`. Zero is Go's "use the default".
-pub fn go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let (number, after) = rest.split_at_checked(unit_at)?;
-        let unit_end =
-            after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(unit_end)?;
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * seconds;
-        rest = after;
-    }
-    Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
 }
 
 #[cfg(test)]
@@ -111,24 +94,11 @@ mod tests {
     fn the_command_line_beats_the_file() {
         let mut config = Config::default();
         config.read_file("runtimeRequestTimeout: 4m0s\n");
-        let kubelet = Process {
-            command: ["kubelet", "--runtime-request-timeout=10m", "--feature-gates=A=true,EventedPLEG=true"]
-                .map(str::to_owned)
-                .to_vec(),
-            ..Process::default()
-        };
+        let line = "kubelet --runtime-request-timeout=5m --feature-gates=A=true,EventedPLEG=false \
+            --feature-gates=EventedPLEG=true --runtime-request-timeout 10m";
+        let kubelet: Arguments = line.split_ascii_whitespace().collect();
         config.read_flags(&kubelet);
         assert_eq!(config.request_timeout.unwrap().value, Duration::from_secs(600));
         assert_eq!(config.evented, Some(true));
-    }
-
-    #[test]
-    fn go_durations() {
-        assert_eq!(go_duration("2m0s"), Some(Duration::from_secs(120)));
-        assert_eq!(go_duration("1.5h"), Some(Duration::from_secs(5400)));
-        assert_eq!(go_duration("100ms"), Some(Duration::from_millis(100)));
-        assert_eq!(go_duration("0s"), None);
-        assert_eq!(go_duration("soon"), None);
-        assert_eq!(go_duration("5"), None);
     }
 }

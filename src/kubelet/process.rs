@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, KernelDir, ScalarsError, file_scalars, kernel_bytes, kernel_text};
+use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, file_scalars, kernel_bytes, kernel_text};
 
 /// A running kubelet: its process and its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletProcess {
     /// Process id, as seen in the process table that was read.
     pub pid: u32,
-    arguments: Vec<String>,
+    arguments: Arguments,
 }
 
 impl KubeletProcess {
@@ -28,25 +28,13 @@ impl KubeletProcess {
         }
         let stat = kernel_text(&directory.join("stat")).ok()?;
         let state = stat.rsplit_once(") ")?.1.chars().next()?;
-        let arguments = if state == 'D' { Vec::new() } else { command_line(directory) };
+        let arguments = if state == 'D' { Arguments::default() } else { command_line(directory) };
         Some(Self { pid, arguments })
     }
 
-    /// The value of `--name=value` or `--name value`; the last one, as the kubelet takes it.
+    /// The value of a flag; the last one, as the kubelet takes it.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        let mut found = None;
-        let mut arguments = self.arguments.iter();
-        while let Some(argument) = arguments.next() {
-            let Some(rest) = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name)) else {
-                continue;
-            };
-            match rest.strip_prefix('=') {
-                Some(value) => found = Some(value),
-                None if rest.is_empty() => found = arguments.next().map(String::as_str),
-                None => {}
-            }
-        }
-        found.filter(|value| !value.is_empty())
+        self.arguments.flag(name)
     }
 
     /// The file that `--config` names, below `host`.
@@ -77,36 +65,6 @@ pub struct Setting {
     pub source: String,
 }
 
-fn command_line(directory: &Path) -> Vec<String> {
-    let raw = kernel_bytes(&directory.join("cmdline")).unwrap_or_default();
-    raw.split(|byte| *byte == 0)
-        .filter(|argument| !argument.is_empty())
-        .map(|argument| String::from_utf8_lossy(argument).into_owned())
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kubelet(arguments: &[&str]) -> KubeletProcess {
-        KubeletProcess { pid: 1, arguments: arguments.iter().map(ToString::to_string).collect() }
-    }
-
-    #[test]
-    fn flags_are_found_in_both_spellings() {
-        let kubelet = kubelet(&["kubelet", "--config=/a.yaml", "--hostname-override", "N1"]);
-        assert_eq!(kubelet.flag("config"), Some("/a.yaml"));
-        assert_eq!(kubelet.flag("hostname-override"), Some("N1"));
-    }
-
-    #[test]
-    fn a_longer_flag_is_not_taken_for_a_shorter_one() {
-        assert_eq!(kubelet(&["--config-dir=/x"]).flag("config"), None);
-    }
-
-    #[test]
-    fn the_last_of_a_repeated_flag_counts() {
-        assert_eq!(kubelet(&["--v=1", "--v=4"]).flag("v"), Some("4"));
-    }
+fn command_line(directory: &Path) -> Arguments {
+    Arguments::of_kernel(&kernel_bytes(&directory.join("cmdline")).unwrap_or_default())
 }

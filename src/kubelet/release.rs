@@ -1,15 +1,37 @@
-//! What differs between kubelet releases, all of it.
-//!
-//! The rest of the engine asks an [`Era`] and never a version.
+//! Kubelet releases: which are known, when they came out and how each relists.
 
 use std::fmt;
 
-use super::pods::MemberOrder;
+use super::Era;
 
-/// Oldest minor release whose relist is known from its own code.
-const OLDEST_MINOR: u16 = 28;
-/// Newest minor release whose relist is known from its own code.
-const NEWEST_MINOR: u16 = 36;
+/// What is known of one minor release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// 30 for 1.30.
+    pub minor: u8,
+    /// The day on which its `.0` came out.
+    pub released: &'static str,
+    /// How it relists.
+    pub era: Era,
+}
+
+const fn release(minor: u8, released: &'static str, era: Era) -> Release {
+    Release { minor, released, era }
+}
+
+/// The releases whose relist and whose rules for manifests are known from their own code, oldest first. Everything that
+/// differs between releases is known for each of these and for no other: see `docs/adding-a-kubelet-release.md`.
+pub const RELEASES: [Release; 9] = [
+    release(28, "2023-08-15", Era::A),
+    release(29, "2023-12-13", Era::A),
+    release(30, "2024-04-17", Era::A),
+    release(31, "2024-08-13", Era::A),
+    release(32, "2024-12-11", Era::B),
+    release(33, "2025-04-23", Era::B),
+    release(34, "2025-08-27", Era::B),
+    release(35, "2025-12-17", Era::B),
+    release(36, "2026-04-22", Era::C),
+];
 
 /// A text that is no kubelet version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,15 +41,23 @@ pub struct BadVersion {
     pub text: String,
 }
 
-/// The release of a kubelet, as far as PLEG cares: its minor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The release of a kubelet: its minor, which decides how it relists, which fields exist and which rules apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KubeletVersion {
-    minor: u16,
+    minor: u8,
 }
 
 impl KubeletVersion {
-    /// The newest release whose relist is known.
-    pub const NEWEST: Self = Self { minor: NEWEST_MINOR };
+    /// The oldest release that is known.
+    pub const OLDEST: Self = match RELEASES.first() {
+        Some(oldest) => Self { minor: oldest.minor },
+        None => Self { minor: 0 },
+    };
+    /// The newest release that is known.
+    pub const NEWEST: Self = match RELEASES.last() {
+        Some(newest) => Self { minor: newest.minor },
+        None => Self { minor: 0 },
+    };
 
     /// Reads `1.30`, `v1.30.4+rke2r1`, `v1.29.3-eks-…` and the like; what follows the minor does not count.
     pub fn parse(text: &str) -> Result<Self, BadVersion> {
@@ -43,23 +73,36 @@ impl KubeletVersion {
         minor.parse().map(|minor| Self { minor }).map_err(|_| bad())
     }
 
+    /// The release `1.minor`, or the nearest one that is known.
+    pub fn nearest(minor: u8) -> Self {
+        Self { minor }.known()
+    }
+
+    /// The same release where it is known, else the nearest one that is.
+    #[must_use]
+    pub fn known(self) -> Self {
+        self.clamp(Self::OLDEST, Self::NEWEST)
+    }
+
     /// The minor number: 30 for 1.30.
-    pub const fn minor(self) -> u16 {
+    pub const fn minor(self) -> u8 {
         self.minor
     }
 
-    /// The algorithm of this release, or of the nearest one that is known.
-    pub const fn era(self) -> Era {
-        match self.minor {
-            0..=31 => Era::A,
-            32..=35 => Era::B,
-            _ => Era::C,
-        }
+    /// True from release `1.minor` on.
+    pub const fn at_least(self, minor: u8) -> bool {
+        self.minor >= minor
+    }
+
+    /// How this release relists, or the nearest one that is known.
+    pub fn era(self) -> Era {
+        let known = RELEASES.iter().find(|release| release.minor == self.known().minor);
+        known.map_or(Era::C, |release| release.era)
     }
 
     /// A word of warning where the release itself is not known and the nearest one stands in.
     pub fn note(self) -> Option<String> {
-        let nearest = Self { minor: self.minor.clamp(OLDEST_MINOR, NEWEST_MINOR) };
+        let nearest = self.known();
         (nearest != self).then(|| {
             format!("kubelet {self} is not known; taking the relist of {nearest}, the nearest that is")
         })
@@ -69,62 +112,6 @@ impl KubeletVersion {
 impl fmt::Display for KubeletVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "1.{}", self.minor)
-    }
-}
-
-/// A generation of the relist algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Era {
-    /// Up to 1.31: all pods are compared first; pods whose status failed are asked again at the end.
-    A,
-    /// 1.32 to 1.35: one loop, one fetch a pod and relist.
-    B,
-    /// From 1.36: the fetch uses the listed pod, on-demand relists, `PodSync` after a reinspection.
-    C,
-}
-
-impl Era {
-    /// Pods that failed in the previous relist are fetched in a second round, and those with pending events in both.
-    pub const fn reinspects_in_a_second_round(self) -> bool {
-        matches!(self, Self::A)
-    }
-
-    /// A pod that was only inspected again is announced as `PodSync`.
-    pub const fn announces_reinspection(self) -> bool {
-        matches!(self, Self::C)
-    }
-
-    /// A status fetch lists the pod again, filtered by its UID, instead of using the pass.
-    pub const fn lists_again_for_status(self) -> bool {
-        !matches!(self, Self::C)
-    }
-
-    /// A cached status is as old as the lists, not as the fetch.
-    pub const fn stamps_status_with_list_time(self) -> bool {
-        matches!(self, Self::C)
-    }
-
-    /// Single pods are relisted on request.
-    pub const fn relists_on_demand(self) -> bool {
-        matches!(self, Self::C)
-    }
-
-    /// In which order a pod holds its members.
-    pub const fn member_order(self) -> MemberOrder {
-        match self {
-            Self::A | Self::B => MemberOrder::AsListed,
-            Self::C => MemberOrder::NewestFirst,
-        }
-    }
-}
-
-impl fmt::Display for Era {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::A => "up to 1.31",
-            Self::B => "1.32 to 1.35",
-            Self::C => "1.36 on",
-        })
     }
 }
 

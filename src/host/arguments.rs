@@ -1,0 +1,171 @@
+//! The command line of a process, as the programs of a node read theirs.
+
+use std::ops::Deref;
+
+/// The words of a command line, the program first.
+///
+/// Flags are read as Go's two libraries read them: with one dash or two, `--name=value` or `--name value`, a letter with
+/// its value behind it (`-v4`), `_` as good as `-`, and nothing behind `--`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments(Vec<String>);
+
+impl Arguments {
+    /// The words of `/proc/<pid>/cmdline`.
+    pub fn of_kernel(cmdline: &[u8]) -> Self {
+        // A program that rewrites its title leaves zeros behind it; an empty word in the middle is one.
+        let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let text = cmdline.get(..end).unwrap_or_default();
+        if text.is_empty() {
+            return Self::default();
+        }
+        text.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect()
+    }
+
+    /// Whether one of them is exactly this.
+    pub fn mentions(&self, word: &str) -> bool {
+        self.0.iter().any(|own| own == word)
+    }
+
+    /// The value of a flag; the last one, where it is given more than once. An empty one is none.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        self.every(name).pop().filter(|value| !value.is_empty())
+    }
+
+    /// Every value of a flag that may be given more than once, in order.
+    pub fn every(&self, name: &str) -> Vec<&str> {
+        let mut values = Vec::new();
+        let mut words = self.before_the_end();
+        while let Some(word) = words.next() {
+            match assignment(word, name) {
+                Some(Assignment::Value(value)) => values.push(value),
+                Some(Assignment::Bare) => values.extend(words.next()),
+                None => {}
+            }
+        }
+        values
+    }
+
+    /// Whether a flag that needs no value is on: `--name`, `--name=true`.
+    pub fn switch(&self, name: &str) -> Option<bool> {
+        let mut last = None;
+        for word in self.before_the_end() {
+            match assignment(word, name) {
+                Some(Assignment::Value(value)) => last = truth(value).or(last),
+                Some(Assignment::Bare) => last = Some(true),
+                None => {}
+            }
+        }
+        last
+    }
+
+    fn before_the_end(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str).take_while(|word| *word != "--")
+    }
+}
+
+impl Deref for Arguments {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl<W: Into<String>> FromIterator<W> for Arguments {
+    fn from_iter<I: IntoIterator<Item = W>>(words: I) -> Self {
+        Self(words.into_iter().map(Into::into).collect())
+    }
+}
+
+/// A boolean as Go reads it.
+pub fn truth(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" => Some(true),
+        "false" | "f" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+enum Assignment<'a> {
+    /// The value is in the same word.
+    Value(&'a str),
+    /// The value, if it needs one, is the next word.
+    Bare,
+}
+
+/// What `word` says about the flag `name`.
+fn assignment<'a>(word: &'a str, name: &str) -> Option<Assignment<'a>> {
+    let dashed = word.strip_prefix('-')?;
+    let text = dashed.strip_prefix('-').unwrap_or(dashed);
+    let (own, value) = match text.split_once('=') {
+        Some((own, value)) => (own, Some(value)),
+        None => (text, None),
+    };
+    if own.len() == name.len() && own.bytes().zip(name.bytes()).all(|(a, b)| same_letter(a, b)) {
+        return Some(value.map_or(Assignment::Bare, Assignment::Value));
+    }
+    let is_letter = name.len() == 1 && !word.starts_with("--");
+    // `-v4`: a letter may have its value right behind it, if that cannot be the rest of a longer name.
+    let behind =
+        text.strip_prefix(name).filter(|rest| is_letter && rest.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(Assignment::Value(behind))
+}
+
+fn same_letter(own: u8, wanted: u8) -> bool {
+    own == wanted || (own == b'_' && wanted == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Arguments {
+        text.split(' ').collect()
+    }
+
+    #[test]
+    fn a_flag_is_read_in_every_spelling() {
+        for text in ["k --config=/a", "k --config /a", "k -config=/a", "k -config /a"] {
+            assert_eq!(line(text).flag("config"), Some("/a"), "{text}");
+        }
+        assert_eq!(line("k --pod_manifest_path=/m").flag("pod-manifest-path"), Some("/m"));
+        for text in ["k -v=4", "k -v 4", "k --v=4", "k -v4"] {
+            assert_eq!(line(text).flag("v"), Some("4"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_of_a_repeated_flag_counts() {
+        let twice = line("kubelet --v=2 --config /a -v 4 --config=/b");
+        assert_eq!((twice.flag("v"), twice.flag("config")), (Some("4"), Some("/b")));
+        assert_eq!(line("k --config=/a --config=").flag("config"), None, "the last one is empty");
+        let all = line("k --feature-gates A=true --feature-gates=B=false");
+        assert_eq!(all.every("feature-gates"), ["A=true", "B=false"]);
+    }
+
+    #[test]
+    fn a_switch_needs_no_value_and_takes_none_from_its_neighbour() {
+        let line = line("k --read-only --config /a --quiet=false --loud=T");
+        assert_eq!(line.switch("read-only"), Some(true));
+        assert_eq!(line.switch("quiet"), Some(false));
+        assert_eq!(line.switch("loud"), Some(true));
+        assert_eq!(line.switch("config-dir"), None);
+        assert_eq!(line.flag("config"), Some("/a"));
+    }
+
+    #[test]
+    fn what_only_looks_like_a_flag_is_none() {
+        assert_eq!(line("k --config-dir=/x").flag("config"), None, "a longer one");
+        assert_eq!(line("k config /x").flag("config"), None, "no dash");
+        assert_eq!(line("k -- --config=/x").flag("config"), None, "behind the end of the flags");
+        assert_eq!(line("k -verbose").flag("v"), None);
+        assert_eq!(Arguments::of_kernel(b"").flag("v"), None);
+        assert_eq!(
+            Arguments::of_kernel(b"k\0--v\0\0--config=/a\0").flag("config"),
+            Some("/a"),
+            "an empty value"
+        );
+        assert_eq!(Arguments::of_kernel(b"k3s server\0\0\0").len(), 1);
+        assert_eq!(Arguments::of_kernel(b"k\0--config\0").flag("config"), None, "cut off");
+    }
+}

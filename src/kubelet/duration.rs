@@ -1,0 +1,105 @@
+//! Durations as Go writes and reads them: in flags, in configuration files and in the kubelet's log.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A duration as Go writes and reads it: `2m0s`, `1.5h`, `90s`. Zero is Go's "use the default".
+pub fn go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = 0.0;
+    while !rest.is_empty() {
+        let unit_at = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, after) = rest.split_at_checked(unit_at)?;
+        let unit_end =
+            after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(unit_end)?;
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        total += number.parse::<f64>().ok()? * seconds;
+        rest = after;
+    }
+    Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
+}
+
+/// A duration as Go prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoDuration(pub Duration);
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        if seconds == 0 {
+            return match nanos {
+                0 => f.write_str("0s"),
+                1..1_000 => write!(f, "{nanos}ns"),
+                1_000..1_000_000 => decimal(f, u64::from(nanos), 3, "µs"),
+                _ => decimal(f, u64::from(nanos), 6, "ms"),
+            };
+        }
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        if hours > 0 {
+            write!(f, "{hours}h")?;
+        }
+        if hours > 0 || minutes > 0 {
+            write!(f, "{minutes}m")?;
+        }
+        decimal(f, seconds % 60 * 1_000_000_000 + u64::from(nanos), 9, "s")
+    }
+}
+
+/// `value` / 10^`places` without trailing zeros.
+fn decimal(f: &mut fmt::Formatter<'_>, value: u64, places: u32, unit: &str) -> fmt::Result {
+    let scale = 10_u64.pow(places);
+    write!(f, "{}", value / scale)?;
+    let mut rest = value % scale;
+    if rest > 0 {
+        f.write_str(".")?;
+        let mut place = scale / 10;
+        while rest > 0 {
+            write!(f, "{}", rest / place)?;
+            rest %= place;
+            place /= 10;
+        }
+    }
+    f.write_str(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn go_durations() {
+        assert_eq!(go_duration("2m0s"), Some(Duration::from_secs(120)));
+        assert_eq!(go_duration("1.5h"), Some(Duration::from_secs(5400)));
+        assert_eq!(go_duration("100ms"), Some(Duration::from_millis(100)));
+        assert_eq!(go_duration("0s"), None);
+        assert_eq!(go_duration("soon"), None);
+        assert_eq!(go_duration("5"), None);
+    }
+
+    #[test]
+    fn durations_read_as_in_the_kubelet_log() {
+        let cases = [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_100, "1.1µs"),
+            (1_500_000, "1.5ms"),
+            (1_000_000_000, "1s"),
+            (180_000_000_000, "3m0s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (215_027_736_415, "3m35.027736415s"),
+            (60_050_000_000, "1m0.05s"),
+        ];
+        for (nanos, text) in cases {
+            assert_eq!(GoDuration(Duration::from_nanos(nanos)).to_string(), text);
+        }
+    }
+}

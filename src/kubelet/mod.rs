@@ -1,0 +1,22 @@
+//! A kubelet as a program: how it is found under each of its names, what it was told, which release it is and how that one
+//! relists, its times and limits, how it reads durations and addresses, and what it answers over HTTP.
+//!
+//! One home for what we know of it. Nothing here judges what is found.
+
+mod address;
+mod config;
+mod duration;
+mod era;
+pub mod http;
+mod metrics;
+mod process;
+mod release;
+pub mod timing;
+
+pub use address::is_address;
+pub use config::{Config, Sourced};
+pub use duration::{GoDuration, go_duration};
+pub use era::Era;
+pub use metrics::Metrics;
+pub use process::KubeletProcess;
+pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
