@@ -4,8 +4,7 @@ use std::cell::OnceCell;
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{cell::Cell, thread};
 
@@ -14,7 +13,7 @@ use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint};
 use crate::host::HostRoot;
-use crate::kubelet::{KubeletProcess, KubeletVersion, Metrics, http};
+use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
@@ -24,6 +23,9 @@ pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A kubelet that takes longer to tell its metrics is not waited for.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A process table or a configuration file that takes longer is not waited for.
+const SEARCH: Duration = Duration::from_secs(1);
 
 /// Where the process table is.
 const PROC: &str = "/proc";
@@ -46,7 +48,7 @@ pub struct Context {
     flag: Option<String>,
     variable: Option<String>,
     crictl_config: Option<PathBuf>,
-    search: Cell<Option<JoinHandle<Option<KubeletProcess>>>>,
+    search: Cell<Option<mpsc::Receiver<Option<KubeletProcess>>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
 }
@@ -60,10 +62,6 @@ pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
         version: said(version.runtime_version),
         api_version: said(version.runtime_api_version),
     }
-}
-
-fn find_kubelet() -> Option<KubeletProcess> {
-    KubeletProcess::find(Path::new(PROC))
 }
 
 impl Context {
@@ -90,18 +88,33 @@ impl Context {
     }
 
     /// Starts looking for the kubelet, for what will ask about it later: a walk through a busy node's process table
-    /// takes longer than the two list calls, so it runs beside them.
+    /// takes longer than the two list calls, so it runs beside them. A process table or a disk that does not answer
+    /// holds up that thread and nobody else.
     pub fn look_for_kubelet(&self) {
         if self.kubelet.get().is_none() {
-            self.search.set(Some(thread::spawn(find_kubelet)));
+            let (sender, receiver) = mpsc::sync_channel(1);
+            let host = self.host.clone();
+            let search = move || {
+                // Nobody listens any more: it took too long.
+                let _ = sender.send(KubeletProcess::find(Path::new(PROC), &host));
+            };
+            // Without a thread there is no kubelet: the receiver learns that nobody sends.
+            drop(thread::Builder::new().name("kubelet".to_owned()).spawn(search));
+            self.search.set(Some(receiver));
         }
     }
 
     /// The kubelet that runs on this node, if it can be seen.
     pub fn kubelet(&self) -> Option<&KubeletProcess> {
-        let found = self.kubelet.get_or_init(|| match self.search.take() {
-            Some(search) => search.join().ok().flatten(),
-            None => find_kubelet(),
+        let found = self.kubelet.get_or_init(|| {
+            let search = self.search.take().or_else(|| {
+                self.look_for_kubelet();
+                self.search.take()
+            })?;
+            search.recv_timeout(SEARCH).unwrap_or_else(|_| {
+                self.remark("the node's kubelet is not known: /proc or its configuration does not answer");
+                None
+            })
         });
         found.as_ref()
     }
@@ -112,12 +125,12 @@ impl Context {
         if said.is_some_and(|endpoint| endpoint.starts_with("sim:")) {
             return Some(sim::NODE_NAME.to_owned());
         }
-        self.host.node_name(self.kubelet(), Path::new(PROC))
+        kubelet::node_name(self.kubelet().map(KubeletProcess::told), &self.host, Path::new(PROC))
     }
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
-        let port = self.kubelet()?.setting("read-only-port", "readOnlyPort", &self.host).ok()??;
+        let port = self.kubelet()?.setting("read-only-port", "readOnlyPort").ok()??;
         let port: u16 = port.value.parse().ok().filter(|port| *port != 0)?;
         let url = format!("http://127.0.0.1:{port}/metrics");
         let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;

@@ -169,7 +169,7 @@ fn cannot_look(source: &SourceReport) -> bool {
 
 /// Where the kubelet that runs here looks, as a path of ours.
 fn configured_path(context: &Context) -> Option<PathBuf> {
-    let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath", &context.host);
+    let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath");
     match found {
         Ok(setting) => {
             let setting = setting?;

@@ -165,8 +165,7 @@ fn from_crictl(sources: &Sources<'_>) -> Result<Said, EndpointError> {
 
 /// A kubelet whose configuration cannot be read says nothing; it is not the user's file to mend for this.
 fn from_kubelet(sources: &Sources<'_>) -> Said {
-    let setting =
-        sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint", sources.host);
+    let setting = sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint");
     setting.ok()?.map(|setting| (setting.value, setting.source))
 }
 

@@ -12,11 +12,9 @@ use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
 use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
-use crate::host::WELL_KNOWN_SOCKETS;
-use crate::kubelet::{Config, KubeletVersion, Sourced, timing};
+use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
+use crate::kubelet::{Config, KubeletVersion, Sourced, Told, kubelet_of, timing};
 
-/// A configuration file above this size is not one.
-const MAX_CONFIG: u64 = 1024 * 1024;
 /// What a look at a few files may take.
 const FILES: Duration = Duration::from_millis(500);
 
@@ -144,35 +142,30 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     }
 }
 
-/// The kubelet's process, its command line and its configuration file.
+/// The kubelet's process and what it was told.
 async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
-    let kubelet = evidence.node().and_then(|host| host.first.kubelet().cloned());
+    let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first).cloned());
     let root = inputs.host_root.clone();
-    let file = kubelet.as_ref().and_then(|process| process.command.flag("config")).map(str::to_owned);
+    let command = kubelet.as_ref().map(|process| process.command.clone());
     let read = offload::value(FILES, move || {
         let plugins = network_plugins(&root);
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
-        let text = file.and_then(|file| read_bounded(&hunt::below(&root, Path::new(&file))));
-        (installed, text, plugins)
+        let config = command.map(|command| Config::of(&Told::read(command, &HostRoot::resolve(Some(&root)))));
+        (installed, config, plugins)
     });
-    let (installed, text, plugins) = read.await.unwrap_or_default();
+    let (installed, config, plugins) = read.await.unwrap_or_default();
     if let Some(host) = &mut evidence.host {
         host.network_plugins = plugins;
     }
     evidence.kubelet.installed = installed;
-    let mut config = Config::default();
-    if let Some(text) = text {
-        config.read_file(&text);
-    }
+    evidence.kubelet.config = config.unwrap_or_default();
     if let Some(process) = kubelet {
-        config.read_flags(&process.command);
         evidence.kubelet.pid = Some(process.pid);
         evidence.kubelet.age = Some(process.age);
     }
-    evidence.kubelet.config = config;
 }
 
 /// What is in the directories of network plugins, by the name that the kernel gives a process of it.
@@ -187,14 +180,6 @@ fn network_plugins(root: &Path) -> BTreeSet<String> {
 
 fn has_entry(dir: &Path, name: &str) -> bool {
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
-}
-
-fn read_bounded(path: &Path) -> Option<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let file = std::fs::File::open(path).ok()?;
-    file.take(MAX_CONFIG).read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 /// What the estimate rests on: what the user said, else what the kubelet says, else its defaults.

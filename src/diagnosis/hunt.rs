@@ -16,9 +16,9 @@ use super::evidence::Kind;
 use super::limits::MAX_OUTSIDE_IDS;
 use super::offload;
 use super::proc::cgroup::container_id;
-use super::proc::process;
+use super::proc::waits_uninterruptibly;
 use super::report::PodRef;
-use crate::host::kernel_text;
+use crate::host::{KernelDir, kernel_text};
 
 /// Directories in which runtimes keep one directory a container, below the host root.
 const STATE_DIRS: [&str; 4] = [
@@ -143,15 +143,15 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
 fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut ids = Vec::new();
     let mut dirs = BTreeSet::new();
-    for pid in entries(proc).iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
-        let dir = proc.join(pid);
+    for pid in KernelDir::open(proc).map(|proc| proc.numbered()).unwrap_or_default() {
+        let dir = proc.join(pid.to_string());
         let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();
         if let Some(id) = super::proc::cgroup::id_of(&cgroups) {
             ids.push(OutsideId::bare(&id));
         }
         let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
         if comm.starts_with("containerd-shim")
-            && !process::waits_uninterruptibly(&dir)
+            && !waits_uninterruptibly(&dir)
             && let Ok(bundle) = fs::read_link(dir.join("cwd"))
             && let Some(parent) = bundle.parent()
         {
@@ -228,6 +228,23 @@ mod tests {
         assert_eq!(found.pod.unwrap().to_string(), "default/web-0");
         assert_eq!(from_log_name("web-0_default_app.log"), None);
         assert_eq!(from_log_name("messages.log"), None);
+    }
+
+    #[test]
+    fn no_process_is_left_out_however_many_there_are() {
+        let proc = std::env::temp_dir().join(format!("plegctl-hunt-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&proc);
+        let pids = 1..=MAX_OUTSIDE_IDS + 100;
+        for pid in pids.clone() {
+            fs::create_dir_all(proc.join(pid.to_string())).unwrap();
+        }
+        fs::write(proc.join(format!("{}/cgroup", pids.end())), format!("0::/kubepods/podu/{ID}\n")).unwrap();
+        for pid in pids.clone().take(MAX_OUTSIDE_IDS) {
+            fs::write(proc.join(format!("{pid}/cgroup")), format!("0::/kubepods/podu/{pid:064x}\n")).unwrap();
+        }
+        let (ids, _) = from_processes(&proc);
+        fs::remove_dir_all(&proc).unwrap();
+        assert_eq!(ids.len(), MAX_OUTSIDE_IDS + 1);
     }
 
     #[test]

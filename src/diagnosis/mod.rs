@@ -30,7 +30,6 @@ pub mod limits;
 pub mod names;
 mod offload;
 mod probes;
-pub mod proc;
 pub mod render;
 pub mod report;
 pub mod rules;
@@ -45,6 +44,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::host::proc;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use kubelet::{KubeletInputs, MetricsSource};

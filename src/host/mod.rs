@@ -1,10 +1,11 @@
-//! The node's own files: where its root is mounted, what its kubelet was told, what it is called.
+//! The node's own files: where its root is mounted, its settings files, its process table.
 //!
 //! Everything is read below a [`HostRoot`], so that a debug pod that sees the node under `/host` finds the same things.
-//! Nothing is written, no directory is walked, and no mount point is touched.
+//! Nothing is written and no mount point is touched.
 
 mod arguments;
 mod kernel;
+pub mod proc;
 mod scalars;
 
 pub use arguments::{Arguments, truth};
@@ -68,20 +69,12 @@ impl HostRoot {
         WELL_KNOWN_SOCKETS.iter().any(|(_, socket)| self.path(socket).exists())
     }
 
-    /// What this node is called: the kubelet's override, else `/etc/hostname` in lower case, else the kernel's word.
-    pub fn node_name(&self, kubelet: Option<&crate::kubelet::KubeletProcess>, proc: &Path) -> Option<String> {
-        if let Some(name) = kubelet.and_then(|kubelet| kubelet.flag("hostname-override")) {
-            return Some(name.to_lowercase());
-        }
-        [self.path("/etc/hostname"), proc.join("sys/kernel/hostname")]
-            .into_iter()
-            .find_map(|file| non_empty(&fs::read_to_string(file).ok()?))
+    /// Whether this process lives in the system that the root is of, and not in a container that only sees its files.
+    pub fn is_this_system(&self, proc: &Path) -> bool {
+        let name_space = |process: PathBuf| fs::read_link(process.join("ns/uts")).ok();
+        let own = || name_space(proc.join("self"));
+        self.root == Path::new("/") || own().is_some_and(|own| name_space(self.path("/proc/1")) == Some(own))
     }
-}
-
-fn non_empty(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    (!text.is_empty()).then_some(text)
 }
 
 fn holds_a_node(root: &Path) -> bool {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::go_duration;
-use crate::host::{Arguments, scalars, truth};
+use super::{Told, go_duration};
+use crate::host::truth;
 
 /// A figure and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,44 +37,39 @@ pub struct Config {
 }
 
 impl Config {
-    /// Adds what a configuration file says.
-    pub fn read_file(&mut self, text: &str) {
-        // A file that is not what it should be says nothing.
-        let values = scalars(text.as_bytes()).unwrap_or_default();
-        let source = "the kubelet's configuration file";
-        let get = |key: &str| values.get(key).map(String::as_str).filter(|value| !value.is_empty());
-        if let Some(timeout) = get("runtimeRequestTimeout").and_then(go_duration) {
-            self.request_timeout = Some(Sourced::new(timeout, source));
-        }
-        if let Some(endpoint) = get("containerRuntimeEndpoint") {
-            self.endpoint = Some(Sourced::new(endpoint.to_owned(), source));
-        }
-        self.cgroup_driver = get("cgroupDriver").map(str::to_owned).or(self.cgroup_driver.take());
-        self.evented = get("featureGates.EventedPLEG").and_then(truth).or(self.evented);
-        self.verbosity = get("logging.verbosity").and_then(|value| value.parse().ok()).or(self.verbosity);
-    }
-
-    /// Adds what the command line says, which beats the file.
-    pub fn read_flags(&mut self, kubelet: &Arguments) {
-        let source = "the kubelet's command line";
-        if let Some(timeout) = kubelet.flag("runtime-request-timeout").and_then(go_duration) {
-            self.request_timeout = Some(Sourced::new(timeout, source));
-        }
-        if let Some(endpoint) = kubelet.flag("container-runtime-endpoint") {
-            self.endpoint = Some(Sourced::new(endpoint.to_owned(), source));
-        }
-        self.cgroup_driver = kubelet.flag("cgroup-driver").map(str::to_owned).or(self.cgroup_driver.take());
+    /// What a kubelet was told, its command line before its files.
+    pub fn of(told: &Told) -> Self {
         // Gates that are given in several flags are all set, the later ones last.
-        let gates = kubelet.every("feature-gates").into_iter().flat_map(|gates| gates.split(','));
+        let gates = told.every("feature-gates").into_iter().flat_map(|gates| gates.split(','));
         let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
-        self.evented = evented.and_then(truth).or(self.evented);
-        self.verbosity = kubelet.flag("v").and_then(|value| value.parse().ok()).or(self.verbosity);
+        let evented = evented.and_then(truth);
+        Self {
+            request_timeout: sourced(told, "runtime-request-timeout", "runtimeRequestTimeout", go_duration),
+            endpoint: sourced(told, "container-runtime-endpoint", "containerRuntimeEndpoint", |endpoint| {
+                Some(endpoint.to_owned())
+            }),
+            cgroup_driver: told.flag("cgroup-driver").or_else(|| told.key("cgroupDriver")).map(str::to_owned),
+            evented: evented.or_else(|| told.key("featureGates.EventedPLEG").and_then(truth)),
+            verbosity: sourced(told, "v", "logging.verbosity", |value| value.parse().ok())
+                .map(|verbosity| verbosity.value),
+        }
     }
+}
+
+/// A value that can be read: the flag's, else that of the files.
+fn sourced<T>(told: &Told, flag: &str, key: &str, read: impl Fn(&str) -> Option<T>) -> Option<Sourced<T>> {
+    let of_flag = || Some(Sourced::new(read(told.flag(flag)?)?, "the kubelet's command line"));
+    let of_files = || Some(Sourced::new(read(told.key(key)?)?, "the kubelet's configuration file"));
+    of_flag().or_else(of_files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn config(line: &str, file: &str) -> Config {
+        Config::of(&Told::of(line.split(' ').collect(), file.as_bytes()))
+    }
 
     #[test]
     fn a_file_in_yaml_and_in_json_says_the_same() {
@@ -82,8 +77,7 @@ mod tests {
             runtimeRequestTimeout: 4m0s\nfeatureGates:\n  EventedPLEG: true\ncgroupDriver: systemd\n";
         let json = r#"{"clusterDNS":["10.0.0.10"],"runtimeRequestTimeout":"4m0s","featureGates":{"EventedPLEG":true},"cgroupDriver":"systemd"}"#;
         for text in [yaml, json] {
-            let mut config = Config::default();
-            config.read_file(text);
+            let config = config("kubelet", text);
             assert_eq!(config.request_timeout.unwrap().value, Duration::from_secs(240), "{text}");
             assert_eq!(config.evented, Some(true));
             assert_eq!(config.cgroup_driver.as_deref(), Some("systemd"));
@@ -91,14 +85,20 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_beats_the_file() {
-        let mut config = Config::default();
-        config.read_file("runtimeRequestTimeout: 4m0s\n");
+    fn the_command_line_beats_the_file_and_its_last_word_its_first() {
         let line = "kubelet --runtime-request-timeout=5m --feature-gates=A=true,EventedPLEG=false \
             --feature-gates=EventedPLEG=true --runtime-request-timeout 10m";
-        let kubelet: Arguments = line.split_ascii_whitespace().collect();
-        config.read_flags(&kubelet);
-        assert_eq!(config.request_timeout.unwrap().value, Duration::from_secs(600));
+        let config = config(line, "runtimeRequestTimeout: 4m0s\nfeatureGates: {EventedPLEG: false}\n");
+        assert_eq!(
+            config.request_timeout.unwrap(),
+            Sourced::new(Duration::from_secs(600), "the kubelet's command line")
+        );
         assert_eq!(config.evented, Some(true));
+    }
+
+    #[test]
+    fn a_flag_that_means_nothing_leaves_the_file_its_say() {
+        let config = config("kubelet --runtime-request-timeout=soon", "runtimeRequestTimeout: 4m0s\n");
+        assert_eq!(config.request_timeout.unwrap().value, Duration::from_secs(240));
     }
 }

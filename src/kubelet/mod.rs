@@ -12,11 +12,13 @@ mod metrics;
 mod process;
 mod release;
 pub mod timing;
+mod told;
 
 pub use address::is_address;
 pub use config::{Config, Sourced};
 pub use duration::{GoDuration, go_duration};
 pub use era::Era;
 pub use metrics::Metrics;
-pub use process::KubeletProcess;
+pub use process::{KubeletProcess, kubelet_of, node_name};
 pub use release::{BadVersion, KubeletVersion, RELEASES, Release};
+pub use told::{Setting, Told};

@@ -1,70 +1,202 @@
-//! The kubelet that runs on this node, as its process shows it.
+//! The kubelet that runs on this node: its process under each of its names, and what the node is called by it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, file_scalars, kernel_bytes, kernel_text};
+use super::told::{Setting, Told};
+use crate::host::proc::{ProcSample, Process, Role, command_line};
+use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_bytes, kernel_text};
 
-/// A running kubelet: its process and its command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A running kubelet and what it was told.
+#[derive(Clone, Debug)]
 pub struct KubeletProcess {
     /// Process id, as seen in the process table that was read.
     pub pid: u32,
-    arguments: Arguments,
+    told: Told,
 }
 
 impl KubeletProcess {
-    /// The first process called `kubelet`. Its command line is read only if it is not in uninterruptible sleep: that
-    /// read can hang with it.
-    pub fn find(proc: &Path) -> Option<Self> {
+    /// The first kubelet of a process table. Its files are read too, which can wait for a disk for ever: this belongs
+    /// into a thread that can be left behind.
+    pub fn find(proc: &Path, host: &HostRoot) -> Option<Self> {
         let mut pids = KernelDir::open(proc).ok()?.numbered();
         pids.sort_unstable();
-        pids.into_iter().find_map(|pid| Self::read(&proc.join(pid.to_string()), pid))
+        pids.into_iter().find_map(|pid| {
+            let directory = proc.join(pid.to_string());
+            let comm = kernel_bytes(&directory.join("comm")).ok()?;
+            let comm = String::from_utf8_lossy(comm.trim_ascii_end());
+            if Role::of(&comm) != Role::Kubelet {
+                return None;
+            }
+            let arguments = command_line(&directory);
+            is_kubelet(&comm, &arguments).then(|| Self { pid, told: Told::read(arguments, host) })
+        })
     }
 
-    fn read(directory: &Path, pid: u32) -> Option<Self> {
-        let comm = kernel_bytes(&directory.join("comm")).ok()?;
-        if comm.trim_ascii_end() != b"kubelet" {
-            return None;
-        }
-        let stat = kernel_text(&directory.join("stat")).ok()?;
-        let state = stat.rsplit_once(") ")?.1.chars().next()?;
-        let arguments = if state == 'D' { Arguments::default() } else { command_line(directory) };
-        Some(Self { pid, arguments })
+    /// What it was told.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// The value of a flag; the last one, as the kubelet takes it.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        self.arguments.flag(name)
+        self.told.flag(name)
     }
 
-    /// The file that `--config` names, below `host`.
-    pub fn config_file(&self, host: &HostRoot) -> Option<PathBuf> {
-        self.flag("config").map(|path| host.path(path))
+    /// A setting: the flag if it is given, else the key of its configuration.
+    pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
+        self.told.setting(flag, key)
     }
+}
 
-    /// A setting: the flag if it is given, else the key of the configuration file.
-    pub fn setting(&self, flag: &str, key: &str, host: &HostRoot) -> Result<Option<Setting>, ScalarsError> {
-        if let Some(value) = self.flag(flag) {
-            return Ok(Some(Setting { value: value.to_owned(), source: format!("the kubelet's --{flag}") }));
+/// The kubelet of a process table that was read already.
+pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
+    let mut alive = sample.with_role(Role::Kubelet).filter(|process| !process.is_zombie());
+    alive.find(|process| is_kubelet(&process.comm, &process.command))
+}
+
+/// Whether a program of such a name has a kubelet inside: k3s and hyperkube are many things, by their first word. One
+/// whose words may not be read is taken by its name.
+fn is_kubelet(comm: &str, arguments: &Arguments) -> bool {
+    let starts = |words: &[&str]| arguments.get(1).is_none_or(|first| words.contains(&first.as_str()));
+    match comm {
+        "k3s" => starts(&["server", "agent"]),
+        "hyperkube" => starts(&["kubelet"]),
+        _ => true,
+    }
+}
+
+/// What the kubelet of this node calls it: its override, else the kernel's name of the machine, in lower case.
+///
+/// A container has a name of its own. Where we look at the node from one, the node's `/etc/hostname` is the better
+/// witness.
+pub fn node_name(told: Option<&Told>, host: &HostRoot, proc: &Path) -> Option<String> {
+    if let Some(name) = told.and_then(|told| told.flag("hostname-override")) {
+        return non_empty(name);
+    }
+    let kernels = || non_empty(&kernel_text(&proc.join("sys/kernel/hostname")).ok()?);
+    let files = || non_empty(&std::fs::read_to_string(host.path("/etc/hostname")).ok()?);
+    if host.is_this_system(proc) { kernels().or_else(files) } else { files().or_else(kernels) }
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A root with a process table in it, which goes when the test ends.
+    struct Node(PathBuf);
+
+    impl Node {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("plegctl-kubelet-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(path.join("proc/sys/kernel")).unwrap();
+            Self(path)
         }
-        let Some(file) = self.config_file(host) else {
-            return Ok(None);
-        };
-        let mut scalars = file_scalars(&file)?;
-        let found = scalars.remove(key).filter(|value| !value.is_empty());
-        Ok(found.map(|value| Setting { value, source: format!("{key} in {}", file.display()) }))
+
+        /// A process of two threads in these states.
+        fn process(self, pid: u32, comm: &str, states: [char; 2], line: &str) -> Self {
+            let directory = self.0.join(format!("proc/{pid}"));
+            for (thread, state) in [pid, pid + 1].into_iter().zip(states) {
+                let task = directory.join(format!("task/{thread}"));
+                fs::create_dir_all(&task).unwrap();
+                fs::write(task.join("stat"), format!("{thread} ({comm}) {state} 1 0 0")).unwrap();
+            }
+            fs::write(directory.join("stat"), format!("{pid} ({comm}) {} 1 0 0", states[0])).unwrap();
+            fs::write(directory.join("comm"), format!("{comm}\n")).unwrap();
+            fs::write(directory.join("cmdline"), line.replace(' ', "\0")).unwrap();
+            self
+        }
+
+        fn file(self, path: &str, text: &str) -> Self {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+            self
+        }
+
+        fn find(&self) -> Option<KubeletProcess> {
+            KubeletProcess::find(&self.0.join("proc"), &HostRoot::resolve(Some(&self.0)))
+        }
+
+        fn name(&self) -> Option<String> {
+            let found = self.find();
+            let told = found.as_ref().map(KubeletProcess::told);
+            node_name(told, &HostRoot::resolve(Some(&self.0)), &self.0.join("proc"))
+        }
     }
-}
 
-/// A value that the kubelet was given, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The value.
-    pub value: String,
-    /// The flag or the file and key.
-    pub source: String,
-}
+    impl Drop for Node {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
-fn command_line(directory: &Path) -> Arguments {
-    Arguments::of_kernel(&kernel_bytes(&directory.join("cmdline")).unwrap_or_default())
+    #[test]
+    fn a_kubelet_is_found_under_every_name() {
+        let lines = [
+            ("kubelet", "/usr/bin/kubelet --v=2"),
+            ("kubelite", "kubelite --v=2"),
+            ("k3s-server", "k3s server --v=2"),
+            ("k3s server", "k3s server --v=2"),
+            ("k3s-agent", "k3s agent --v=2"),
+            ("k3s", "k3s agent --v=2"),
+            ("hyperkube", "hyperkube kubelet --v=2"),
+        ];
+        for (comm, line) in lines {
+            let node = Node::new("names").process(7, comm, ['S', 'S'], line);
+            assert_eq!(
+                node.find().and_then(|found| found.flag("v").map(str::to_owned)).as_deref(),
+                Some("2"),
+                "{comm}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_only_bears_the_name_is_no_kubelet() {
+        for (comm, line) in
+            [("k3s", "k3s kubectl get pods"), ("hyperkube", "hyperkube scheduler"), ("kubectl", "kubectl")]
+        {
+            assert!(Node::new("others").process(7, comm, ['S', 'S'], line).find().is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn of_a_kubelet_with_any_thread_in_uninterruptible_sleep_nothing_is_read() {
+        let line = "kubelet --hostname-override=n1";
+        for states in [['S', 'D'], ['D', 'S']] {
+            let found = Node::new("waits").process(7, "kubelet", states, line).find().unwrap();
+            assert_eq!((found.pid, found.flag("hostname-override")), (7, None), "{states:?}");
+        }
+        let found = Node::new("waits").process(7, "kubelet", ['S', 'R'], line).find().unwrap();
+        assert_eq!(found.flag("hostname-override"), Some("n1"));
+    }
+
+    #[test]
+    fn the_override_beats_the_kernel_and_the_kernel_beats_the_file() {
+        let this_system = |node: Node| {
+            for process in ["self", "1"] {
+                fs::create_dir_all(node.0.join(format!("proc/{process}/ns"))).unwrap();
+                std::os::unix::fs::symlink("uts:[1]", node.0.join(format!("proc/{process}/ns/uts"))).unwrap();
+            }
+            node
+        };
+        let node =
+            || Node::new("name").file("etc/hostname", "File\n").file("proc/sys/kernel/hostname", "Kernel\n");
+        assert_eq!(node().name().as_deref(), Some("file"), "seen from a container, whose name is its own");
+        assert_eq!(this_system(node()).name().as_deref(), Some("kernel"));
+        let named =
+            this_system(node()).process(7, "kubelet", ['S', 'S'], "kubelet --hostname-override N1 --v=2");
+        assert_eq!(named.name().as_deref(), Some("n1"));
+        assert_eq!(Node::new("name").name(), None);
+    }
 }

@@ -146,7 +146,11 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     signs.extend(
-        sample.pids.iter().map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
+        sample
+            .pids
+            .iter()
+            .filter(|pids| limits::reaches(pids.current, pids.max, percent))
+            .map(|pids| format!("{} of {} processes in {}", pids.current, pids.max, pids.path)),
     );
     for process in sample.processes.values() {
         if let (Some(open), Some(limit)) = (process.descriptors, process.descriptor_limit)

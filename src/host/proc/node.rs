@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Process, Role, cgroup};
-use crate::diagnosis::limits;
 use crate::host::kernel_text;
 
 /// File systems whose server can be away.
@@ -88,7 +87,7 @@ impl Mount {
     }
 }
 
-/// A cgroup near its limit of processes.
+/// A cgroup that has a limit of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PidsCgroup {
     /// Path.
@@ -132,7 +131,7 @@ pub struct NodeSection {
 /// What the cgroup file system says.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupSection {
-    /// Cgroups near their limit of processes.
+    /// Cgroups that have a limit of processes.
     pub pids: Vec<PidsCgroup>,
     /// Cgroups of pods that do not run.
     pub frozen: Vec<Freeze>,
@@ -242,12 +241,7 @@ pub(super) fn read_cgroups(
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
     let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
     section.frozen = frozen(root, &pods);
-    section.pids = pods
-        .iter()
-        .chain(&services)
-        .filter_map(|path| pids(root, path))
-        .filter(|pids| limits::reaches(pids.current, pids.max, limits::EXHAUSTED_PERCENT))
-        .collect();
+    section.pids = pods.iter().chain(&services).filter_map(|path| pids(root, path)).collect();
     section.daemon_throttled =
         daemon.and_then(|pid| processes.get(&pid)).and_then(|process| throttled(root, &process.cgroup));
     section

@@ -5,16 +5,18 @@
 //! a task that waits uninterruptibly only what the kernel answers by itself.
 
 pub mod cgroup;
-pub mod node;
-pub mod process;
+mod node;
+mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use node::{CpuTimes, Freeze, Memory, Mount, Pressure, Psi, Tasks};
-pub use process::{Blocked, Process, Role};
+pub use node::{
+    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks,
+};
+pub use process::{Blocked, Process, Role, command_line, waits_uninterruptibly};
 
 use crate::host::{KernelDir, kernel_text};
 
@@ -52,8 +54,8 @@ pub struct ProcSample {
     pub vmstat: BTreeMap<String, u64>,
     /// How many tasks there are and may be.
     pub tasks: Tasks,
-    /// Pids in use by the cgroups of kubelet, daemon and pods, where they are near their limit.
-    pub pids: Vec<node::PidsCgroup>,
+    /// Pids in use by the cgroups of kubelet, daemon and pods, where they have a limit.
+    pub pids: Vec<PidsCgroup>,
     /// Mounts that matter.
     pub mounts: Vec<Mount>,
     /// How many there are in all.
@@ -68,11 +70,6 @@ impl ProcSample {
     /// Processes of this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
-    }
-
-    /// The kubelet.
-    pub fn kubelet(&self) -> Option<&Process> {
-        self.with_role(Role::Kubelet).find(|process| !process.is_zombie())
     }
 
     /// Ids of containers that have a process.
@@ -137,7 +134,7 @@ impl ProcSample {
             Section::Processes(processes) => self.processes = processes,
             Section::SocketOwner(owner) => self.socket_owner = owner,
             Section::Node(node) => {
-                let node::NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
+                let NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
                 self.pressure = pressure;
                 self.memory = memory;
                 self.cpu = cpu;
@@ -159,13 +156,13 @@ impl ProcSample {
 #[derive(Debug)]
 pub enum Section {
     /// Pressure, memory, limits, mounts.
-    Node(Box<node::NodeSection>),
+    Node(Box<NodeSection>),
     /// The process table.
     Processes(BTreeMap<u32, Process>),
     /// Who listens on the socket.
     SocketOwner(Option<u32>),
     /// Limits and freezers of cgroups.
-    Cgroups(node::CgroupSection),
+    Cgroups(CgroupSection),
 }
 
 /// Where to look.

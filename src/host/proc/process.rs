@@ -18,7 +18,7 @@ const PAGE: u64 = 4096;
 /// What a process is to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// The kubelet, or a program that has it inside.
+    /// The kubelet, or a program that may have it inside.
     Kubelet,
     /// The runtime's daemon.
     Daemon,
@@ -35,7 +35,8 @@ impl Role {
     /// By the kernel's name of the process, which is cut to 15 bytes.
     pub fn of(comm: &str) -> Self {
         match comm {
-            "kubelet" | "kubelite" | "hyperkube" | "k3s" | "k3s-server" | "k3s-agent" => Self::Kubelet,
+            "kubelet" | "kubelite" | "hyperkube" | "k3s" | "k3s-server" | "k3s-agent" | "k3s server"
+            | "k3s agent" => Self::Kubelet,
             "containerd" | "crio" | "dockerd" | "cri-dockerd" => Self::Daemon,
             "conmon" | "conmonrs" => Self::Shim,
             "runc" | "crun" | "runsc" | "youki" => Self::OciRuntime,
@@ -139,7 +140,7 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
     };
     // Any thread that waits uninterruptibly may hold the lock of the address space, which `cmdline` needs.
     if process.state != 'D' && process.blocked.is_empty() && process.role != Role::Other {
-        process.command = command_line(dir);
+        process.command = unguarded_command_line(dir);
     }
     if daemon && process.state != 'D' && process.blocked.is_empty() {
         process.descriptors = descriptors(dir);
@@ -148,10 +149,22 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
     Some(process)
 }
 
-/// Whether the process in `dir` is not to be asked for what needs its address space or its files.
+/// Whether the process in `dir` is not to be asked for what needs its address space or its files: one of its threads
+/// waits uninterruptibly, and may hold the lock that the answer needs. One that cannot be looked at is not asked either.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
-    let stat = kernel_text(&dir.join("stat")).unwrap_or_default();
-    parse_stat(&stat, 0, Duration::ZERO).is_none_or(|process| process.state == 'D')
+    match state_of(&kernel_text(&dir.join("stat")).unwrap_or_default()) {
+        None | Some('D') => true,
+        Some(_) => !blocked_threads(dir).is_empty(),
+    }
+}
+
+/// The command line of the process in `dir`; empty where it waits uninterruptibly or is dead.
+pub fn command_line(dir: &Path) -> Arguments {
+    if waits_uninterruptibly(dir) { Arguments::default() } else { unguarded_command_line(dir) }
+}
+
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 fn parse_stat(text: &str, pid: u32, uptime: Duration) -> Option<Process> {
@@ -186,7 +199,7 @@ fn blocked_threads(dir: &Path) -> Vec<Blocked> {
     };
     let waits = |tid: &u32| {
         let stat = tasks.text(&format!("{tid}/stat")).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, back)| back.trim_start().starts_with('D'))
+        state_of(&stat) == Some('D')
     };
     let threads = tasks.numbered();
     threads.into_iter().filter(waits).map(|tid| blocked(&path.join(tid.to_string()), tid)).collect()
@@ -205,7 +218,7 @@ fn blocked(dir: &Path, tid: u32) -> Blocked {
     }
 }
 
-fn command_line(dir: &Path) -> Arguments {
+fn unguarded_command_line(dir: &Path) -> Arguments {
     Arguments::of_kernel(&kernel_bytes(&dir.join("cmdline")).unwrap_or_default())
 }
 
