@@ -119,6 +119,18 @@ impl Error {
         }
     }
 
+    /// Whether no connection came about: whatever the runtime does, this call cannot tell.
+    pub const fn is_unreachable(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchSocket { .. }
+                | Self::NotASocket { .. }
+                | Self::PermissionDenied { .. }
+                | Self::Refused { .. }
+                | Self::Unreachable { .. }
+        )
+    }
+
     /// The gRPC status code, where one stands for this error.
     pub const fn code(&self) -> Option<Code> {
         match self {

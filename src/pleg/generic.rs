@@ -132,7 +132,10 @@ impl Generic {
         };
         match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
-                self.hub.lock().last_list = Some(started);
+                let mut shared = self.hub.lock();
+                shared.last_list = Some(started);
+                shared.unreachable = None;
+                drop(shared);
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
@@ -143,6 +146,10 @@ impl Generic {
                 self.hub.lock().cache.update_time(started.wall);
             }
             Err(failure) => {
+                self.hub.lock().unreachable = match &failure {
+                    Failure::Call(error) if error.is_unreachable() => Some(error.to_string()),
+                    Failure::Call(_) | Failure::Refused(_) => None,
+                };
                 report.outcome = match &failure {
                     Failure::Call(error) => error.outcome(),
                     Failure::Refused(_) => Outcome::Error,

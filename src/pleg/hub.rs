@@ -39,6 +39,8 @@ pub struct Shared {
     pub metrics: Metrics,
     pub(super) reinspect: HashSet<String>,
     pub(super) last_list: Option<Moment>,
+    /// Why the last relist that ended got no connection at all.
+    pub(super) unreachable: Option<String>,
     pub(super) evented_in_use: bool,
 }
 
@@ -63,6 +65,7 @@ impl Hub {
                 metrics: Metrics::default(),
                 reinspect: HashSet::new(),
                 last_list: None,
+                unreachable: None,
                 evented_in_use: false,
             }),
         }
@@ -82,6 +85,16 @@ impl Hub {
     /// Start of the last relist whose lists both succeeded.
     pub fn last_list(&self) -> Option<Mono> {
         self.lock().last_list.map(|moment| moment.mono)
+    }
+
+    /// Whether the runtime can be reached at all, else why not. One that hangs is reached.
+    pub fn reached(&self) -> Result<(), String> {
+        let shared = self.lock();
+        match (&shared.unreachable, shared.last_list) {
+            (Some(why), _) => Err(why.clone()),
+            (None, None) => Err("no relist has succeeded yet".to_owned()),
+            (None, Some(_)) => Ok(()),
+        }
     }
 
     /// The kubelet's check `PLEG`. Like the kubelet's it moves the last-seen gauge, whatever it finds.

@@ -1,4 +1,7 @@
-//! `--metrics-listen`: the kubelet's PLEG metrics over HTTP, as much of HTTP as a scraper needs.
+//! `--metrics-listen`: the kubelet's PLEG metrics over HTTP, as much of HTTP as a scraper and a probe need.
+//!
+//! `/healthz` says that the program runs, `/readyz` that it gets through to the runtime. A PLEG that is not healthy fails
+//! neither: then above all the pod is to stay, and the metrics tell.
 
 use std::io;
 use std::net::SocketAddr;
@@ -57,7 +60,14 @@ fn reply(request: &str, hub: &Hub) -> (&'static str, String) {
             let _ = hub.lock().metrics.render(&mut body);
             ("200 OK", body)
         }
-        (Some("GET"), _) => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        (Some("GET"), Some("/healthz")) => ("200 OK", "ok\n".to_owned()),
+        (Some("GET"), Some("/readyz")) => match hub.reached() {
+            Ok(()) => ("200 OK", "ok\n".to_owned()),
+            Err(why) => ("503 Service Unavailable", format!("{why}\n")),
+        },
+        (Some("GET"), _) => {
+            ("404 Not Found", "the metrics are at /metrics, probes at /healthz and /readyz\n".to_owned())
+        }
         _ => ("405 Method Not Allowed", "only GET\n".to_owned()),
     }
 }
@@ -67,7 +77,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_metrics_path_is_served() {
+    fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {
+        let hub = Hub::new(false);
+        assert_eq!(reply("GET /healthz HTTP/1.1", &hub).0, "200 OK");
+        let (status, why) = reply("GET /readyz HTTP/1.1", &hub);
+        assert_eq!((status, why.as_str()), ("503 Service Unavailable", "no relist has succeeded yet\n"));
+    }
+
+    #[test]
+    fn only_known_paths_are_served() {
         let hub = Hub::new(false);
         let (status, body) = reply("GET /metrics HTTP/1.1", &hub);
         assert_eq!(status, "200 OK");

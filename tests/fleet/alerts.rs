@@ -1,0 +1,78 @@
+//! Rules and alerts for Prometheus.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use super::{file, output_of, text, tool};
+
+const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
+const CASES: &str = "deploy/prometheus/tests/alerts.yaml";
+
+/// What follows `key` on the lines that have it.
+fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    text.lines().filter_map(|line| line.trim_start().strip_prefix(key)).map(str::trim).collect()
+}
+
+fn alerts() -> BTreeSet<String> {
+    values(&text(RULES), "- alert: ").into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_alert_fires_where_it_has_to_and_is_quiet_where_it_must_be() {
+    let Some(promtool) = tool("promtool", "prometheus") else { return };
+    output_of(Command::new(&promtool).args(["check", "rules"]).arg(file(RULES)));
+    output_of(Command::new(&promtool).args(["test", "rules"]).arg(file(CASES)));
+}
+
+#[test]
+fn every_alert_is_tried_both_ways() {
+    let cases = text(CASES);
+    let quiet = values(&cases, "- {eval_time: ");
+    let firing = values(&cases, "alertname: ");
+    for alert in alerts() {
+        assert!(firing.contains(&alert.as_str()), "no test sees {alert} fire");
+        let silent = format!("alertname: {alert}}}");
+        let other_series_is_quiet = ["PlegctlRuntimeUnreachable"].contains(&alert.as_str());
+        assert!(
+            other_series_is_quiet || quiet.iter().any(|case| case.ends_with(&silent)),
+            "no test sees {alert} stay quiet"
+        );
+    }
+}
+
+#[test]
+fn every_alert_has_a_page_that_says_what_to_run() {
+    let rules = text(RULES);
+    let linked: BTreeSet<&str> = values(&rules, "runbook_url: ").into_iter().collect();
+    assert_eq!(linked.len(), alerts().len(), "two alerts share a page, or one has none");
+    let index = text("docs/runbooks/README.md");
+    for alert in alerts() {
+        let page = format!("docs/runbooks/{alert}.md");
+        assert!(linked.contains(page.as_str()), "{alert} does not link {page}");
+        assert!(index.contains(&format!("[{alert}]({alert}.md)")), "{alert} is not in the list of pages");
+        let page = text(&page);
+        assert!(page.starts_with(&format!("# {alert}\n")), "{alert} has somebody else's page");
+        let run =
+            page.split_once("## Run\n\n```sh\n").unwrap_or_else(|| panic!("{alert} has nothing to run")).1;
+        assert!(run.split("```").next().is_some_and(|block| !block.trim().is_empty()), "{alert}");
+    }
+    let pages = fs::read_dir(file("docs/runbooks")).unwrap().count();
+    assert_eq!(pages, alerts().len() + 1, "a page without its alert");
+}
+
+/// Debian's Prometheus knows no Kubernetes, so what finds the targets is taken out.
+#[test]
+fn the_scrape_configuration_is_one() {
+    let Some(promtool) = tool("promtool", "prometheus") else { return };
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    let config = format!("{folder}/scrape-{}.yaml", std::process::id());
+    let known: String = text("deploy/prometheus/scrape.yaml")
+        .lines()
+        .filter(|line| !line.contains("kubernetes_sd_configs"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    fs::write(&config, known).unwrap();
+    output_of(Command::new(&promtool).args(["check", "config", "--syntax-only"]).arg(&config));
+    fs::remove_file(&config).unwrap();
+}

@@ -1,0 +1,155 @@
+//! The dashboard asks for series that somebody has.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use super::plegctl::plegctl;
+use super::probes::served_metrics;
+use super::{file, output_of, text, tool};
+
+const DASHBOARD: &str = "deploy/grafana/pleg-node.json";
+const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
+
+/// Series that no exporter has: Prometheus makes them.
+const OF_PROMETHEUS: [&str; 2] = ["up", "ALERTS"];
+
+/// The series of an exposition, also of families that have no sample yet.
+fn names(exposition: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for line in exposition.lines() {
+        let mut words = line.strip_prefix("# TYPE ").into_iter().flat_map(str::split_whitespace);
+        match (words.next(), words.next()) {
+            (Some(name), Some("histogram")) => {
+                names.extend(["bucket", "sum", "count"].map(|part| format!("{name}_{part}")));
+            }
+            (Some(name), Some(_)) => _ = names.insert(name.to_owned()),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// All series that kubelet or plegctl have. That the names of `watch` are the kubelet's is a promise of its own.
+fn known() -> BTreeSet<String> {
+    let health = plegctl(&["health", "-r", "sim:hung-container", "-o", "prometheus"]);
+    let mut known = names(&served_metrics());
+    known.append(&mut names(&health.stdout));
+    known.extend(OF_PROMETHEUS.map(str::to_owned));
+    known
+}
+
+fn dashboard() -> serde_json::Value {
+    serde_json::from_str(&text(DASHBOARD)).unwrap()
+}
+
+/// Every query of the dashboard.
+fn queries() -> Vec<String> {
+    let dashboard = dashboard();
+    let expressions = |value: &serde_json::Value| value["expr"].as_str().map(str::to_owned);
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let mut queries: Vec<String> = panels
+        .flat_map(|panel| panel["targets"].as_array().unwrap())
+        .map(|target| expressions(target).unwrap())
+        .collect();
+    queries.extend(dashboard["annotations"]["list"].as_array().unwrap().iter().filter_map(expressions));
+    queries.push(dashboard["templating"]["list"][1]["query"]["query"].as_str().unwrap().to_owned());
+    queries
+}
+
+/// The metric names in a query: words outside of braces and quotes that are neither function nor keyword.
+fn metrics_of(query: &str) -> BTreeSet<String> {
+    let mut bare = String::new();
+    let (mut depth, mut quoted) = (0_u32, false);
+    for letter in query.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            '{' | '[' if !quoted => depth += 1,
+            '}' | ']' if !quoted => depth -= 1,
+            _ if quoted || depth > 0 => {}
+            _ => bare.push(letter),
+        }
+    }
+    let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':';
+    bare.split(word)
+        .filter(|word| {
+            ["kubelet_", "plegctl", "instance:"].iter().any(|ours| word.starts_with(ours))
+                || OF_PROMETHEUS.contains(word)
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_dashboard_asks_for_nothing_that_nobody_has() {
+    let known = known();
+    let queries = queries();
+    assert!(queries.len() > 15, "{queries:?}");
+    for query in queries {
+        let asked = metrics_of(&query);
+        assert!(!asked.is_empty(), "no metric in {query}");
+        for name in asked {
+            assert!(known.contains(&name), "nobody has {name}, asked for by {query}");
+        }
+    }
+}
+
+#[test]
+fn the_rules_ask_for_nothing_that_nobody_has() {
+    let rules = text(RULES);
+    let mut known = known();
+    known.extend(
+        rules.lines().filter_map(|line| line.trim_start().strip_prefix("- record: ")).map(str::to_owned),
+    );
+    let asked: BTreeSet<String> = rules
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#') && !line.contains("summary:"))
+        .filter(|line| !line.contains("description:") && !line.contains("name: "))
+        .flat_map(|line| metrics_of(line.trim_start().trim_start_matches("expr: ")))
+        .collect();
+    assert!(asked.len() > 8, "{asked:?}");
+    for name in asked {
+        assert!(known.contains(&name), "nobody has {name}");
+    }
+}
+
+/// promtool has no command that reads one expression offline, so each becomes a rule.
+#[test]
+fn the_queries_of_the_dashboard_are_promql() {
+    let Some(promtool) = tool("promtool", "prometheus") else { return };
+    let mut rules = "groups:\n- name: dashboard\n  rules:\n".to_owned();
+    for (number, query) in queries().iter().enumerate() {
+        let query = query.replace("$__rate_interval", "5m");
+        let query =
+            query.strip_prefix("query_result(").map_or(query.as_str(), |inner| inner.trim_end_matches(')'));
+        let query = if query.matches('(').count() > query.matches(')').count() {
+            format!("{query})")
+        } else {
+            query.to_owned()
+        };
+        rules += &format!("  - record: q{number}\n    expr: {}\n", serde_json::to_string(&query).unwrap());
+    }
+    let path = format!("{}/dashboard-{}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    fs::write(&path, rules).unwrap();
+    output_of(Command::new(promtool).args(["check", "rules"]).arg(&path));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn panels_do_not_lie_on_each_other() {
+    let dashboard = dashboard();
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+        assert!(at("x") + at("w") <= 24, "{panel}");
+        for cell in
+            (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+        {
+            assert!(taken.insert(cell), "{} lies on another panel", panel["title"]);
+        }
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have one id");
+        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{}", panel["title"]);
+    }
+    assert!(file(DASHBOARD).is_file());
+}

@@ -1,0 +1,50 @@
+//! What distributes plegctl and acts on its word: alerts, dashboard, node-problem-detector, Kubernetes objects, packages.
+//!
+//! Some of it can only be judged by somebody else's program (promtool, kubectl, lintian). Where that is missing a test says
+//! so and passes; with `CI=true` it fails.
+
+mod alerts;
+mod dashboard;
+mod objects;
+#[path = "../support/plegctl.rs"]
+pub mod plegctl;
+mod plugin;
+mod probes;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// A file of the checkout.
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// What is in it.
+fn text(path: &str) -> String {
+    fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A program of the system, or `None` with the reason on standard error.
+fn tool(name: &str, package: &str) -> Option<PathBuf> {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    if let Some(found) = env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
+    {
+        return Some(found);
+    }
+    let reason = format!("there is no {name} here (Debian: {package})");
+    assert_ne!(env::var("CI").as_deref(), Ok("true"), "{reason}");
+    let thread = std::thread::current();
+    // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+    let _ = writeln!(std::io::stderr(), "skipped {}: {reason}", thread.name().unwrap_or("a test"));
+    None
+}
+
+/// What a program prints; the test fails unless it ends well.
+fn output_of(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
+    stdout.into_owned()
+}

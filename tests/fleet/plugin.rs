@@ -1,0 +1,67 @@
+//! node-problem-detector's custom plugin, held to that program's documented contract.
+
+use serde_json::Value;
+
+use super::plegctl::plegctl;
+use super::text;
+
+fn config() -> Value {
+    serde_json::from_str(&text("deploy/npd/plegctl-monitor.json")).unwrap()
+}
+
+/// The rule's own arguments, on a scenario.
+fn run(scenario: &str) -> (i32, String) {
+    let config = config();
+    let rule = &config["rules"][0];
+    let mut arguments: Vec<&str> =
+        rule["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
+    arguments.extend(["-r", scenario]);
+    let output = plegctl(&arguments);
+    (output.code.unwrap(), output.stdout)
+}
+
+#[test]
+fn time_outs_and_lengths_leave_room_for_what_plegctl_promises() {
+    let config = config();
+    let plugin = &config["pluginConfig"];
+    assert_eq!(config["plugin"], "custom");
+    // health --npd ends within 4 s and prints 80 bytes at most; two of them side by side would be two lists at a time.
+    assert_eq!(plugin["timeout"], "5s");
+    assert_eq!(plugin["max_output_length"], 80);
+    assert_eq!(plugin["concurrency"], 1);
+    assert_eq!(plugin["invoke_interval"], "30s");
+}
+
+#[test]
+fn there_is_one_condition_with_two_reasons_that_stay() {
+    let config = config();
+    let [condition] = config["conditions"].as_array().unwrap().as_slice() else { panic!("{config}") };
+    let [rule] = config["rules"].as_array().unwrap().as_slice() else { panic!("{config}") };
+    assert_eq!((&condition["type"], &rule["condition"]), (&"PLEGUnhealthy".into(), &"PLEGUnhealthy".into()));
+    assert_eq!(condition["reason"], "PLEGIsHealthy");
+    assert_eq!(rule["reason"], "PLEGIsUnhealthy");
+    assert_eq!(rule["type"], "permanent");
+    // What consumes conditions reads reasons as words: the message may change, they may not.
+    assert_eq!(config["pluginConfig"]["enable_message_change_based_condition_update"], false);
+}
+
+#[test]
+fn the_rule_answers_as_the_contract_says() {
+    for (scenario, status) in
+        [("sim:quiet", 0), ("sim:hung-container", 0), ("sim:hung-two-pods", 1), ("sim:hung-list", 1)]
+    {
+        let (code, stdout) = run(scenario);
+        assert_eq!(code, status, "{scenario}: {stdout}");
+        let line = stdout.strip_suffix('\n').unwrap();
+        assert!(line.len() <= 80 && line.is_ascii() && !line.contains('\n'), "{scenario}: {line}");
+        assert!(line.starts_with('D'), "{scenario}: {line}");
+    }
+}
+
+/// NPD takes every status but 0 and 1 for "unknown" and leaves the condition as it is.
+#[test]
+fn what_cannot_be_judged_moves_no_condition() {
+    let (code, stdout) = run("/nonexistent/plegctl-test.sock");
+    assert!(code == 1 || code == 2, "{stdout}");
+    assert!(stdout.starts_with("D06"), "{stdout}");
+}

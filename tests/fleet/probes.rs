@@ -1,0 +1,65 @@
+//! What a kubelet asks of the DaemonSet's pod.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use super::plegctl::Invocation;
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// An address that nobody listens on: it was ours a moment ago.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// What `watch --metrics-listen` serves, under the kubelet's own names.
+pub fn served_metrics() -> String {
+    let address = free_address();
+    let mut watch =
+        Invocation::new(&["watch", "-r", "sim:quiet", "-o", "jsonl", "--metrics-listen", &address]).spawn();
+    while !watch.line().expect("the watch goes on").contains("\"kind\":\"Health\"") {}
+    let metrics = get(&address, "/metrics");
+    watch.signal("TERM");
+    watch.wait();
+    metrics
+}
+
+#[test]
+fn readiness_follows_the_socket_and_liveness_does_not() {
+    let socket = format!("{}/probes-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
+    runtime.line().expect("it says that it listens");
+
+    let address = free_address();
+    let endpoint = format!("unix://{socket}");
+    let arguments =
+        ["watch", "-r", &endpoint, "-o", "jsonl", "--period", "100ms", "--metrics-listen", &address];
+    let mut watch = Invocation::new(&arguments).spawn();
+    let mut relist = |outcome: &str| loop {
+        let line = watch.line().expect("the watch goes on");
+        if line.contains("\"kind\":\"Relist\"") && line.contains(&format!("\"outcome\":\"{outcome}\"")) {
+            break;
+        }
+    };
+    relist("ok");
+    assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200 "));
+
+    runtime.signal("KILL");
+    // The first failure is the end of a connection; from the second on there is none to be had.
+    relist("error");
+    relist("error");
+    let answer = get(&address, "/readyz");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("cannot reach the runtime at"), "{answer}");
+    assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200 "));
+    watch.signal("TERM");
+    assert_eq!(watch.wait().code, Some(0));
+    let _ = std::fs::remove_file(&socket);
+}
