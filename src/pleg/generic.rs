@@ -132,10 +132,7 @@ impl Generic {
         };
         match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
-                let mut shared = self.hub.lock();
-                shared.last_list = Some(started);
-                shared.unreachable = None;
-                drop(shared);
+                self.hub.listed(started);
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);

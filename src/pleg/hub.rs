@@ -87,6 +87,13 @@ impl Hub {
         self.lock().last_list.map(|moment| moment.mono)
     }
 
+    /// Notes that both lists of the relist that began then succeeded.
+    pub(super) fn listed(&self, started: Moment) {
+        let mut shared = self.lock();
+        shared.last_list = Some(started);
+        shared.unreachable = None;
+    }
+
     /// Whether the runtime can be reached at all, else why not. One that hangs is reached.
     pub fn reached(&self) -> Result<(), String> {
         let shared = self.lock();
