@@ -5,6 +5,7 @@
 
 mod alerts;
 mod dashboard;
+mod licences;
 mod objects;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;

@@ -23,7 +23,7 @@ fn built(overlay: &str) -> Option<BTreeMap<String, String>> {
     Some(all.split("\n---\n").map(|document| (kind(document), document.to_owned())).collect())
 }
 
-/// The pod of a DaemonSet as a manifest of its own, without the one thing that a static pod may not have.
+/// The pod of a `DaemonSet` as a manifest of its own, without the one thing that a static pod may not have.
 fn pod_of(daemon_set: &str) -> String {
     let (_, template) = daemon_set.split_once("\n  template:\n").expect("a pod template");
     let mut pod = "apiVersion: v1\nkind: Pod\n".to_owned();
@@ -154,7 +154,7 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
     assert!(!role.lines().any(|line| !line.starts_with('#') && line.contains("proxy")), "{role}");
 }
 
-/// The binary must know what the DaemonSet tells it.
+/// The binary must know what the `DaemonSet` tells it.
 #[test]
 fn the_arguments_are_arguments_of_this_program() {
     let manifest = text("deploy/base/daemonset.yaml");

@@ -1,4 +1,4 @@
-//! What a kubelet asks of the DaemonSet's pod.
+//! What a kubelet asks of the `DaemonSet`'s pod.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

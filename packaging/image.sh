@@ -1,0 +1,59 @@
+#!/bin/sh
+# An image of nothing but the binary and a CA bundle, as an OCI archive. Made by hand: no daemon, no builder, no base image.
+#
+#   usage: image.sh BINARY VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
+#   CA_BUNDLE   the bundle; default /etc/ssl/certs/ca-certificates.crt
+set -eu
+umask 022
+binary=$1
+version=$2
+output=$3
+bundle=${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}
+case $(uname -m) in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) architecture=$(uname -m) ;;
+esac
+architecture=${IMAGE_ARCHITECTURE:-$architecture}
+created=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+blobs=$work/layout/blobs/sha256
+mkdir -p "$blobs" "$work/root"
+
+pack() {
+    tar --create --directory "$1" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
+        --format=gnu .
+}
+# blob FILE: takes it into the store; says its descriptor's digest and size.
+blob() {
+    digest=$(sha256sum "$1" | cut -d' ' -f1)
+    size=$(stat -c %s "$1")
+    mv "$1" "$blobs/$digest"
+}
+
+install -m 755 "$binary" "$work/root/plegctl"
+install -D -m 644 "$bundle" "$work/root/etc/ssl/certs/ca-certificates.crt"
+pack "$work/root" >"$work/layer"
+unpacked=$(sha256sum "$work/layer" | cut -d' ' -f1)
+gzip -9n <"$work/layer" >"$work/layer.gz"
+blob "$work/layer.gz"
+layer=$digest layer_size=$size
+
+cat >"$work/config" <<CONFIG
+{"created":"$created","architecture":"$architecture","os":"linux","config":{"Entrypoint":["/plegctl"],"Cmd":["health"],"Env":["PATH=/","SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"],"WorkingDir":"/","Labels":{"org.opencontainers.image.title":"plegctl","org.opencontainers.image.version":"$version","org.opencontainers.image.licenses":"MIT"}},"rootfs":{"type":"layers","diff_ids":["sha256:$unpacked"]},"history":[{"created":"$created","created_by":"packaging/image.sh"}]}
+CONFIG
+blob "$work/config"
+config=$digest config_size=$size
+
+cat >"$work/manifest" <<MANIFEST
+{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:$config","size":$config_size},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"sha256:$layer","size":$layer_size}]}
+MANIFEST
+blob "$work/manifest"
+
+# containerd takes the first annotation as the image's whole name, other readers the second as its tag.
+cat >"$work/layout/index.json" <<INDEX
+{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:$digest","size":$size,"platform":{"architecture":"$architecture","os":"linux"},"annotations":{"io.containerd.image.name":"localhost/plegctl:$version","org.opencontainers.image.ref.name":"$version"}}]}
+INDEX
+printf '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
+pack "$work/layout" >"$output"

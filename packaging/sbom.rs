@@ -1,0 +1,91 @@
+//! Turns `cargo metadata --locked --format-version 1 --filter-platform TARGET` on stdin into an SBOM in `CycloneDX` 1.5 on
+//! stdout: what is linked into the binary, nothing that only tests or builds need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
+
+use serde_json::{Value, json};
+
+/// A crate by its package id, and what it needs in the binary.
+fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
+    let nodes = metadata["resolve"]["nodes"].as_array()?;
+    let needs: BTreeMap<&str, &Value> =
+        nodes.iter().filter_map(|node| Some((node["id"].as_str()?, &node["deps"]))).collect();
+    let mut found = BTreeSet::new();
+    let mut open = vec![metadata["resolve"]["root"].as_str()?];
+    while let Some(id) = open.pop() {
+        if found.insert(id) {
+            for dependency in needs.get(id)?.as_array()? {
+                // `kind` is null for what is linked; "dev" and "build" are not.
+                if dependency["dep_kinds"].as_array()?.iter().any(|kind| kind["kind"].is_null()) {
+                    open.push(dependency["pkg"].as_str()?);
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+fn component(package: &Value) -> Option<Value> {
+    let (name, version) = (package["name"].as_str()?, package["version"].as_str()?);
+    let purl = format!("pkg:cargo/{name}@{version}");
+    let mut component = json!({
+        "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
+    });
+    if let Some(license) = package["license"].as_str() {
+        // Crates from before SPDX wrote a slash for OR.
+        let words: Vec<&str> = license.split_whitespace().collect();
+        component["licenses"] = json!([{"expression": words.join(" ").replace('/', " OR ")}]);
+    } else if let Some(file) = package["license_file"].as_str() {
+        component["licenses"] = json!([{"license": {"name": file}}]);
+    }
+    if let Some(repository) = package["repository"].as_str() {
+        component["externalReferences"] = json!([{"type": "vcs", "url": repository}]);
+    }
+    Some(component)
+}
+
+fn bom(metadata: &Value) -> Option<Value> {
+    let root = metadata["resolve"]["root"].as_str()?;
+    let linked = linked(metadata)?;
+    let packages = metadata["packages"].as_array()?;
+    let (mut components, mut reference) = (Vec::new(), BTreeMap::new());
+    let mut subject = Value::Null;
+    for package in packages {
+        let id = package["id"].as_str()?;
+        if !linked.contains(id) {
+            continue;
+        }
+        let mut component = component(package)?;
+        reference.insert(id, component["bom-ref"].clone());
+        if id == root {
+            component["type"] = "application".into();
+            subject = component;
+        } else {
+            components.push(component);
+        }
+    }
+    components.sort_by_key(|component| component["bom-ref"].to_string());
+    let mut dependencies = Vec::new();
+    for node in metadata["resolve"]["nodes"].as_array()? {
+        let Some(from) = reference.get(node["id"].as_str()?) else { continue };
+        let mut to: Vec<&Value> =
+            node["deps"].as_array()?.iter().filter_map(|dep| reference.get(dep["pkg"].as_str()?)).collect();
+        to.sort_by_key(ToString::to_string);
+        dependencies.push(json!({"ref": from, "dependsOn": to}));
+    }
+    dependencies.sort_by_key(|dependency| dependency["ref"].to_string());
+    Some(json!({
+        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "metadata": {"component": subject},
+        "components": components, "dependencies": dependencies,
+    }))
+}
+
+fn main() -> io::Result<()> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let bom = bom(&metadata).ok_or_else(|| io::Error::other("this is not what cargo metadata prints"))?;
+    writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bom)?)
+}

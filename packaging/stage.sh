@@ -1,0 +1,28 @@
+#!/bin/sh
+# Lays plegctl out below a directory as a Linux distribution has it. Debian package and RPM are made of it.
+#
+#   usage: stage.sh BINARY DIRECTORY
+set -eu
+umask 022
+here=$(cd "$(dirname "$0")/.." && pwd)
+binary=$1
+root=$2
+
+put() { install -D -m "$1" "$2" "$root/$3"; }
+
+put 755 "$binary" usr/bin/plegctl
+"$binary" man "$root/usr/share/man/man1"
+find "$root/usr/share/man/man1" -name '*.1' -exec chmod 644 {} + -exec gzip -9n {} +
+put 644 "$here/completions/plegctl.bash" usr/share/bash-completion/completions/plegctl
+put 644 "$here/completions/_plegctl" usr/share/zsh/vendor-completions/_plegctl
+put 644 "$here/completions/plegctl.fish" usr/share/fish/vendor_completions.d/plegctl.fish
+for unit in "$here"/packaging/*.service; do
+    [ -f "$unit" ] && put 644 "$unit" "usr/lib/systemd/system/${unit##*/}"
+done
+put 644 "$here/README.md" usr/share/doc/plegctl/README.md
+put 644 "$here/deploy/npd/plegctl-monitor.json" usr/share/doc/plegctl/node-problem-detector/plegctl-monitor.json
+put 644 "$here/deploy/prometheus/plegctl.rules.yaml" usr/share/doc/plegctl/prometheus/plegctl.rules.yaml
+put 644 "$here/deploy/grafana/pleg-node.json" usr/share/doc/plegctl/grafana/pleg-node.json
+for page in "$here"/docs/runbooks/*.md; do
+    put 644 "$page" "usr/share/doc/plegctl/runbooks/${page##*/}"
+done

@@ -1,0 +1,108 @@
+//! What is linked in: licences, banned crates and sources by `deny.toml`, and the SBOM.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{file, output_of, text};
+
+fn metadata() -> String {
+    let host = output_of(Command::new(cargo().replace("cargo", "rustc")).arg("-vV"));
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned();
+    output_of(
+        Command::new(cargo())
+            .args(["metadata", "--locked", "--offline", "--format-version=1", "--filter-platform", &host])
+            .current_dir(file("")),
+    )
+}
+
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// The SBOM as `packaging/release.sh` makes it.
+fn bom() -> Value {
+    let mut sbom = Command::new(cargo())
+        .args(["run", "--quiet", "--locked", "--offline", "--example", "sbom"])
+        .current_dir(file(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut sbom.stdin.take().unwrap(), metadata().as_bytes()).unwrap();
+    let output = sbom.wait_with_output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The strings of a list in `deny.toml`.
+fn listed(table: &str, key: &str) -> BTreeSet<String> {
+    let deny = text("deny.toml");
+    let table = deny.split_once(&format!("[{table}]\n")).unwrap().1;
+    let list = table
+        .split_once(&format!("\n{key} = ["))
+        .or_else(|| table.split_once(&format!("{key} = [")))
+        .unwrap()
+        .1;
+    list.split(']').next().unwrap().split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// What `deny.toml` says of a crate that names no licence itself.
+fn clarified<'a>(deny: &'a str, name: &str) -> Option<&'a str> {
+    let clause =
+        deny.split("[[licenses.clarify]]").find(|clause| clause.contains(&format!("crate = \"{name}\"")))?;
+    clause.split_once("expression = \"")?.1.split('"').next()
+}
+
+/// Whether an expression can be met with these licences. Cargo's expressions have no brackets within brackets.
+fn acceptable(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let expression = expression.replace(['(', ')'], "");
+    expression.split(" AND ").all(|part| part.split(" OR ").any(|license| allowed.contains(license.trim())))
+}
+
+#[test]
+fn the_sbom_names_everything_that_is_linked_and_nothing_else() {
+    let bom = bom();
+    assert_eq!(bom["metadata"]["component"]["name"], "plegctl");
+    let names: BTreeSet<&str> =
+        bom["components"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert!(["clap", "tokio", "tonic", "prost"].iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(!names.contains("proptest") && !names.contains("protox"), "tests are not shipped: {names:?}");
+    for dependency in bom["dependencies"].as_array().unwrap() {
+        assert!(dependency["ref"].as_str().unwrap().starts_with("pkg:cargo/"));
+    }
+
+    let allowed = listed("licenses", "allow");
+    let banned = listed("bans", "deny");
+    let deny = text("deny.toml");
+    for part in bom["components"].as_array().unwrap() {
+        let name = part["name"].as_str().unwrap();
+        let license =
+            part["licenses"][0]["expression"].as_str().or_else(|| clarified(&deny, name)).unwrap_or_default();
+        assert!(acceptable(license, &allowed), "{} is under {license:?}", part["purl"]);
+        assert!(!banned.contains(name), "{} is banned", part["purl"]);
+    }
+}
+
+#[test]
+fn everything_comes_from_the_registry() {
+    let metadata: Value = serde_json::from_str(&metadata()).unwrap();
+    for package in metadata["packages"].as_array().unwrap() {
+        let source = package["source"].as_str();
+        if package["name"] == "plegctl" {
+            assert_eq!(source, None);
+        } else {
+            assert!(source.is_some_and(|source| source.starts_with("registry+")), "{}", package["id"]);
+        }
+    }
+}
+
+#[test]
+fn an_expression_needs_one_of_each() {
+    let allowed: BTreeSet<String> = ["MIT", "ISC"].map(str::to_owned).into();
+    assert!(acceptable("MIT OR GPL-3.0", &allowed));
+    assert!(acceptable("(Apache-2.0 OR MIT) AND ISC", &allowed));
+    assert!(!acceptable("MIT AND OpenSSL", &allowed));
+    assert!(!acceptable("", &allowed));
+}
