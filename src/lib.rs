@@ -9,6 +9,7 @@ pub mod diagnosis;
 pub mod host;
 pub mod kubelet;
 pub mod manifests;
+mod panics;
 pub mod pleg;
 pub mod report;
 pub mod sim;

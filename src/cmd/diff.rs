@@ -5,8 +5,7 @@
 //! default/web-0  app  running → exited  ContainerDied
 //! ```
 
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -18,6 +17,7 @@ use super::render::json;
 use super::{Error, Exit};
 use crate::pleg::diff::same_node;
 use crate::pleg::{DiffReport, RelistReport, diff, document};
+use crate::report::load::{self, LARGEST_REPORT, load};
 
 /// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
 #[derive(Debug, Args)]
@@ -84,12 +84,8 @@ pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
 fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
     let (name, text) = match side {
         Side::Live => return live(context),
-        Side::Stdin => {
-            let mut text = Vec::new();
-            let read = io::stdin().lock().read_to_end(&mut text);
-            ("stdin".to_owned(), read.map(|_| text))
-        }
-        Side::File(path) => (path.display().to_string(), fs::read(path)),
+        Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
+        Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
     };
     let text = text.map_err(|source| Error::Read { name: name.clone(), source })?;
     RelistReport::read(&text).map_err(|source| Error::NoReport { name, source })

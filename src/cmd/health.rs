@@ -8,8 +8,7 @@
 //! Asks each question once, inside a budget, and says what it could not ask. It changes nothing; what would change
 //! something is printed for a person to do.
 
-use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +25,7 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
+use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::save::save;
 
 /// The time for everything, unless somebody says otherwise.
@@ -174,7 +174,11 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         inputs.proc_is_explicit = true;
     }
     let progress = Progress::begin(context.quiet || arguments.npd);
-    let report = Box::pin(crate::diagnosis::run(&inputs, &|probe| progress.now(probe))).await;
+    let now = |probe: &str| progress.now(probe);
+    let report = tokio::select! {
+        report = Box::pin(crate::diagnosis::run(&inputs, &now)) => report,
+        () = progress.turn() => return Err(Error::Start(io::ErrorKind::Interrupted.into())),
+    };
     progress.end();
     Ok(report)
 }
@@ -240,12 +244,11 @@ fn metrics(source: &str) -> Result<MetricsSource, Error> {
         return Ok(MetricsSource::Url(source.to_owned()));
     }
     let (name, text) = if source == "-" {
-        let mut text = String::new();
-        let read = io::stdin().lock().read_to_string(&mut text);
-        ("stdin".to_owned(), read.map(|_| text))
+        ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
     } else {
-        (source.to_owned(), fs::read_to_string(source))
+        (source.to_owned(), load(Path::new(source), LARGEST_REPORT))
     };
+    let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
     Ok(match text {
         Ok(text) => MetricsSource::Text { name, text },
         Err(why) => MetricsSource::Unreadable { name, why: why.to_string() },
@@ -254,7 +257,7 @@ fn metrics(source: &str) -> Result<MetricsSource, Error> {
 
 fn saved(path: &Path) -> Result<HealthReport, Error> {
     let name = path.display().to_string();
-    let text = fs::read(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+    let text = load(path, LARGEST_REPORT).map_err(|source| Error::Read { name: name.clone(), source })?;
     let report: HealthReport = serde_json::from_slice(&text)
         .map_err(|why| Error::NoHealthReport { name: name.clone(), why: why.to_string() })?;
     if report.is_ours() {
@@ -290,8 +293,15 @@ impl Progress {
         } else {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
         };
-        bar.enable_steady_tick(SPIN);
         Self(bar)
+    }
+
+    /// Keeps it moving, without a thread of its own: on this node there may be none to be had.
+    async fn turn(&self) {
+        loop {
+            tokio::time::sleep(SPIN).await;
+            self.0.tick();
+        }
     }
 
     fn now(&self, probe: &str) {

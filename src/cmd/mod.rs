@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+use crate::panics;
 use crate::report::escape::escaped;
 use context::Context;
 
@@ -111,7 +112,15 @@ fn positive_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses the command line, runs the command, says what went wrong.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    panics::say_where();
+    panics::held(|| parse_and_run(arguments.into_iter().collect())).unwrap_or_else(|_| {
+        // A closed stderr leaves nothing to be said.
+        let _ = writeln!(io::stderr(), "hint: please report this; other commands may still work");
+        Exit::NoAnswer
+    })
+}
+
+fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // Not for people, so that neither help nor completions know it.
     if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
         return ended(watch::guard());
@@ -119,9 +128,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(usage) => {
-            // A closed stderr leaves nothing to be said.
-            let _ = usage.print();
-            return if usage.use_stderr() { Exit::NoAnswer } else { Exit::Good };
+            return match usage.print() {
+                // A closed stderr leaves nothing to be said.
+                _ if usage.use_stderr() => Exit::NoAnswer,
+                printed => ended(printed.map(|()| Exit::Good).map_err(Error::Output)),
+            };
         }
     };
     ended(run(&cli))

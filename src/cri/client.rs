@@ -33,6 +33,7 @@ use super::{
     SandboxStatusAnswer, Version,
 };
 use crate::clock::Clock;
+use crate::panics::held_future;
 
 /// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
 pub const KUBELET_RECEIVE_LIMIT: u64 = crate::kubelet::timing::RECEIVE_LIMIT;
@@ -217,11 +218,12 @@ impl Client {
         exchange: impl Future<Output = Result<(A, usize), Trouble>>,
     ) -> Call<A> {
         let start = self.clock.mono();
-        let ended = timeout(self.deadline, exchange).await;
+        let ended = timeout(self.deadline, held_future(exchange)).await;
         let duration = self.clock.mono().since(start);
         let (response_bytes, result) = match ended {
-            Ok(Ok((answer, bytes))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
-            Ok(Err(trouble)) => (0, Err(self.explain(rpc, &trouble, duration))),
+            Ok(Ok(Ok((answer, bytes)))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
+            Ok(Ok(Err(trouble))) => (0, Err(self.explain(rpc, &trouble, duration))),
+            Ok(Err(detail)) => (0, Err(Error::Own { rpc, detail })),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
         };
         Call { rpc, duration, response_bytes, result }
@@ -431,12 +433,14 @@ impl Client {
         let rpc = Rpc::GetContainerEvents;
         let start = self.clock.mono();
         let ended = tokio::select! {
-            ended = self.drain(rpc, &feed) => ended,
+            ended = held_future(self.drain(rpc, &feed)) => ended,
             () = feed.abandoned() => return,
         };
-        if let Err(trouble) = ended {
-            let took = self.clock.mono().since(start);
-            feed.fail(self.explain(rpc, &trouble, took)).await;
+        let took = self.clock.mono().since(start);
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(trouble)) => feed.fail(self.explain(rpc, &trouble, took)).await,
+            Err(detail) => feed.fail(Error::Own { rpc, detail }).await,
         }
     }
 

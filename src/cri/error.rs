@@ -98,6 +98,14 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// We failed over the answer; what the runtime sent is not known.
+    #[error("plegctl itself failed over the answer to {rpc}: {detail}")]
+    Own {
+        /// What was asked.
+        rpc: Rpc,
+        /// Where and why.
+        detail: String,
+    },
     /// The runtime answered with an error of its own.
     #[error("{rpc} failed: {code}: {message}")]
     Runtime {
@@ -146,7 +154,8 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::WrongProtocol { .. }
             | Self::Decode { .. }
-            | Self::Implausible { .. } => None,
+            | Self::Implausible { .. }
+            | Self::Own { .. } => None,
         }
     }
 
@@ -186,6 +195,7 @@ impl Error {
             Self::TooLarge { .. } => {
                 Some("too many dead containers or sandboxes, or very long annotations; the kubelet fails here too".into())
             }
+            Self::Own { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
             Self::Implausible { .. } => Some(
                 "no runtime sends this: is it the runtime that listens there, and is it sound?".into(),
             ),

@@ -40,6 +40,14 @@ pub enum Error {
         /// The operating system's words.
         detail: String,
     },
+    /// It is here and could not be started.
+    #[error("{program} could not be started: {detail}")]
+    NotStarted {
+        /// Its name.
+        program: &'static str,
+        /// The operating system's words.
+        detail: String,
+    },
     /// It did not end in time and was ended.
     #[error("{program} did not end within {}", humantime::format_duration(*.waited))]
     Silent {
@@ -103,7 +111,10 @@ fn start(program: &'static str, args: &[&str]) -> std::io::Result<Child> {
 }
 
 async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
-    let mut child = start(program, args).map_err(|why| Error::Absent { program, detail: why.to_string() })?;
+    let mut child = start(program, args).map_err(|why| match (why.kind(), why.to_string()) {
+        (std::io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
+        (_, detail) => Error::NotStarted { program, detail },
+    })?;
     let Some(stdout) = child.stdout.take() else {
         return Ok(String::new());
     };

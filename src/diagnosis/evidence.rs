@@ -49,6 +49,8 @@ pub struct Evidence {
     pub journal: Option<Journal>,
     /// What systemd says of itself.
     pub systemd: Option<SystemState>,
+    /// This very process was refused a thread.
+    pub no_thread: bool,
     /// What was not looked at, and why.
     pub not_checked: Vec<NotChecked>,
     /// What the user pointed us to and is not what it should be.
@@ -61,9 +63,52 @@ impl Evidence {
         self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
     }
 
+    /// Takes out the calls that we failed over ourselves: they say nothing of the runtime.
+    pub fn disown(&mut self) {
+        let mut failed = Vec::new();
+        let runtime = &mut self.runtime;
+        disowned(&mut runtime.version, &mut failed);
+        disowned(&mut runtime.control, &mut failed);
+        disowned(&mut runtime.status, &mut failed);
+        disowned(&mut runtime.sandboxes.first, &mut failed);
+        disowned(&mut runtime.sandboxes.second, &mut failed);
+        disowned(&mut runtime.containers.first, &mut failed);
+        disowned(&mut runtime.containers.second, &mut failed);
+        for records in [&mut runtime.asked, &mut runtime.shims] {
+            records.retain(|record| match &record.result {
+                Err(why @ Error::Own { rpc, .. }) => {
+                    failed.push((*rpc, why.to_string()));
+                    false
+                }
+                _ => true,
+            });
+        }
+        // One line a call, not one an id.
+        failed.sort();
+        failed.dedup_by_key(|(rpc, _)| *rpc);
+        for (rpc, why) in failed {
+            self.skip(rpc.name(), why);
+        }
+    }
+
+    /// What came of a part of the run, or nothing and a note where it failed of itself.
+    pub fn held<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
+        part.unwrap_or_else(|why| {
+            self.skip(what, format!("plegctl itself failed over it: {why}"));
+            T::default()
+        })
+    }
+
     /// The process table, if it is this runtime's.
     pub fn node(&self) -> Option<&HostEvidence> {
         self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
+    }
+}
+
+fn disowned<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
+    if let Some(Call { rpc, result: Err(why @ Error::Own { .. }), .. }) = call {
+        failed.push((*rpc, why.to_string()));
+        *call = None;
     }
 }
 

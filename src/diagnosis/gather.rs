@@ -14,6 +14,7 @@ use crate::clock::Mono;
 use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Config, KubeletVersion, Sourced, Told, kubelet_of, timing};
+use crate::panics::held_future;
 
 /// What a look at a few files may take.
 const FILES: Duration = Duration::from_millis(500);
@@ -31,7 +32,11 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     let look = first_look(inputs, &budget);
     let ladder = Box::pin(probes::ladder(inputs, &budget, progress));
     let kubelet = ask::ask(inputs, &budget);
-    let ((runtime, outside, mut flight), look, mut kubelet) = tokio::join!(ladder, look, kubelet);
+    // A fault of our own in one of them costs the others nothing.
+    let (asked, look, kubelet) = tokio::join!(held_future(ladder), held_future(look), held_future(kubelet));
+    let (runtime, outside, flight) = evidence.held("the calls to the runtime", asked);
+    let look = evidence.held("processes of the node", look.map(Some));
+    let mut kubelet = evidence.held("the kubelet", kubelet);
     evidence.runtime = runtime;
     evidence.names.learn_lists(
         evidence.runtime.sandboxes.items().unwrap_or_default(),
@@ -41,20 +46,39 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence.bad_input.append(&mut kubelet.bad_input);
     evidence.not_checked.append(&mut kubelet.not_checked);
     evidence.kubelet = kubelet.found;
-    take_look(inputs, &mut evidence, look.sample);
-    confirm_blocked(inputs, &budget, &mut evidence).await;
-    kubelet_files(inputs, &mut evidence).await;
-    settle(inputs, &mut evidence);
-    flight.note(&*inputs.clock, &mut evidence.runtime).await;
-    look_again(inputs, &budget, progress, &mut evidence, look.at).await;
-    ask_systemd(inputs, &budget, progress, &mut evidence).await;
-    if unreachable(&evidence) {
-        evidence.other_sockets = other_sockets(inputs).await;
-    }
-    flight.wait(inputs, &budget, progress, &mut evidence).await;
+    let more = look_further(inputs, &budget, progress, &mut evidence, look, flight);
+    let more = held_future(more).await;
+    evidence.held("what is looked at last", more);
+    evidence.disown();
     note_what_is_missing(&mut evidence);
+    evidence.no_thread = offload::refused();
     evidence.took = budget.used();
     evidence
+}
+
+/// What the first answers make worth a look.
+async fn look_further<R: Runtime + 'static>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+    look: Option<Look>,
+    mut flight: probes::Flight,
+) {
+    let at = look.as_ref().map_or_else(|| inputs.clock.mono(), |look| look.at);
+    if let Some(look) = look {
+        take_look(inputs, evidence, look.sample);
+    }
+    confirm_blocked(inputs, budget, evidence).await;
+    kubelet_files(inputs, evidence).await;
+    settle(inputs, evidence);
+    flight.note(&*inputs.clock, &mut evidence.runtime).await;
+    look_again(inputs, budget, progress, evidence, at).await;
+    ask_systemd(inputs, budget, progress, evidence).await;
+    if unreachable(evidence) {
+        evidence.other_sockets = other_sockets(inputs).await;
+    }
+    flight.wait(inputs, budget, progress, evidence).await;
 }
 
 struct Look {
@@ -84,7 +108,9 @@ async fn look(places: Places, limit: Duration) -> Result<ProcSample, String> {
     })
     .await;
     if sections.is_empty() {
-        return Err(if ended {
+        return Err(if offload::refused() {
+            format!("no thread could be started to read `{shown}`")
+        } else if ended {
             format!("`{shown}` is not a process file system")
         } else {
             format!("`{shown}` did not answer in time")

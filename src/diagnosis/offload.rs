@@ -1,8 +1,17 @@
 //! Work that may block for ever, in threads that can be left behind.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+
+/// Whether this process was refused a thread: a limit that no other evidence may show.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a thread was wanted and could not be had.
+pub(super) fn refused() -> bool {
+    REFUSED.load(Ordering::Relaxed)
+}
 
 /// Runs `work` in a thread of its own and collects what it sends, until it ends or `limit` is over. The second value
 /// says whether it ended; if not, the thread is left behind and what it had sent is all there is.
@@ -19,6 +28,7 @@ pub(super) async fn collect<T: Send + 'static>(
     };
     let mut parts = Vec::new();
     if !launch(job) {
+        REFUSED.store(true, Ordering::Relaxed);
         return (parts, false);
     }
     let all = async {

@@ -54,7 +54,7 @@ const CHAIN: [RuleId; 33] = [
 /// Judges what was found.
 pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
-    let mut findings = rules::apply(&case);
+    let (mut findings, failed) = rules::apply(&case);
     findings.sort_by_key(order);
     let verdict = verdict(&case, &findings);
     if verdict == Verdict::Healthy {
@@ -85,11 +85,15 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         findings,
         probes: probes(evidence),
         abandoned_calls: abandoned(evidence),
-        not_checked: not_checked(evidence),
+        not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
         estimate: version.map(|_| case.estimate.report(&evidence.settings)),
         kubelet: kubelet(evidence),
         keep,
     }
+}
+
+fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
+    NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed over it: {why}") }
 }
 
 fn order(finding: &Finding) -> (bool, Reverse<Severity>, usize, Confidence) {

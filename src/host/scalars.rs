@@ -2,14 +2,16 @@
 //! kubelet's configuration.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use libyaml_safer::{EventData, Parser};
 
+use crate::panics::held_quietly;
+use crate::report::load::load;
+
 /// A configuration file is a few kilobytes; what is larger is something else.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const LARGEST_FILE: usize = 1024 * 1024;
 
 /// Why a configuration file says nothing.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +49,8 @@ impl ScalarsError {
 
 /// Reads the scalars of the first document of the file `path`. An empty file has none.
 pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsError> {
-    let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text))
-        .map_err(|source| ScalarsError::Read { path: path.to_path_buf(), source })?;
+    let text =
+        load(path, LARGEST_FILE).map_err(|source| ScalarsError::Read { path: path.to_path_buf(), source })?;
     scalars(&text).map_err(|trouble| match trouble {
         Trouble::Syntax(detail) => ScalarsError::Syntax { path: path.to_path_buf(), detail },
         Trouble::Shape => ScalarsError::Shape { path: path.to_path_buf() },
@@ -69,7 +69,10 @@ pub enum Trouble {
 /// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. What is below a sequence is
 /// left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
-    let mut input = text;
+    // The scanner panics on a block scalar or a backslash that ends with the file, and on a comma right behind a tag.
+    let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
+    let padded = [text, end].concat();
+    let mut input = padded.as_slice();
     let mut parser = Parser::new();
     parser.set_input_string(&mut input);
     let mut found = BTreeMap::new();
@@ -77,7 +80,8 @@ pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
     let mut path: Vec<Option<String>> = Vec::new();
     let mut sequences = 0_u32;
     loop {
-        let event = parser.parse().map_err(|why| Trouble::Syntax(why.to_string()))?;
+        let event = held_quietly(|| parser.parse()).map_err(Trouble::Syntax)?;
+        let event = event.map_err(|why| Trouble::Syntax(why.to_string()))?;
         match event.data {
             EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),
             EventData::SequenceStart { .. } if path.is_empty() => return Err(Trouble::Shape),
@@ -139,6 +143,16 @@ mod tests {
     fn an_empty_file_has_no_settings() {
         assert!(scalars(b"").unwrap().is_empty());
         assert!(scalars(b"# nothing\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn issue_12_what_the_scanner_panics_on_is_broken_or_read() {
+        for text in [&b"a: >-\n  b"[..], b"a: |\n  b"] {
+            assert_eq!(scalars(text).unwrap().get("a").map(|value| value.trim()), Some("b"));
+        }
+        for text in [&b"a: [!t,]"[..], b"a: \"\\"] {
+            assert!(matches!(scalars(text), Err(Trouble::Syntax(_))), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The kubelet's way through its manifest path: what it lists, in which order, what it opens, and who wins.
 
 use std::collections::HashMap;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::glob;
 use super::report::{EntryKind, EntryMeta, FileReport, PathKind, PodIdentity, SourceReport, Verdict};
 use super::verdict::{SIZE_LIMIT, judge, too_large};
+use crate::report::load::opened;
 
 /// What the kubelet makes of `path`, without changing or opening anything but regular files.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
@@ -196,7 +197,7 @@ fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
 
 fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
+    opened(path)?.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,12 +1,14 @@
 //! The words that all parts share: the frame of a document, how it names pods, containers and runtimes, how bad something is
 //! and how sure we are, what was not looked at, what is known of a rule by its id; text from outside made harmless, and a
-//! file written whole or not at all.
+//! file written whole or not at all, and one read whatever it is.
 //!
 //! Knows neither terminals nor runtimes. Commands and engines speak it; what they write in JSON follows from it.
 
 mod confidence;
 mod document;
 pub mod escape;
+pub mod load;
+mod patience;
 mod reference;
 mod rule;
 pub mod save;

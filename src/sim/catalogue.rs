@@ -1,15 +1,14 @@
 //! The scenarios that come with plegctl, and how any scenario is found.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use super::format::read;
 use super::nearest::nearest;
 use super::{Error, Malformed, Scenario};
+use crate::report::load;
 
 /// A scenario is a page of text; what is larger is something else.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const LARGEST_FILE: usize = 1024 * 1024;
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
@@ -62,9 +61,7 @@ pub fn load(wanted: &str) -> Result<Scenario, Error> {
 }
 
 fn from_file(path: &Path) -> Result<Scenario, Error> {
-    let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut text))
-        .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let text =
+        load::load(path, LARGEST_FILE).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
     Ok(read(&path.display().to_string(), &text)?)
 }

@@ -210,3 +210,25 @@ fn issue_12_a_log_into_a_fifo_and_an_output_file_into_a_socket() {
     assert_eq!(lint.code, Some(2), "{lint}");
     assert!(lint.stderr.contains("it is a socket\nhint: "), "{lint}");
 }
+
+#[test]
+fn issue_12_what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
+    let folder = TempDir::new();
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
+    for (arguments, words) in [
+        (&["health", "--from", "/dev/zero"][..], "cannot read /dev/zero: it is longer than 65536 KiB"),
+        (&["diff", "/dev/zero", "/dev/zero"], "cannot read /dev/zero: it is longer than 65536 KiB"),
+        (&["relist", "-r", "sim:/dev/zero"], "/dev/zero"),
+        (&["health", "--from", fifo], "nothing came out of it for 5s"),
+        (&["relist", "-c", fifo], "nothing came out of it for 5s"),
+    ] {
+        let output = plegctl(arguments);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(words), "{output}");
+    }
+    // Read by root it is the kernel's log, which has no end; by others it is not read.
+    let kmsg = plegctl(&["static-pods", "lint", "--no-cri", "/proc/kmsg"]);
+    assert_eq!((kmsg.code, kmsg.signal), (Some(1), None), "{kmsg}");
+}

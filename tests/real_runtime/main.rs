@@ -45,6 +45,7 @@ mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
 mod smoke;
+mod soak;
 mod stream;
 mod watch;
 

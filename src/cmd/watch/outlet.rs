@@ -18,10 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A destination and the thread that writes to it.
 pub struct Outlet {
-    lines: mpsc::Sender<Line>,
+    way: Way,
     progress: Arc<Progress>,
-    done: Mutex<mpsc::Receiver<io::Result<()>>>,
 }
+
+/// How lines get there.
+enum Way {
+    /// By a thread that waits for the destination in our place.
+    Thread { lines: mpsc::Sender<Line>, done: Mutex<mpsc::Receiver<io::Result<()>>> },
+    /// Where no thread can be had: at once, and a slow destination holds up the watch.
+    Here(Arc<Mutex<Put>>),
+}
+
+/// Puts a line where it belongs; `None` is the end.
+type Put = Box<dyn FnMut(Option<Line>) -> io::Result<()> + Send>;
 
 enum Line {
     Text(String),
@@ -64,19 +74,27 @@ impl Outlet {
         })
     }
 
-    fn spawn(mut put: impl FnMut(Option<Line>) -> io::Result<()> + Send + 'static) -> Self {
+    fn spawn(put: impl FnMut(Option<Line>) -> io::Result<()> + Send + 'static) -> Self {
         let (lines, queue) = mpsc::channel();
         let (end, done) = mpsc::channel();
         let progress = Arc::new(Progress::default());
         let shared = Arc::clone(&progress);
-        thread::spawn(move || {
+        // Shared with the thread, which may not come to be.
+        let put: Arc<Mutex<Put>> = Arc::new(Mutex::new(Box::new(put)));
+        let puts = Arc::clone(&put);
+        let write = move || {
+            let mut put = puts.lock().unwrap_or_else(PoisonError::into_inner);
             let written = write_all(&queue, &mut put, &shared);
             shared.broken.store(written.is_err(), Ordering::SeqCst);
             shared.moved.notify_waiters();
             // Nobody waits for us if the watch ended without patience.
             let _ = end.send(written);
-        });
-        Self { lines, progress, done: Mutex::new(done) }
+        };
+        let way = match thread::Builder::new().name("writer".into()).spawn(write) {
+            Ok(_) => Way::Thread { lines, done: Mutex::new(done) },
+            Err(_) => Way::Here(put),
+        };
+        Self { way, progress }
     }
 
     /// Hands over a line; never waits.
@@ -90,9 +108,21 @@ impl Outlet {
     }
 
     fn send(&self, line: Line) {
-        self.progress.waiting.fetch_add(1, Ordering::SeqCst);
-        if self.lines.send(line).is_err() {
-            self.progress.waiting.fetch_sub(1, Ordering::SeqCst);
+        match &self.way {
+            Way::Thread { lines, .. } => {
+                self.progress.waiting.fetch_add(1, Ordering::SeqCst);
+                if lines.send(line).is_err() {
+                    self.progress.waiting.fetch_sub(1, Ordering::SeqCst);
+                }
+            }
+            Way::Here(put) => {
+                let broken = &self.progress.broken;
+                let mut put = put.lock().unwrap_or_else(PoisonError::into_inner);
+                if !broken.load(Ordering::SeqCst) && put(Some(line)).is_err() {
+                    broken.store(true, Ordering::SeqCst);
+                    self.progress.moved.notify_waiters();
+                }
+            }
         }
     }
 
@@ -119,17 +149,21 @@ impl Outlet {
 
     /// Writes what is left, for as long as patience lasts.
     pub fn close(self) -> io::Result<()> {
-        drop(self.lines);
-        let done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.recv_timeout(PATIENCE).unwrap_or(Ok(()))
+        match self.way {
+            Way::Thread { lines, done } => {
+                drop(lines);
+                let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+                done.recv_timeout(PATIENCE).unwrap_or(Ok(()))
+            }
+            Way::Here(_) if self.progress.broken.load(Ordering::SeqCst) => {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            Way::Here(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(None),
+        }
     }
 }
 
-fn write_all(
-    queue: &mpsc::Receiver<Line>,
-    put: &mut impl FnMut(Option<Line>) -> io::Result<()>,
-    progress: &Progress,
-) -> io::Result<()> {
+fn write_all(queue: &mpsc::Receiver<Line>, put: &mut Put, progress: &Progress) -> io::Result<()> {
     for line in queue {
         put(Some(line))?;
         progress.waiting.fetch_sub(1, Ordering::SeqCst);

@@ -89,7 +89,7 @@ impl<T: Send + 'static> InFlight<T> {
             rpc: self.rpc,
             duration: self.waited(),
             response_bytes: 0,
-            result: Err(Error::Decode { rpc: self.rpc, detail: why.to_string() }),
+            result: Err(Error::Own { rpc: self.rpc, detail: why.to_string() }),
         })
     }
 }
@@ -177,7 +177,7 @@ impl Asking {
                 let lost = self.pending.remove(&why.id());
                 let (target, rpc) = lost
                     .map_or_else(|| (Target::nobody(), Rpc::ContainerStatus), |lost| (lost.target, lost.rpc));
-                let result = Err(Error::Decode { rpc, detail: why.to_string() });
+                let result = Err(Error::Own { rpc, detail: why.to_string() });
                 StatusRecord {
                     target,
                     rpc,

@@ -22,16 +22,17 @@ use super::{Inputs, limits};
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
+use crate::panics::held_future;
 
 /// Waits for `call` no longer than `limit`. What is given up is silent, by the time it was given. Only for what is
 /// asked besides the ladder: nothing is concluded from its silence.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
-    tokio::time::timeout(limit, call).await.unwrap_or(Call {
-        rpc,
-        duration: limit,
-        response_bytes: 0,
-        result: Err(Error::Silent { rpc, waited: limit }),
-    })
+    let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
+    match tokio::time::timeout(limit, held_future(call)).await {
+        Ok(Ok(call)) => call,
+        Ok(Err(detail)) => failed(Duration::ZERO, Error::Own { rpc, detail }),
+        Err(_) => failed(limit, Error::Silent { rpc, waited: limit }),
+    }
 }
 
 /// A call that somebody else has made and still waits for, and that therefore is not made again.

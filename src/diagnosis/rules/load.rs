@@ -6,7 +6,7 @@ use super::{Case, finding};
 use crate::diagnosis::commands::SystemState;
 use crate::diagnosis::evidence::HostEvidence;
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{Ownership, Process, Role};
+use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
@@ -133,10 +133,31 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
 
 /// D14. A log line is certain, a ratio is likely.
 pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
-    let Some(host) = case.evidence.node() else {
+    let mut signs = Vec::new();
+    if case.evidence.no_thread {
+        signs.push(
+            "plegctl could not start a thread: its user, its cgroup (pids.max) or the node has no more to give".to_owned(),
+        );
+    }
+    if let Some(host) = case.evidence.node() {
+        signs.extend(exhausted_on_node(case, host.latest()));
+    }
+    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.clone());
+    let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
+    signs.extend(logged);
+    if signs.is_empty() {
         return Vec::new();
-    };
-    let sample = host.latest();
+    }
+    let title = "processes, threads or descriptors run out";
+    let mut found = finding(RuleId::D14, case.severity_of_cause(), confidence, title);
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    found.evidence = signs;
+    found.next.push("find who holds them and end it, or raise that limit (changes state)".to_owned());
+    vec![found]
+}
+
+fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
     let mut signs = Vec::new();
     let percent = limits::EXHAUSTED_PERCENT;
     for (name, max) in [("pid_max", sample.tasks.pid_max), ("threads-max", sample.tasks.threads_max)] {
@@ -159,19 +180,7 @@ pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
             signs.push(format!("{} has {open} of {limit} descriptors open", process.label()));
         }
     }
-    let logged = case.evidence.journal.as_ref().and_then(|journal| journal.exhausted.clone());
-    let confidence = if logged.is_some() { Confidence::Certain } else { Confidence::Likely };
-    signs.extend(logged);
-    if signs.is_empty() {
-        return Vec::new();
-    }
-    let title = "processes, threads or descriptors run out";
-    let mut found = finding(RuleId::D14, case.severity_of_cause(), confidence, title);
-    found.phase = case.hang_phase();
-    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
-    found.evidence = signs;
-    found.next.push("find who holds them and end it, or raise that limit (changes state)".to_owned());
-    vec![found]
+    signs
 }
 
 /// Zombies are no load; their parent is the one to talk to.

@@ -21,6 +21,7 @@ use super::proc::{Blocked, Process};
 use super::report::{Confidence, Finding, Phase, RuleId, Severity};
 use super::words::seconds;
 use crate::cri::Rpc;
+use crate::panics::held;
 
 /// What a rule is given.
 #[derive(Debug)]
@@ -161,18 +162,28 @@ pub const RULES: [Rule; 31] = [
     rule(RuleId::D32, "the kubelet does not run or does not answer", kubelet::absent),
 ];
 
-/// Applies all of them.
-pub fn apply(case: &Case<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| (rule.judge)(case)).collect();
-    let slow = size::slow_lists(case, &findings);
-    findings.extend(slow);
+/// Applies all of them. A rule that fails of itself is one that was not applied, by its id and with its words; what the
+/// others found stands.
+pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
+    let mut findings = Vec::new();
+    let mut failed = Vec::new();
+    for rule in &RULES {
+        match held(|| (rule.judge)(case)) {
+            Ok(found) => findings.extend(found),
+            Err(why) => failed.push((rule.id, why)),
+        }
+    }
+    match held(|| size::slow_lists(case, &findings)) {
+        Ok(slow) => findings.extend(slow),
+        Err(why) => failed.push((RuleId::D30, why)),
+    }
     for finding in &mut findings {
         // What is only possible does not matter until something else agrees.
         if finding.confidence == Confidence::Possible {
             finding.severity = Severity::Info;
         }
     }
-    findings
+    (findings, failed)
 }
 
 /// D00: everything answers.

@@ -30,6 +30,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         | Error::TooLarge { .. }
         | Error::Decode { .. }
         | Error::Implausible { .. }
+        | Error::Own { .. }
         | Error::Runtime { .. } => "the runtime answers Version with an error",
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);

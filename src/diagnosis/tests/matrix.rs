@@ -532,3 +532,33 @@ async fn silent_shims_are_found_only_when_asked_for() {
     let report = diagnose(&inputs).await;
     assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D10);
 }
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
+    for (rpc, verdict) in [
+        (Rpc::Status, Verdict::Healthy),
+        (Rpc::ContainerStatus, Verdict::Healthy),
+        (Rpc::ListContainers, Verdict::Unknown),
+        (Rpc::Version, Verdict::Unknown),
+    ] {
+        let report = report(Scripted::with_pods(3).on(rpc, Behaviour::Panics)).await;
+        assert_eq!(report.verdict, verdict, "{rpc}: {report:#?}");
+        let told = report.not_checked.iter().find(|missing| missing.what == rpc.name());
+        assert!(
+            told.is_some_and(|missing| missing.why.contains("plegctl itself failed")),
+            "{rpc}: {report:#?}"
+        );
+        // Nobody else is to blame.
+        let blamed = report.findings.iter().find(|finding| finding.severity > Severity::Info);
+        assert_eq!(blamed, None, "{rpc}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_process_that_is_refused_a_thread_tells_that_they_run_out() {
+    let mut evidence = gather(&inputs(Scripted::with_pods(1)), &|_| ()).await;
+    assert!(!has(&judge(&evidence), RuleId::D14));
+    evidence.no_thread = true;
+    let report = judge(&evidence);
+    assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D14);
+}

@@ -20,6 +20,7 @@ pub(super) enum Behaviour {
     After(Duration),
     Hangs,
     Fails(Error),
+    Panics,
 }
 
 /// The script and the population.
@@ -110,6 +111,7 @@ impl Scripted {
             Behaviour::Answers => (Duration::from_micros(500), answer()),
             Behaviour::After(duration) => (duration, answer()),
             Behaviour::Hangs => std::future::pending().await,
+            Behaviour::Panics => panic!("a fault of our own"),
             Behaviour::Fails(why) => (Duration::from_micros(300), Err(why)),
         };
         tokio::time::sleep(duration).await;

@@ -22,14 +22,18 @@ pub fn check(files: &mut [FileReport], host: &HostRoot) {
     let (sender, answers) = mpsc::channel();
     let questions: Vec<(PathBuf, String)> =
         wanted.iter().map(|(_, wanted)| (host.path(&wanted.path), wanted.kind.clone())).collect();
-    thread::spawn(move || {
+    let ask = move || {
         for (path, kind) in questions {
             // Nobody listens any more once we have lost patience.
             if sender.send(trouble(&path, &kind)).is_err() {
                 return;
             }
         }
-    });
+    };
+    // Without a thread a path that never answers would be waited for without a bound.
+    if thread::Builder::new().name("paths".into()).spawn(ask).is_err() {
+        return;
+    }
     for (index, wanted) in wanted {
         let Ok(answer) = answers.recv_timeout(PATIENCE) else { return };
         if let (Some(trouble), Some(file)) = (answer, files.get_mut(index)) {

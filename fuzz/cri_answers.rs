@@ -1,0 +1,94 @@
+//! Answers of a runtime: through the socket, the decoder and the conversion, and on into the kubelet's relist.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plegctl::clock::SystemClock;
+use plegctl::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, message};
+use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
+
+use crate::fuzz;
+
+/// Answers everything with the same bytes.
+#[derive(Default)]
+struct Parrot(Mutex<Bytes>);
+
+impl Service for Parrot {
+    async fn answer(self: Arc<Self>, _: Question) -> Result<Answer, Refusal> {
+        Ok(Answer::one(self.0.lock().unwrap().clone()))
+    }
+}
+
+/// What runtimes send, by hand: field numbers as in the CRI.
+fn seeds() -> Vec<Vec<u8>> {
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+    }
+    let pair = |key: &str, value: &str| [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let labels = |number: u8| {
+        [("io.kubernetes.pod.uid", "u-1"), ("io.kubernetes.pod.name", "web")]
+            .map(|(key, value)| field(number, &pair(key, value)))
+            .concat()
+    };
+    let metadata = [field(1, b"web"), field(2, b"u-1"), field(3, b"default"), vec![0x20, 1]].concat();
+    let created = [0x38, 0xff, 0xff, 0x83, 0xde, 0x01];
+    let sandbox = [field(1, b"s1"), field(2, &metadata), vec![0x18, 0, 0x20, 9], labels(5)].concat();
+    let container = [
+        field(1, b"c1"),
+        field(2, b"s1"),
+        field(3, b"\x0a\x03app"),
+        field(4, b"\x0a\x05img:1"),
+        vec![0x30, 1],
+    ];
+    let container = [container.concat(), created.to_vec(), labels(8)].concat();
+    let status =
+        [field(1, b"c1"), field(2, b"\x0a\x03app"), vec![0x18, 2, 0x38, 137, 1], field(10, b"Error")];
+    let status = [status.concat(), field(14, &pair("/in", "/out"))].concat();
+    vec![
+        message::version(Version { runtime_name: "containerd".into(), ..Version::default() }).to_vec(),
+        [field(1, &sandbox[..100.min(sandbox.len())]), field(1, &sandbox[..90.min(sandbox.len())])].concat(),
+        field(1, &container[..120.min(container.len())]),
+        field(1, &status),
+        [field(1, b"c1"), vec![0x10, 2, 0x18, 5], field(5, &status)].concat(),
+        Vec::new(),
+    ]
+}
+
+#[test]
+fn cri_answers() {
+    let parrot = Arc::new(Parrot::default());
+    let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = event_loop.block_on(async {
+        let server = InProcess::start("fuzz:parrot", Arc::clone(&parrot)).unwrap();
+        server.client(Duration::from_secs(5), Arc::new(SystemClock::start()))
+    });
+    let streaming = client.clone().with_streamed_lists();
+    fuzz("cri_answers", seeds(), |bytes| {
+        *parrot.0.lock().unwrap() = Bytes::copy_from_slice(bytes);
+        event_loop.block_on(async {
+            let (sandboxes, containers) = (Filter::default(), Filter::default());
+            let version = client.version().await;
+            assert_eq!(version.rpc, Rpc::Version);
+            let _ = client.status().await;
+            let _ = client.cgroup_driver().await;
+            let listed = client.list_sandboxes(&sandboxes).await;
+            if let Ok(listed) = &listed.result {
+                // Whatever came in can be looked at.
+                let seen: usize = listed.iter().map(|sandbox| looked_at(&sandbox.labels)).sum();
+                assert!(seen <= bytes.len());
+            }
+            let streamed = streaming.list_sandboxes(&sandboxes).await;
+            assert_eq!(streamed.result.is_ok(), listed.result.is_ok());
+            let _ = client.list_containers(&containers).await;
+            let _ = client.sandbox_status("s1").await;
+            let _ = client.container_status("c1").await;
+            let _ = client.container_stats("c1").await;
+            let mut events = client.container_events().await.unwrap();
+            while let Ok(Some(_)) = events.next().await {}
+        });
+    });
+}
+
+fn looked_at(labels: &Labels) -> usize {
+    labels.iter().map(|(key, value)| key.len() + value.len()).sum()
+}

@@ -1,0 +1,99 @@
+//! Bytes from outside, bent at random: no reader of them may panic, hang or grow without bound.
+//!
+//! Each target is a test. It first takes what is under `fuzz/corpus/TARGET/` and its own seeds as they are, then mutates
+//! them for two seconds, or for as long as `PLEGCTL_FUZZ` says:
+//!
+//! ```text
+//! PLEGCTL_FUZZ=30m cargo test --test fuzz manifests -- --nocapture
+//! ```
+//!
+//! Without a time the mutations are the same in each run; with one they are not (`PLEGCTL_FUZZ_SEED` repeats them). An input
+//! that fails is kept under the temporary directory and named; what it showed is mended, and the input, cut down, goes into
+//! the corpus. A target for another format is a file here with a function that takes bytes, its line in `mod`, and a few
+//! small seeds.
+
+mod bend;
+mod cri_answers;
+mod http2;
+mod kubelet;
+mod manifests;
+mod proc_trees;
+mod reports;
+mod scenarios;
+#[path = "../tests/support/socket.rs"]
+#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
+pub mod socket;
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bend::Random;
+
+/// How long a target runs without being told otherwise.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// How long one input may take: far more than any does, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Inputs are not grown beyond this.
+const LONGEST: usize = 64 * 1024;
+
+/// Runs `check` on the seeds and on what becomes of them.
+pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8])) {
+    let told = std::env::var("PLEGCTL_FUZZ").ok();
+    let length = told.as_deref().map_or(SHORT, |text| humantime::parse_duration(text).unwrap());
+    let seed = match (std::env::var("PLEGCTL_FUZZ_SEED"), told) {
+        (Ok(seed), _) => seed.parse().unwrap(),
+        (Err(_), Some(_)) => std::process::id().into(),
+        (Err(_), None) => 1,
+    };
+    seeds.extend(corpus(target));
+    assert!(!seeds.is_empty(), "{target} has nothing to begin with");
+    let mut random = Random::new(seed);
+    let began = Instant::now();
+    let mut cases: u64 = 0;
+    for seed in &seeds {
+        tried(target, seed, &mut check);
+        cases += 1;
+    }
+    while began.elapsed() < length {
+        let input = bend::bent(&seeds, &mut random, LONGEST);
+        tried(target, &input, &mut check);
+        cases += 1;
+    }
+    // Not `println!`: the test harness swallows what that prints in tests that pass.
+    let _ = writeln!(
+        std::io::stderr(),
+        "fuzz {target}: {cases} cases in {:.0?}, seed {seed}, no failure",
+        began.elapsed()
+    );
+}
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+fn tried(target: &str, input: &[u8], check: &mut impl FnMut(&[u8])) {
+    let began = Instant::now();
+    let ended = catch_unwind(AssertUnwindSafe(|| check(input)));
+    let took = began.elapsed();
+    if ended.is_err() || took > PATIENCE {
+        let mut hasher = DefaultHasher::new();
+        input.hash(&mut hasher);
+        let kept = std::env::temp_dir().join(format!("plegctl-fuzz-{target}-{:016x}", hasher.finish()));
+        fs::write(&kept, input).unwrap();
+        let _ = writeln!(std::io::stderr(), "fuzz {target}: {} fails after {took:?}", kept.display());
+        match ended {
+            Err(panic) => resume_unwind(panic),
+            Ok(()) => panic!("{} took {took:?}", kept.display()),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A long watch and a diagnosis a minute, on a containerd whose pods come and go, whose daemon restarts and whose shims are
+//! stopped and killed: nothing may grow, nothing may be left, and no verdict may be wrong.
+//!
+//! Twenty seconds as a test; `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` is the real thing, and
+//! prints its figures as it goes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::daemon::RealRuntime;
+use crate::packages::Containerd;
+use crate::plegctl::{Invocation, Running};
+use crate::pods::{ContainerSpec, Pod, PodSpec};
+use crate::real;
+
+/// How long without being told otherwise.
+const SHORT: Duration = Duration::from_secs(20);
+
+/// How many pods there are at most.
+const PODS: usize = 6;
+
+/// Memory that a watch may gain after its first tenth, beyond half of what it had.
+const GAIN_KIB: u64 = 8 * 1024;
+
+/// Descriptors that come and go with a stream, its guard and a scrape.
+const SPARE_DESCRIPTORS: usize = 8;
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    resident_kib: u64,
+    descriptors: usize,
+    threads: u64,
+    children: usize,
+    zombies: usize,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resident_kib, descriptors, threads, children, zombies } = self;
+        write!(
+            f,
+            "{resident_kib} KiB, {descriptors} fds, {threads} threads, {children} children, {zombies} zombies"
+        )
+    }
+}
+
+impl Figures {
+    fn of(pid: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+        };
+        let children: Vec<String> = crate::faults::processes()
+            .filter_map(|child| fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).ok())
+            .filter_map(|stat| {
+                let mut after_name = stat.rsplit_once(')')?.1.split_whitespace();
+                let state = after_name.next()?.to_owned();
+                (after_name.next()?.parse() == Ok(pid)).then_some(state)
+            })
+            .collect();
+        Self {
+            resident_kib: field("VmRSS:"),
+            threads: field("Threads:"),
+            descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+            zombies: children.iter().filter(|state| *state == "Z").count(),
+            children: children.len(),
+        }
+    }
+}
+
+/// A copy of the program, so that the one that is being built anew does not take its place.
+fn copied(folder: &Path) -> PathBuf {
+    let copy = folder.join("plegctl");
+    fs::copy(env!("CARGO_BIN_EXE_plegctl"), &copy).unwrap();
+    copy
+}
+
+fn scrape(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: soak\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The node, and what is done to it.
+struct Churn<'a> {
+    runtime: &'a RealRuntime,
+    pods: Vec<Pod>,
+    made: usize,
+    done: BTreeMap<&'static str, usize>,
+}
+
+impl Churn<'_> {
+    fn count(&mut self, what: &'static str) {
+        *self.done.entry(what).or_default() += 1;
+    }
+
+    fn make(&mut self) -> Pod {
+        self.made += 1;
+        let spec = PodSpec::new(&format!("soak-{}", self.made % 10)).uid(&format!("soak-uid-{}", self.made));
+        self.count("pods run");
+        self.runtime.run_pod(&spec, &[ContainerSpec::new("app"), ContainerSpec::new("side")])
+    }
+
+    fn unmake(&mut self, pod: &Pod) {
+        self.runtime.stop_pod(&pod.sandbox_id);
+        self.runtime.remove_pod(&pod.sandbox_id);
+        self.count("pods removed");
+    }
+
+    /// One ordinary change, and now and then one that is not.
+    fn step(&mut self, number: usize) {
+        if self.pods.len() >= PODS {
+            let oldest = self.pods.remove(0);
+            self.unmake(&oldest);
+        }
+        let pod = self.make();
+        match number % 8 {
+            2 => {
+                self.runtime.kill_container_process(&pod.containers[0]);
+                self.count("container processes killed");
+            }
+            4 => {
+                let stopped = self.runtime.stop_shim(&pod.sandbox_id);
+                std::thread::sleep(Duration::from_secs(1));
+                drop(stopped);
+                self.count("shims stopped");
+            }
+            6 => {
+                self.runtime.kill_shim(&pod.sandbox_id);
+                self.count("shims killed");
+            }
+            _ => {}
+        }
+        self.pods.push(pod);
+        match number % 40 {
+            13 => {
+                self.runtime.restart_daemon();
+                self.count("daemon restarts");
+            }
+            33 => {
+                self.runtime.kill_daemon();
+                self.runtime.start_daemon();
+                self.count("daemon kills");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Health, while nothing is wrong that would make PLEG unhealthy, or while the daemon stands still.
+fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
+    let arguments = ["health", "-o", "json", "-r", endpoint];
+    let output = Invocation::program(program.to_str().unwrap(), &arguments).run();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    (report["verdict"].as_str().unwrap().to_owned(), report)
+}
+
+fn start(program: &Path, endpoint: &str, log: &Path, port: u16) -> Running {
+    let listen = format!("127.0.0.1:{port}");
+    // A daemon that restarts refuses thousands of streams; the records are in the log, and a stdout that nobody reads would hold the watch up.
+    let arguments = [
+        "-c",
+        "exec \"$0\" \"$@\" > /dev/null",
+        program.to_str().unwrap(),
+        "watch",
+        "--mode",
+        "compare",
+        "--retries",
+        "1000000",
+        "-o",
+        "jsonl",
+        "-q",
+        "-r",
+        endpoint,
+        "--log",
+        log.to_str().unwrap(),
+        "--metrics-listen",
+        &listen,
+    ];
+    Invocation::program("sh", &arguments).bound(Duration::from_secs(600)).spawn()
+}
+
+#[test]
+fn soak() {
+    let Some(runtime) = real(Containerd::V2) else { return };
+    let length = std::env::var("PLEGCTL_SOAK").ok();
+    let length = length.map_or(SHORT, |text| humantime::parse_duration(&text).unwrap());
+    let beat = (length / 10).min(Duration::from_secs(60));
+    let folder = std::env::temp_dir().join(format!("plegctl-soak-{}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    let (program, log, port) = (copied(&folder), folder.join("watch.jsonl"), free_port());
+    let watch = start(&program, &runtime.endpoint(), &log, port);
+    let pid = watch.pid();
+    let mut churn = Churn { runtime: &runtime, pods: Vec::new(), made: 0, done: BTreeMap::new() };
+    let (began, mut number) = (Instant::now(), 0);
+    let (mut next, mut seen, mut wrong) = (beat, Vec::new(), Vec::new());
+    let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
+    while began.elapsed() < length {
+        churn.step(number);
+        number += 1;
+        if began.elapsed() < next {
+            continue;
+        }
+        next += beat;
+        let figures = Figures::of(pid);
+        let metrics = scrape(port);
+        assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
+        let (said, report) = verdict(&program, &runtime.endpoint());
+        if said == "unhealthy" || said == "unknown" {
+            wrong.push(report);
+        }
+        *verdicts.entry(said.clone()).or_default() += 1;
+        if seen.len() % 5 == 4 {
+            let stopped = runtime.stop_daemon();
+            let (said, report) = verdict(&program, &runtime.endpoint());
+            drop(stopped);
+            if said != "unhealthy" {
+                wrong.push(report);
+            }
+            *verdicts.entry(format!("{said} of a stopped daemon")).or_default() += 1;
+        }
+        println!(
+            "{:>6.0?} {figures}; {said}; log {} KiB",
+            began.elapsed(),
+            fs::metadata(&log).unwrap().len() / 1024
+        );
+        seen.push(figures);
+    }
+    watch.signal("INT");
+    let output = watch.wait();
+    println!("{number} steps: {:?}\nverdicts: {verdicts:?}", churn.done);
+    let text = fs::read_to_string(&log).unwrap();
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in &records {
+        *kinds.entry(record["kind"].as_str().unwrap()).or_default() += 1;
+    }
+    let summary = records.iter().rfind(|record| record["kind"] == "WatchSummary").unwrap();
+    println!("records: {kinds:?}\nsummary: {summary}");
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(wrong, Vec::<Value>::new(), "verdicts that are wrong");
+    let (early, late) = (seen[seen.len() / 10], seen[seen.len() - 1]);
+    assert!(seen.iter().all(|figures| figures.zombies == 0), "{seen:#?}");
+    assert!(late.resident_kib < early.resident_kib * 3 / 2 + GAIN_KIB, "{early}, then {late}");
+    assert!(late.descriptors <= early.descriptors + SPARE_DESCRIPTORS, "{early}, then {late}");
+}
