@@ -2,6 +2,7 @@
 //!
 //! See `docs/design.md` for how the modules lean on each other.
 
+pub mod capture;
 pub mod clock;
 pub mod cmd;
 pub mod cri;

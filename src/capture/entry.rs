@@ -1,0 +1,461 @@
+//! What a capture is made of: one entry for each thing that happened, as messages whose fields may be added to and never
+//! change their meaning. A release that does not know a field or a kind of entry passes over it.
+
+use prost::bytes::Bytes;
+
+use crate::cri::{Code, Error, FileKind, Rpc};
+use std::time::Duration;
+
+/// One thing that happened.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Entry {
+    /// When, by the wall clock, in nanoseconds since the Unix epoch.
+    #[prost(sfixed64, tag = "1")]
+    pub wall: i64,
+    /// When, in nanoseconds since the recorder started: the clock that never jumps.
+    #[prost(uint64, tag = "2")]
+    pub mono: u64,
+    /// What.
+    #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    pub body: Option<Body>,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Body {
+    /// A recorder writes from here on.
+    #[prost(message, tag = "3")]
+    Session(Session),
+    /// A call is about to be sent.
+    #[prost(message, tag = "4")]
+    Asked(Asked),
+    /// A call is over.
+    #[prost(message, tag = "5")]
+    Ended(Ended),
+    /// A relist is over.
+    #[prost(message, tag = "6")]
+    Relist(RelistDone),
+    /// A document: an event, a diagnosis, a look at the node.
+    #[prost(message, tag = "7")]
+    Document(Document),
+    /// An incident is opened, or closed.
+    #[prost(message, tag = "8")]
+    Incident(Incident),
+    /// The wall clock was set.
+    #[prost(message, tag = "9")]
+    Jump(Jump),
+    /// Something could not be kept.
+    #[prost(message, tag = "10")]
+    Lost(Lost),
+    /// The recorder ended in good order.
+    #[prost(message, tag = "11")]
+    Stopped(Stopped),
+}
+
+/// Who records, and how. At the head of every segment, so that each can be read alone.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Session {
+    /// Drawn when the recorder starts; tells its calls from those of another.
+    #[prost(fixed64, tag = "1")]
+    pub id: u64,
+    /// Release of plegctl.
+    #[prost(string, tag = "2")]
+    pub release: String,
+    /// The node's name.
+    #[prost(string, tag = "3")]
+    pub node: String,
+    /// The endpoint as the user knows it.
+    #[prost(string, tag = "4")]
+    pub endpoint: String,
+    /// The runtime's name.
+    #[prost(string, tag = "5")]
+    pub runtime: String,
+    /// Its version.
+    #[prost(string, tag = "6")]
+    pub runtime_version: String,
+    /// Pause between relists, in nanoseconds.
+    #[prost(uint64, tag = "7")]
+    pub period: u64,
+    /// Age from which on PLEG is not healthy, in nanoseconds.
+    #[prost(uint64, tag = "8")]
+    pub threshold: u64,
+    /// What is slow, in nanoseconds.
+    #[prost(uint64, tag = "9")]
+    pub slow: u64,
+    /// The kubelet release whose relist is followed.
+    #[prost(string, tag = "10")]
+    pub kubelet: String,
+    /// Segments removed to keep within bounds, since there is this capture.
+    #[prost(uint64, tag = "11")]
+    pub dropped: u64,
+    /// Number of the segment, from 1.
+    #[prost(uint64, tag = "12")]
+    pub segment: u64,
+    /// Deadline of each call, in nanoseconds.
+    #[prost(uint64, tag = "13")]
+    pub timeout: u64,
+}
+
+/// A call is about to be sent.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Asked {
+    /// Its number within the session.
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// Number of the RPC; see [`rpc_number`].
+    #[prost(uint32, tag = "2")]
+    pub rpc: u32,
+    /// The request as it is on the wire.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub request: Bytes,
+    /// Number of the relist that it belongs to; 0 for any other purpose.
+    #[prost(uint64, tag = "4")]
+    pub relist: u64,
+}
+
+/// A call is over.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Ended {
+    /// Its number.
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// How long it took, in nanoseconds.
+    #[prost(uint64, tag = "2")]
+    pub took: u64,
+    /// How it ended; see [`Outcome`].
+    #[prost(uint32, tag = "3")]
+    pub outcome: u32,
+    /// A status code, or what stands where a socket should; its meaning depends on the outcome.
+    #[prost(uint32, tag = "4")]
+    pub code: u32,
+    /// The words that came with it.
+    #[prost(string, tag = "5")]
+    pub message: String,
+    /// The messages of the answer.
+    #[prost(message, repeated, tag = "6")]
+    pub answers: Vec<Answer>,
+    /// Whether the answer was too large to be kept.
+    #[prost(bool, tag = "7")]
+    pub omitted: bool,
+    /// How long a silent call was waited for, in nanoseconds.
+    #[prost(uint64, tag = "8")]
+    pub waited: u64,
+}
+
+/// One message of an answer.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Answer {
+    /// Number of the message in its segment, from 1. Nothing else in this: the message came earlier.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// The message that this is told as a difference to.
+    #[prost(uint32, tag = "2")]
+    pub base: u32,
+    /// Its bytes, or the difference.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub bytes: Bytes,
+    /// Size of `bytes` before they were deflated; 0 if they are not.
+    #[prost(uint64, tag = "4")]
+    pub inflated: u64,
+    /// Whether bytes are here at all: an answer may be empty.
+    #[prost(bool, tag = "5")]
+    pub here: bool,
+}
+
+/// A relist is over.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RelistDone {
+    /// Its number within the session.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// When it began, by the clock that never jumps.
+    #[prost(uint64, tag = "2")]
+    pub began: u64,
+    /// Why its lists failed, if they did.
+    #[prost(string, tag = "3")]
+    pub error: String,
+    /// How many pods.
+    #[prost(uint64, tag = "4")]
+    pub pods: u64,
+    /// How many containers.
+    #[prost(uint64, tag = "5")]
+    pub containers: u64,
+    /// How many events came of it.
+    #[prost(uint64, tag = "6")]
+    pub events: u64,
+}
+
+/// A document in JSON.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Document {
+    /// What it is; see [`kind`].
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    /// The text.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub text: Bytes,
+    /// Its size before it was deflated; 0 if it is not.
+    #[prost(uint64, tag = "3")]
+    pub inflated: u64,
+}
+
+/// Kinds of documents.
+pub mod kind {
+    /// A pod lifecycle event.
+    pub const EVENT: u32 = 1;
+    /// PLEG's health changed.
+    pub const HEALTH: u32 = 2;
+    /// A diagnosis.
+    pub const DIAGNOSIS: u32 = 3;
+    /// Pressure and processes of the node.
+    pub const NODE: u32 = 4;
+}
+
+/// An incident.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Incident {
+    /// Its number in the capture, from 1.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// Since when, by the wall clock.
+    #[prost(sfixed64, tag = "2")]
+    pub from: i64,
+    /// Until when; 0 while it lasts.
+    #[prost(sfixed64, tag = "3")]
+    pub to: i64,
+    /// What opened it, in words.
+    #[prost(string, tag = "4")]
+    pub why: String,
+    /// The verdict; empty while nobody has judged.
+    #[prost(string, tag = "5")]
+    pub verdict: String,
+    /// Line 1 of the diagnosis.
+    #[prost(string, tag = "6")]
+    pub summary: String,
+    /// The finding to start with, as JSON; empty if there is none.
+    #[prost(string, tag = "7")]
+    pub primary: String,
+    /// When it was worst, by the wall clock.
+    #[prost(sfixed64, tag = "8")]
+    pub peak: i64,
+    /// What is pinned: from.
+    #[prost(sfixed64, tag = "9")]
+    pub pinned_from: i64,
+    /// What is pinned: to.
+    #[prost(sfixed64, tag = "10")]
+    pub pinned_to: i64,
+}
+
+/// The wall clock was set.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Jump {
+    /// By how much, in nanoseconds.
+    #[prost(sint64, tag = "1")]
+    pub by: i64,
+}
+
+/// Something could not be kept.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Lost {
+    /// How many entries.
+    #[prost(uint64, tag = "1")]
+    pub entries: u64,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub why: String,
+}
+
+/// The recorder ended in good order.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Stopped {
+    /// Why.
+    #[prost(string, tag = "1")]
+    pub why: String,
+}
+
+/// The number that stands for an RPC in a capture. Never changes.
+pub const fn rpc_number(rpc: Rpc) -> u32 {
+    match rpc {
+        Rpc::Version => 1,
+        Rpc::Status => 2,
+        Rpc::RuntimeConfig => 3,
+        Rpc::ListPodSandbox => 4,
+        Rpc::PodSandboxStatus => 5,
+        Rpc::ListContainers => 6,
+        Rpc::ContainerStatus => 7,
+        Rpc::GetContainerEvents => 8,
+        Rpc::StreamPodSandboxes => 9,
+        Rpc::StreamContainers => 10,
+        Rpc::ContainerStats => 11,
+    }
+}
+
+/// The RPC that a number stands for.
+pub fn rpc(number: u32) -> Option<Rpc> {
+    Rpc::ALL.into_iter().find(|rpc| rpc_number(*rpc) == number)
+}
+
+/// How calls end, as numbers. Never change.
+mod ends {
+    pub const ANSWERED: u32 = 0;
+    pub const STATUS: u32 = 1;
+    pub const SILENT: u32 = 2;
+    pub const NO_SUCH_SOCKET: u32 = 3;
+    pub const NOT_A_SOCKET: u32 = 4;
+    pub const PERMISSION_DENIED: u32 = 5;
+    pub const REFUSED: u32 = 6;
+    pub const UNREACHABLE: u32 = 7;
+    pub const WRONG_PROTOCOL: u32 = 8;
+    pub const CLOSED_MID_CALL: u32 = 9;
+    pub const UNIMPLEMENTED: u32 = 10;
+    pub const TOO_LARGE: u32 = 11;
+    pub const UNDECODABLE: u32 = 12;
+    pub const ABANDONED: u32 = 13;
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was answered.
+    Answered,
+    /// It was not.
+    Failed(Error),
+    /// The recorder did not wait for its end.
+    Abandoned,
+    /// It ended in a way that this release does not know.
+    Unknown,
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn code_number(code: Code) -> u32 {
+    Code::ALL
+        .iter()
+        .position(|known| *known == code)
+        .and_then(|place| u32::try_from(place + 1).ok())
+        .unwrap_or(2)
+}
+
+fn code(number: u32) -> Code {
+    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    place.and_then(|place| Code::ALL.get(place).copied()).unwrap_or(Code::Unknown)
+}
+
+const FILE_KINDS: [FileKind; 3] = [FileKind::Other, FileKind::File, FileKind::Directory];
+
+impl Ended {
+    /// The end of `call`.
+    pub fn new(call: u64, took: Duration, outcome: &Outcome) -> Self {
+        let mut ended = Self { call, took: nanos(took), ..Self::default() };
+        ended.put(outcome);
+        ended
+    }
+
+    fn put(&mut self, outcome: &Outcome) {
+        use ends as number;
+        let mut say = |outcome: u32, message: &str| {
+            self.outcome = outcome;
+            message.clone_into(&mut self.message);
+        };
+        match outcome {
+            Outcome::Answered => say(number::ANSWERED, ""),
+            Outcome::Abandoned | Outcome::Unknown => say(number::ABANDONED, ""),
+            Outcome::Failed(error) => match error {
+                Error::Silent { waited, .. } => {
+                    say(number::SILENT, "");
+                    self.waited = nanos(*waited);
+                }
+                Error::NoSuchSocket { .. } => say(number::NO_SUCH_SOCKET, ""),
+                Error::NotASocket { kind, .. } => {
+                    say(number::NOT_A_SOCKET, "");
+                    let place = FILE_KINDS.iter().position(|known| known == kind).unwrap_or_default();
+                    self.code = u32::try_from(place).unwrap_or_default();
+                }
+                Error::PermissionDenied { .. } => say(number::PERMISSION_DENIED, ""),
+                Error::Refused { .. } => say(number::REFUSED, ""),
+                Error::Unreachable { detail, .. } => say(number::UNREACHABLE, detail),
+                Error::WrongProtocol { detail, .. } => say(number::WRONG_PROTOCOL, detail),
+                Error::ClosedMidCall { detail, .. } => say(number::CLOSED_MID_CALL, detail),
+                Error::Unimplemented { message, .. } => say(number::UNIMPLEMENTED, message),
+                Error::TooLarge { message, .. } => say(number::TOO_LARGE, message),
+                Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
+                Error::Runtime { code, message, .. } => {
+                    say(number::STATUS, message);
+                    self.code = code_number(*code);
+                }
+            },
+        }
+    }
+
+    /// How the call, which was one of `rpc` to `endpoint`, ended.
+    pub fn outcome(&self, rpc: Rpc, endpoint: &str) -> Outcome {
+        use ends as number;
+        let endpoint = || endpoint.to_owned();
+        let message = || self.message.clone();
+        Outcome::Failed(match self.outcome {
+            number::ANSWERED => return Outcome::Answered,
+            number::ABANDONED => return Outcome::Abandoned,
+            number::STATUS => Error::Runtime { rpc, code: code(self.code), message: message() },
+            number::SILENT => Error::Silent { rpc, waited: Duration::from_nanos(self.waited) },
+            number::NO_SUCH_SOCKET => Error::NoSuchSocket { endpoint: endpoint() },
+            number::NOT_A_SOCKET => {
+                let place = usize::try_from(self.code).unwrap_or_default();
+                let kind = FILE_KINDS.get(place).copied().unwrap_or(FileKind::Other);
+                Error::NotASocket { endpoint: endpoint(), kind }
+            }
+            number::PERMISSION_DENIED => Error::PermissionDenied { endpoint: endpoint() },
+            number::REFUSED => Error::Refused { endpoint: endpoint() },
+            number::UNREACHABLE => Error::Unreachable { endpoint: endpoint(), detail: message() },
+            number::WRONG_PROTOCOL => Error::WrongProtocol { endpoint: endpoint(), detail: message() },
+            number::CLOSED_MID_CALL => Error::ClosedMidCall { rpc, detail: message() },
+            number::UNIMPLEMENTED => Error::Unimplemented { rpc, message: message() },
+            number::TOO_LARGE => Error::TooLarge { rpc, message: message() },
+            number::UNDECODABLE => Error::Decode { rpc, detail: message() },
+            _ => return Outcome::Unknown,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rpc_has_a_number_of_its_own() {
+        for known in Rpc::ALL {
+            assert_eq!(rpc(rpc_number(known)), Some(known));
+        }
+        assert_eq!(rpc(0), None);
+    }
+
+    #[test]
+    fn every_end_is_read_as_it_was_written() {
+        let rpc = Rpc::ContainerStatus;
+        let endpoint = || "unix:///x".to_owned();
+        let words = || "words".to_owned();
+        let failures = [
+            Error::Silent { rpc, waited: Duration::from_secs(120) },
+            Error::NoSuchSocket { endpoint: endpoint() },
+            Error::NotASocket { endpoint: endpoint(), kind: FileKind::File },
+            Error::NotASocket { endpoint: endpoint(), kind: FileKind::Directory },
+            Error::PermissionDenied { endpoint: endpoint() },
+            Error::Refused { endpoint: endpoint() },
+            Error::Unreachable { endpoint: endpoint(), detail: words() },
+            Error::WrongProtocol { endpoint: endpoint(), detail: words() },
+            Error::ClosedMidCall { rpc, detail: words() },
+            Error::Unimplemented { rpc, message: words() },
+            Error::TooLarge { rpc, message: words() },
+            Error::Decode { rpc, detail: words() },
+        ];
+        let statuses = Code::ALL.map(|code| Error::Runtime { rpc, code, message: words() });
+        let ends = failures.into_iter().chain(statuses).map(Outcome::Failed);
+        for end in ends.chain([Outcome::Answered, Outcome::Abandoned]) {
+            let written = Ended::new(7, Duration::from_millis(3), &end);
+            assert_eq!(written.outcome(rpc, "unix:///x"), end);
+        }
+        let later = Ended { outcome: 99, ..Ended::default() };
+        assert_eq!(later.outcome(rpc, ""), Outcome::Unknown);
+    }
+}

@@ -1,0 +1,24 @@
+//! The flight recorder: what every call to the runtime came to, kept within a bound, to be asked any question later.
+//!
+//! Four parts. The *store* writes and reads segments: entries with length and checksum, answers once by content, lists
+//! as differences. The *recorder* takes down what a client asks and hears, and opens and closes incidents. The *replay*
+//! is one more runtime behind the CRI boundary, whose clock shows recorded time. The *report* is what a post-mortem
+//! wants of it. A capture never has verbose status information, environments or secrets, because nobody asks for them.
+
+mod delta;
+pub mod entry;
+mod error;
+mod frame;
+mod keeper;
+mod pack;
+mod private;
+mod read;
+mod segment;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use read::{Capture, End, Moment, RecordedCall, RecordedRelist, Run, SegmentState, Written};
+pub use store::{Extent, Limits, SMALLEST, Store};

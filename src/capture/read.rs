@@ -1,0 +1,447 @@
+//! A capture that is read: every segment once for the index, answers when somebody wants them.
+//!
+//! What cannot be read is passed over and counted; what leans on it is *lost*, and everything else is there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prost::Message;
+use prost::bytes::Bytes;
+
+use super::entry::{Answer, Body, Entry, Incident, Jump, Lost, RelistDone, Session, rpc};
+use super::frame::{self, Found};
+use super::pack::{LARGEST, unpacked};
+use super::segment::{self, Entries, NotOurs};
+use super::{Error, delta, entry, store};
+use crate::clock::Wall;
+use crate::cri::Rpc;
+
+/// How many differences are followed: far more than are ever written on top of each other.
+const LONGEST_CHAIN: usize = 1024;
+
+/// How many answers are held ready, and how many bytes of them.
+const MOST_READY: usize = 256;
+const MOST_READY_BYTES: usize = 64 * 1024 * 1024;
+
+/// A point on the capture's own line of time: the recorder that ran, and its clock that never jumps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Which recorder, from 0.
+    pub session: usize,
+    /// Nanoseconds since it started.
+    pub mono: u64,
+}
+
+impl Moment {
+    /// So much later.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Self {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        Self { mono: self.mono.saturating_add(by), ..self }
+    }
+
+    /// Time from `earlier` to here, within one recorder's run.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.mono.saturating_sub(earlier.mono))
+    }
+}
+
+/// One run of a recorder.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Who, and how.
+    pub session: Session,
+    /// Its first word.
+    pub from: Moment,
+    /// Its last.
+    pub to: Moment,
+    /// Whether it ended in good order.
+    pub stopped: bool,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub struct RecordedCall {
+    /// Its number in the session.
+    pub number: u64,
+    /// What was asked.
+    pub rpc: Rpc,
+    /// The request.
+    pub request: Bytes,
+    /// Number of its relist; 0 for none.
+    pub relist: u64,
+    /// When it was sent.
+    pub asked: Moment,
+    /// The same by the wall clock.
+    pub wall: Wall,
+    /// How it ended, if it did while somebody recorded.
+    pub end: Option<End>,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// How long it took.
+    pub took: Duration,
+    /// In which way.
+    pub outcome: entry::Outcome,
+    /// Where its messages are.
+    pub answers: Vec<Place>,
+    /// Whether they were too large to be kept.
+    pub omitted: bool,
+}
+
+/// Where a message of an answer is: a segment and its number there.
+pub type Place = (usize, u32);
+
+/// One relist.
+#[derive(Clone, Debug)]
+pub struct RecordedRelist {
+    /// Its number, how it ended, and how much there was.
+    pub done: RelistDone,
+    /// When it began.
+    pub began: Moment,
+    /// When it ended.
+    pub ended: Moment,
+    /// The same by the wall clock.
+    pub wall: Wall,
+}
+
+/// A document and when it was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// What it is; see [`entry::kind`].
+    pub kind: u32,
+    /// When.
+    pub at: Moment,
+    /// The same by the wall clock.
+    pub wall: Wall,
+    segment: usize,
+    offset: usize,
+}
+
+/// One file of the capture, as it was found.
+#[derive(Clone, Debug)]
+pub struct SegmentState {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that are no entry.
+    pub damaged: u64,
+    /// Where the first fault is.
+    pub fault: Option<usize>,
+    /// Whole entries.
+    pub entries: u64,
+    /// Its earliest and latest moment by the wall clock.
+    pub span: Option<(Wall, Wall)>,
+    answers: HashMap<u32, (usize, usize)>,
+}
+
+/// A capture that is read.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Every run of a recorder.
+    pub runs: Vec<Run>,
+    /// Every call, in the order in which they were sent.
+    pub calls: Vec<RecordedCall>,
+    /// Every relist.
+    pub relists: Vec<RecordedRelist>,
+    /// Every incident.
+    pub incidents: BTreeMap<u64, Incident>,
+    /// Every document.
+    pub documents: Vec<Written>,
+    /// Where the wall clock was set.
+    pub jumps: Vec<(Wall, Jump)>,
+    /// What was not kept.
+    pub losses: Vec<(Wall, Lost)>,
+    /// Segments given up to keep within bounds.
+    pub dropped: u64,
+    /// The files.
+    pub segments: Vec<SegmentState>,
+    ready: Mutex<Ready>,
+}
+
+/// What is held in memory.
+#[derive(Debug, Default)]
+struct Ready {
+    segment: Option<(usize, Arc<Vec<u8>>)>,
+    answers: HashMap<Place, Bytes>,
+    bytes: usize,
+}
+
+/// What is needed while the index is made.
+#[derive(Default)]
+struct Making {
+    runs: HashMap<u64, usize>,
+    current: Option<usize>,
+    open: HashMap<(usize, u64), usize>,
+}
+
+impl Capture {
+    /// Opens the directory or the exported file at `path`.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let fail = |source| Error::Directory { path: path.to_path_buf(), source };
+        let directory = fs::metadata(path).map_err(fail)?.is_dir();
+        let files = if directory {
+            store::segments_in(path)?.into_iter().map(|(_, path)| path).collect()
+        } else {
+            vec![path.to_path_buf()]
+        };
+        if files.is_empty() {
+            return Err(Error::NotACapture { path: path.to_path_buf(), why: "it has no segments".into() });
+        }
+        let mut capture = Self { path: path.to_path_buf(), ..Self::default() };
+        let mut making = Making::default();
+        let last = files.len() - 1;
+        for (place, file) in files.into_iter().enumerate() {
+            let bytes = match store::read(&file) {
+                Ok(bytes) => bytes,
+                // Whoever records removes the oldest while we read.
+                Err(Error::Segment { source, .. })
+                    if directory && source.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    continue;
+                }
+                Err(why) => return Err(why),
+            };
+            let unfinished = directory && place == last && store::is_written(path);
+            capture.take(file, &bytes, directory, unfinished, &mut making)?;
+        }
+        if capture.runs.is_empty() && !directory {
+            return Err(Error::Empty { path: path.to_path_buf() });
+        }
+        Ok(capture)
+    }
+
+    fn take(
+        &mut self,
+        path: PathBuf,
+        bytes: &[u8],
+        directory: bool,
+        unfinished: bool,
+        making: &mut Making,
+    ) -> Result<(), Error> {
+        let mut state = SegmentState {
+            path,
+            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            damaged: 0,
+            fault: None,
+            entries: 0,
+            span: None,
+            answers: HashMap::new(),
+        };
+        match segment::check(bytes) {
+            Ok(()) => {}
+            Err(NotOurs::Version(found)) => {
+                return Err(Error::OtherVersion { path: state.path, found });
+            }
+            // In a directory it is one segment of many that has lost its head.
+            Err(NotOurs::Other) if directory => {
+                state.damaged = u64::try_from(frame::used(bytes)).unwrap_or(u64::MAX);
+                state.fault = Some(0);
+                self.segments.push(state);
+                return Ok(());
+            }
+            Err(NotOurs::Other) => {
+                let why = "it does not begin like one".to_owned();
+                return Err(Error::NotACapture { path: state.path, why });
+            }
+        }
+        making.current = None;
+        let number = self.segments.len();
+        let mut entries = Entries::of(bytes);
+        for (offset, entry) in &mut entries {
+            state.entries += 1;
+            let wall = Wall::from_nanos(entry.wall);
+            let (from, to) = state.span.unwrap_or((wall, wall));
+            state.span = Some((from.min(wall), to.max(wall)));
+            self.learn(entry, (number, offset), &mut state.answers, making);
+        }
+        // The recorder may be in the middle of its last word.
+        if !unfinished {
+            (state.damaged, state.fault) = (entries.damaged, entries.fault);
+        }
+        self.segments.push(state);
+        Ok(())
+    }
+
+    fn learn(
+        &mut self,
+        entry: Entry,
+        (segment, offset): (usize, usize),
+        answers: &mut HashMap<u32, (usize, usize)>,
+        making: &mut Making,
+    ) {
+        let Some(body) = entry.body else { return };
+        let wall = Wall::from_nanos(entry.wall);
+        if let Body::Session(session) = body {
+            self.dropped = self.dropped.max(session.dropped);
+            let run = *making.runs.entry(session.id).or_insert_with(|| {
+                let from = Moment { session: self.runs.len(), mono: u64::MAX };
+                let to = Moment { session: self.runs.len(), mono: 0 };
+                self.runs.push(Run { session, from, to, stopped: false });
+                self.runs.len() - 1
+            });
+            making.current = Some(run);
+            return;
+        }
+        // Without its head nobody knows whose segment it is.
+        let Some(session) = making.current else { return };
+        let at = Moment { session, mono: entry.mono };
+        if let Some(run) = self.runs.get_mut(session) {
+            run.from = run.from.min(at);
+            run.to = run.to.max(at);
+        }
+        match body {
+            Body::Session(_) => {}
+            Body::Asked(asked) => {
+                let Some(rpc) = rpc(asked.rpc) else { return };
+                // A new segment says again what is open.
+                making.open.entry((session, asked.call)).or_insert_with(|| {
+                    self.calls.push(RecordedCall {
+                        number: asked.call,
+                        rpc,
+                        request: asked.request,
+                        relist: asked.relist,
+                        asked: at,
+                        wall,
+                        end: None,
+                    });
+                    self.calls.len() - 1
+                });
+            }
+            Body::Ended(ended) => {
+                for (which, answer) in ended.answers.iter().enumerate() {
+                    if answer.here {
+                        answers.insert(answer.number, (offset, which));
+                    }
+                }
+                let call = making.open.remove(&(session, ended.call));
+                let endpoint = self.runs.get(session).map_or("", |run| run.session.endpoint.as_str());
+                if let Some(call) = call.and_then(|call| self.calls.get_mut(call)) {
+                    call.end = Some(End {
+                        took: Duration::from_nanos(ended.took),
+                        outcome: ended.outcome(call.rpc, endpoint),
+                        answers: ended.answers.iter().map(|answer| (segment, answer.number)).collect(),
+                        omitted: ended.omitted,
+                    });
+                }
+            }
+            Body::Relist(done) => {
+                let began = Moment { session, mono: done.began };
+                self.relists.push(RecordedRelist { done, began, ended: at, wall });
+            }
+            Body::Document(document) => {
+                self.documents.push(Written { kind: document.kind, at, wall, segment, offset });
+            }
+            Body::Incident(incident) => {
+                self.incidents.insert(incident.number, incident);
+            }
+            Body::Jump(jump) => self.jumps.push((wall, jump)),
+            Body::Lost(lost) => self.losses.push((wall, lost)),
+            Body::Stopped(_) => {
+                if let Some(run) = self.runs.get_mut(session) {
+                    run.stopped = true;
+                }
+            }
+        }
+    }
+
+    /// The first and the last moment by the wall clock.
+    pub fn span(&self) -> Option<(Wall, Wall)> {
+        let spans = self.segments.iter().filter_map(|segment| segment.span);
+        spans.reduce(|(from, to), (earlier, later)| (from.min(earlier), to.max(later)))
+    }
+
+    /// Bytes that could not be read.
+    pub fn damaged(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.damaged).sum()
+    }
+
+    fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
+        if let Some((ready, bytes)) = &self.ready().segment
+            && *ready == segment
+        {
+            return Some(Arc::clone(bytes));
+        }
+        let bytes = Arc::new(store::read(&self.segments.get(segment)?.path).ok()?);
+        self.ready().segment = Some((segment, Arc::clone(&bytes)));
+        Some(bytes)
+    }
+
+    fn ready(&self) -> std::sync::MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entry_at(&self, segment: usize, offset: usize) -> Option<Entry> {
+        let bytes = self.bytes_of(segment)?;
+        match frame::at(&bytes, offset) {
+            Found::Whole(content, _) => Entry::decode(content).ok(),
+            Found::End | Found::Broken => None,
+        }
+    }
+
+    /// The text of a document; `None` if it is lost.
+    pub fn text(&self, document: &Written) -> Option<Bytes> {
+        match self.entry_at(document.segment, document.offset)?.body? {
+            Body::Document(document) => unpacked(&document.text, document.inflated),
+            _ => None,
+        }
+    }
+
+    /// A message of an answer; `None` if it, or what it leans on, is lost.
+    pub fn message(&self, place: Place) -> Option<Bytes> {
+        let (segment, mut number) = place;
+        let mut differences = Vec::new();
+        let mut bytes = loop {
+            if let Some(ready) = self.ready().answers.get(&(segment, number)) {
+                break ready.clone();
+            }
+            let answer = self.answer((segment, number))?;
+            let own = unpacked(&answer.bytes, answer.inflated)?;
+            if answer.base == 0 {
+                break own;
+            }
+            // Differences lean on what is older, so that they come to an end.
+            if answer.base >= number || differences.len() >= LONGEST_CHAIN {
+                return None;
+            }
+            differences.push(own);
+            number = answer.base;
+        };
+        while let Some(difference) = differences.pop() {
+            bytes = delta::apply(&bytes, &difference, LARGEST)?.into();
+        }
+        let mut ready = self.ready();
+        if ready.answers.len() >= MOST_READY || ready.bytes >= MOST_READY_BYTES {
+            ready.answers.clear();
+            ready.bytes = 0;
+        }
+        if ready.answers.insert(place, bytes.clone()).is_none() {
+            ready.bytes += bytes.len();
+        }
+        Some(bytes)
+    }
+
+    fn answer(&self, (segment, number): Place) -> Option<Answer> {
+        let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
+        match self.entry_at(segment, offset)?.body? {
+            Body::Ended(ended) => ended.answers.into_iter().nth(which),
+            _ => None,
+        }
+    }
+
+    /// The messages that a call was answered with; `None` if one of them is lost.
+    pub fn messages(&self, end: &End) -> Option<Vec<Bytes>> {
+        if end.omitted {
+            return None;
+        }
+        end.answers.iter().map(|place| self.message(*place)).collect()
+    }
+}

@@ -1,0 +1,374 @@
+//! What is written is read, whatever happens to it in between.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use prost::bytes::Bytes;
+
+use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Outcome, RelistDone, Session, rpc_number};
+use super::{Capture, Error, Limits, Store, store};
+use crate::cri::Rpc;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const START: i64 = 1_700_000_000_000_000_000;
+
+/// A directory that is gone when the test is over.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("plegctl-capture-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn limits(size: u64) -> Limits {
+    Limits { size, age: 7 * 24 * 60 * MINUTE, incidents: 20 }
+}
+
+fn entry(second: u64, body: Body) -> Entry {
+    let mono = second * 1_000_000_000;
+    Entry { wall: START + i64::try_from(mono).unwrap(), mono, body: Some(body) }
+}
+
+fn asked(second: u64, call: u64, rpc: Rpc) -> Entry {
+    let asked = Asked { call, rpc: rpc_number(rpc), request: Bytes::from_static(b"\n\0"), relist: second };
+    entry(second, Body::Asked(asked))
+}
+
+fn answered(second: u64, call: u64, bytes: &[u8]) -> Entry {
+    let mut ended = Ended::new(call, Duration::from_millis(3), &Outcome::Answered);
+    ended.answers.push(Answer { bytes: Bytes::copy_from_slice(bytes), ..Answer::default() });
+    entry(second, Body::Ended(ended))
+}
+
+fn relist(second: u64) -> Entry {
+    entry(second, Body::Relist(RelistDone { number: second, ..RelistDone::default() }))
+}
+
+/// The list at a second: mostly the one before, now and then with another item, sometimes another altogether.
+fn list(second: u64) -> Vec<u8> {
+    let item =
+        |number: u64| format!("{number:05}-{}-{}|", number * 7919, "label=value,".repeat(20)).into_bytes();
+    let shift = if second % 97 == 96 { 50_000 } else { 0 };
+    (0..30 + second / 3).flat_map(|number| item(number + shift)).collect()
+}
+
+fn write(store: &mut Store, seconds: std::ops::Range<u64>) {
+    for second in seconds {
+        store.write(asked(second, 2 * second, Rpc::ListContainers)).unwrap();
+        store.write(answered(second, 2 * second, &list(second))).unwrap();
+        store.write(asked(second, 2 * second + 1, Rpc::ContainerStatus)).unwrap();
+        store.write(answered(second, 2 * second + 1, format!("status {}", second % 5).as_bytes())).unwrap();
+        store.write(relist(second)).unwrap();
+    }
+}
+
+fn recorded(place: &Path, size: u64, seconds: u64) {
+    let mut store = Store::open(place, limits(size)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() });
+    write(&mut store, 0..seconds);
+}
+
+/// The answers by second, of the calls that still have one; each is checked against what was written.
+fn answers(capture: &Capture) -> BTreeMap<u64, bool> {
+    let mut found = BTreeMap::new();
+    for call in &capture.calls {
+        let messages = call.end.as_ref().and_then(|end| capture.messages(end));
+        if let Some(messages) = &messages {
+            let second = call.number / 2;
+            let written = match call.rpc {
+                Rpc::ListContainers => list(second),
+                _ => format!("status {}", second % 5).into_bytes(),
+            };
+            assert_eq!(messages.as_slice(), [Bytes::from(written)], "{} of second {second}", call.rpc);
+        }
+        *found.entry(call.number).or_default() |= messages.is_some();
+    }
+    found
+}
+
+fn files(place: &Path) -> Vec<PathBuf> {
+    store::segments_in(place).unwrap().into_iter().map(|(_, path)| path).collect()
+}
+
+fn on_disk(place: &Path) -> u64 {
+    fs::read_dir(place).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn a_capture_is_read_as_it_was_written_and_takes_little() {
+    let place = Place::new();
+    recorded(&place.0, 16 << 20, 300);
+    let capture = Capture::open(&place.0).unwrap();
+    assert_eq!((capture.relists.len(), capture.damaged(), capture.dropped), (300, 0, 0));
+    let found = answers(&capture);
+    assert_eq!(found.len(), 600);
+    assert!(found.values().all(|there| *there));
+    let raw: usize = (0..300).map(|second| list(second).len()).sum();
+    let (raw, kept) = (u64::try_from(raw).unwrap(), on_disk(&place.0));
+    assert!(kept * 50 < raw, "{kept} bytes for {raw}");
+}
+
+#[test]
+fn what_is_kept_never_exceeds_the_bound_and_the_newest_is_kept() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut store = Store::open(&place.0, limits(bound)).unwrap();
+    store.begin(Session::default());
+    let mut noise = 1_u64;
+    for second in 0..200 {
+        let bytes: Vec<u8> = (0..9_000)
+            .map(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                noise.to_be_bytes()[0]
+            })
+            .collect();
+        store.write(asked(second, second, Rpc::ContainerStatus)).unwrap();
+        store.write(answered(second, second, &bytes)).unwrap();
+        assert!(on_disk(&place.0) <= bound, "second {second}: {} bytes", on_disk(&place.0));
+    }
+    assert!(store.extent().dropped > 10);
+    let capture = Capture::open(&place.0).unwrap();
+    assert_eq!(capture.calls.last().unwrap().number, 199);
+    assert_eq!(capture.dropped, store.extent().dropped);
+    assert!(capture.calls.len() < 60);
+}
+
+fn incident(number: u64, second: u64, from: u64, to: u64) -> Entry {
+    let wall = |second: u64| START + i64::try_from(second * 1_000_000_000).unwrap();
+    let incident = Incident {
+        number,
+        from: wall(from),
+        to: wall(to),
+        pinned_from: wall(from),
+        pinned_to: wall(to),
+        ..Incident::default()
+    };
+    entry(second, Body::Incident(incident))
+}
+
+fn noisy(store: &mut Store, seconds: std::ops::Range<u64>) {
+    for second in seconds {
+        let mut noise = second + 1;
+        let bytes: Vec<u8> = (0..9_000)
+            .map(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                noise.to_be_bytes()[0]
+            })
+            .collect();
+        store.write(asked(second, second, Rpc::ContainerStatus)).unwrap();
+        store.write(answered(second, second, &bytes)).unwrap();
+    }
+}
+
+#[test]
+fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut store = Store::open(&place.0, limits(bound)).unwrap();
+    store.begin(Session::default());
+    noisy(&mut store, 0..10);
+    store.write(incident(1, 10, 8, 11)).unwrap();
+    noisy(&mut store, 11..300);
+    drop(store);
+    let has = |second: u64| Capture::open(&place.0).unwrap().calls.iter().any(|call| call.number == second);
+    assert!(has(9) && has(299) && !has(100));
+    // A recorder that starts anew knows it still.
+    let mut store = Store::open(&place.0, limits(bound)).unwrap();
+    assert_eq!(store.incidents(), 1);
+    store.begin(Session::default());
+    noisy(&mut store, 300..600);
+    assert!(has(9) && has(599) && !has(299));
+    // Where there is nothing but incidents the oldest goes, because the bound holds.
+    for number in 2..40 {
+        let from = 600 + number * 10;
+        store.write(incident(number, from, from, from + 10)).unwrap();
+        noisy(&mut store, from..from + 10);
+        assert!(on_disk(&place.0) <= bound);
+    }
+    assert!(!has(9) && has(999));
+}
+
+#[test]
+fn a_hang_is_known_in_every_segment_that_it_lasts_through() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
+    store.begin(Session::default());
+    store.write(asked(0, 1_000_000, Rpc::ListContainers)).unwrap();
+    noisy(&mut store, 1..200);
+    let capture = Capture::open(&place.0).unwrap();
+    assert!(capture.dropped > 0);
+    let hung: Vec<_> = capture.calls.iter().filter(|call| call.number == 1_000_000).collect();
+    assert_eq!(hung.len(), 1);
+    assert_eq!((hung[0].asked.mono, hung[0].end.is_some()), (0, false));
+}
+
+#[test]
+fn a_cut_at_any_byte_loses_nothing_before_it() {
+    let place = Place::new();
+    recorded(&place.0, 16 << 20, 60);
+    let file = files(&place.0).pop().unwrap();
+    let whole = fs::read(&file).unwrap();
+    let ends: Vec<(usize, u64)> = {
+        let mut entries = super::segment::Entries::of(&whole);
+        let mut ends = Vec::new();
+        let mut number = 0;
+        while let Some((_, _)) = entries.next() {
+            number += 1;
+            ends.push((entries.end(), number));
+        }
+        ends
+    };
+    let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
+    runner
+        .run(&(super::segment::HEADER..whole.len()), |cut| {
+            fs::write(&file, &whole[..cut]).unwrap();
+            let capture = Capture::open(&place.0).unwrap();
+            answers(&capture);
+            let expected = ends.iter().take_while(|(end, _)| *end <= cut).map(|(_, number)| *number).last();
+            prop_assert_eq!(capture.segments[0].entries, expected.unwrap_or(0));
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
+    let place = Place::new();
+    recorded(&place.0, 16 << 20, 60);
+    let file = files(&place.0).pop().unwrap();
+    let whole = fs::read(&file).unwrap();
+    let before = answers(&Capture::open(&place.0).unwrap()).len();
+    let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
+    runner
+        .run(&(super::segment::HEADER..whole.len(), 0..8_u32), |(byte, bit)| {
+            let mut broken = whole.clone();
+            broken[byte] ^= 1_u8 << bit;
+            fs::write(&file, &broken).unwrap();
+            let capture = Capture::open(&place.0).unwrap();
+            prop_assert!(capture.damaged() > 0);
+            let found = answers(&capture);
+            // The head of the segment is an entry too, and without it nobody knows whose the others are.
+            prop_assert!(found.len() + 1 >= before || capture.runs.is_empty());
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn any_bytes_are_read_or_refused() {
+    let place = Place::new();
+    fs::create_dir_all(&place.0).unwrap();
+    let file = place.0.join("0000000001.seg");
+    recorded(&place.0.join("good"), 16 << 20, 5);
+    let good = fs::read(files(&place.0.join("good")).pop().unwrap()).unwrap();
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40);
+    let mut runner = TestRunner::new(Config { cases: 300, ..Config::default() });
+    runner
+        .run(&edits, |edits| {
+            let mut bytes = good.clone();
+            for (place, byte) in edits {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            fs::write(&file, &bytes).unwrap();
+            if let Ok(capture) = Capture::open(&place.0) {
+                for call in &capture.calls {
+                    call.end.as_ref().and_then(|end| capture.messages(end));
+                }
+                capture.documents.iter().for_each(|document| drop(capture.text(document)));
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_recorder_that_was_killed_leaves_no_reserved_room() {
+    let place = Place::new();
+    recorded(&place.0, 256 << 20, 3);
+    let file = files(&place.0).pop().unwrap();
+    let used = fs::metadata(&file).unwrap().len();
+    // As a kill leaves it: the rest of the segment is there and empty.
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(4 << 20).unwrap();
+    assert_eq!(Capture::open(&place.0).unwrap().damaged(), 0);
+    drop(Store::open(&place.0, limits(256 << 20)).unwrap());
+    assert_eq!(fs::metadata(&file).unwrap().len(), used);
+    assert_eq!(answers(&Capture::open(&place.0).unwrap()).len(), 6);
+}
+
+#[test]
+fn there_is_one_writer_at_a_time_and_readers_beside_it() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
+    store.begin(Session::default());
+    write(&mut store, 0..5);
+    let second = Store::open(&place.0, limits(1 << 20));
+    let own = Some(std::process::id());
+    assert!(matches!(second, Err(Error::TwoRecorders { holder, .. }) if holder == own));
+    assert_eq!(Capture::open(&place.0).unwrap().relists.len(), 5);
+    drop(store);
+    assert!(Store::open(&place.0, limits(1 << 20)).is_ok());
+}
+
+#[test]
+fn nobody_else_may_read_it() {
+    let place = Place::new();
+    recorded(&place.0, 1 << 20, 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.0), 0o700);
+    for entry in fs::read_dir(&place.0).unwrap() {
+        assert_eq!(mode(&entry.unwrap().path()), 0o600);
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_refused() {
+    let place = Place::new();
+    fs::create_dir_all(&place.0).unwrap();
+    assert!(matches!(Capture::open(&place.0), Err(Error::NotACapture { .. })));
+    assert!(matches!(Capture::open(&place.0.join("none")), Err(Error::Directory { .. })));
+    let file = place.0.join("notes.txt");
+    fs::write(&file, "dear diary").unwrap();
+    assert!(matches!(Capture::open(&file), Err(Error::NotACapture { .. })));
+    assert!(matches!(Store::open(&place.0, limits(1 << 20)), Err(Error::NotACapture { .. })));
+    let later = place.0.join("later");
+    fs::create_dir_all(&later).unwrap();
+    fs::write(later.join("0000000001.seg"), b"plegcap\n\x63\x00000000").unwrap();
+    assert!(matches!(Capture::open(&later), Err(Error::OtherVersion { found: 0x63, .. })));
+}
+
+#[test]
+fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
+    store.begin(Session::default());
+    let mut noise = 7_u64;
+    let huge: Vec<u8> = (0..100_000)
+        .map(|_| {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            noise.to_be_bytes()[0]
+        })
+        .collect();
+    store.write(asked(1, 1, Rpc::ListContainers)).unwrap();
+    store.write(answered(1, 1, &huge)).unwrap();
+    write(&mut store, 2..4);
+    let capture = Capture::open(&place.0).unwrap();
+    let end = capture.calls[0].end.as_ref().unwrap();
+    assert!(end.omitted && capture.messages(end).is_none());
+    assert_eq!(capture.relists.len(), 2);
+}
