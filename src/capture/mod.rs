@@ -9,10 +9,14 @@ mod delta;
 pub mod entry;
 mod error;
 mod frame;
+mod incident;
 mod keeper;
+pub mod list;
+pub mod node;
 mod pack;
 mod private;
 mod read;
+pub mod recorder;
 mod segment;
 mod store;
 
@@ -20,5 +24,7 @@ mod store;
 mod tests;
 
 pub use error::Error;
+pub use incident::{Judgement, Look, Rules, Step, Watchman};
 pub use read::{Capture, End, Moment, RecordedCall, RecordedRelist, Run, SegmentState, Written};
+pub use recorder::Recorder;
 pub use store::{Extent, Limits, SMALLEST, Store};

@@ -159,6 +159,18 @@ impl Store {
         Ok(())
     }
 
+    /// Opens the directory of the same name anew, which may be another one by now, and goes on in the same session.
+    pub fn reopen(mut self) -> Result<Self, Error> {
+        self.seal();
+        let (directory, limits) = (self.directory.clone(), self.limits);
+        let (session, asked) = (self.session.clone(), std::mem::take(&mut self.asked));
+        drop(self);
+        let mut again = Self::open(&directory, limits)?;
+        again.session = session;
+        again.asked = asked;
+        Ok(again)
+    }
+
     /// Begins to write: who, and how. Comes again at the head of every segment.
     pub fn begin(&mut self, session: Session) {
         self.session = Session { id: RandomState::new().build_hasher().finish(), ..session };

@@ -11,7 +11,7 @@ use std::{cell::Cell, thread};
 use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::clock::{Clock, SystemClock};
-use crate::cri::{self, Client, Endpoint};
+use crate::cri::{self, Client, Endpoint, Tape};
 use crate::host::HostRoot;
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
 use crate::report::RuntimeRef;
@@ -51,6 +51,7 @@ pub struct Context {
     search: Cell<Option<mpsc::Receiver<Option<KubeletProcess>>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
+    tape: OnceCell<Arc<dyn Tape>>,
 }
 
 /// How a report names a runtime that has introduced itself.
@@ -84,6 +85,7 @@ impl Context {
             search: Cell::new(None),
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
+            tape: OnceCell::new(),
         }
     }
 
@@ -163,12 +165,20 @@ impl Context {
     /// thread carries the connection.
     pub fn client(&self, endpoint: &Endpoint, default: Duration) -> Result<Client, Error> {
         let deadline = self.timeout.unwrap_or(default);
-        match endpoint {
-            Endpoint::Unix { path, name } => Ok(Client::new(path, name, deadline, Arc::clone(&self.clock))),
-            Endpoint::Sim { scenario } => {
-                Ok(self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)))
-            }
-        }
+        let client = match endpoint {
+            Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
+            Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
+        };
+        Ok(match self.tape.get() {
+            Some(tape) => client.with_tape(Arc::clone(tape)),
+            None => client,
+        })
+    }
+
+    /// From now on every new client is listened to, unless somebody else listens to it.
+    pub fn tape(&self, tape: Arc<dyn Tape>) {
+        // There is one recorder in a process.
+        let _ = self.tape.set(tape);
     }
 
     /// The runtime that plays `scenario`: one, however many clients it gets.

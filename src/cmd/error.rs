@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::capture;
 use crate::cri;
 use crate::kubelet::http;
 use crate::pleg::ReadError;
@@ -69,6 +70,9 @@ pub enum Error {
     /// The result could not be written to stdout.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
+    /// There is no capture to write to or to read.
+    #[error(transparent)]
+    Capture(#[from] capture::Error),
     /// There is no such simulation.
     #[error(transparent)]
     Simulation(#[from] sim::Error),
@@ -91,6 +95,7 @@ impl Error {
             Self::Runtime(why) => why.hint(),
             Self::Simulation(why) => why.hint(),
             Self::Write(why) => why.hint().map(str::to_owned),
+            Self::Capture(why) => why.hint(),
             Self::Listen { .. } => {
                 Some("is the port taken? `--metrics-listen 127.0.0.1:0` is never".to_owned())
             }

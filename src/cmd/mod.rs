@@ -2,6 +2,7 @@
 //!
 //! The only part that knows terminals, flags and exit status. It decides nothing that a report does not say.
 
+mod capture;
 mod completions;
 mod context;
 mod diff;
@@ -9,6 +10,7 @@ mod error;
 mod exit;
 mod health;
 mod lint;
+mod record;
 mod relist;
 mod render;
 mod sim;
@@ -49,6 +51,8 @@ enum Command {
     Relist(relist::RelistArgs),
     Watch(watch::WatchArgs),
     Diff(diff::DiffArgs),
+    Record(record::RecordArgs),
+    Capture(capture::CaptureArgs),
     StaticPods(static_pods::StaticPodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
@@ -156,6 +160,8 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Relist(arguments) => relist::run(arguments, &context()),
         Command::Watch(arguments) => watch::run(arguments, &context()),
         Command::Diff(arguments) => diff::run(arguments, &context()),
+        Command::Record(arguments) => record::run(arguments, &context()),
+        Command::Capture(arguments) => capture::run(arguments, &context()),
         Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),

@@ -26,6 +26,7 @@ use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::guard::{Foreign, Guarded};
+use super::tape::{Take, Tape};
 use super::weight::{Scale, Weighed};
 use super::{
     Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
@@ -74,7 +75,13 @@ pub struct Client {
     heard: Heard,
     deadline: Duration,
     streamed_lists: bool,
+    tape: Option<Arc<dyn Tape>>,
+    interpreter: Option<Interpreter>,
 }
+
+/// Reads the words of a status for which this program's own server stands in: a capture tells by them which error was
+/// recorded.
+pub type Interpreter = Arc<dyn Fn(&str) -> Option<Error> + Send + Sync>;
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +118,17 @@ impl Client {
             .http2_max_header_list_size(HEADER_LIMIT);
         let make = move || transport.connect_with_connector_lazy(tower::service_fn(dialler));
         let channel = Arc::new(LazyChannel::new(Box::new(make)));
-        Self { channel, connect, clock, endpoint: endpoint.into(), heard, deadline, streamed_lists: false }
+        Self {
+            channel,
+            connect,
+            clock,
+            endpoint: endpoint.into(),
+            heard,
+            deadline,
+            streamed_lists: false,
+            tape: None,
+            interpreter: None,
+        }
     }
 
     /// The same client, listing through `StreamPodSandboxes` and `StreamContainers`.
@@ -128,18 +145,43 @@ impl Client {
         self
     }
 
+    /// The same connection, with everything that is asked and heard taken down.
+    #[must_use]
+    pub fn with_tape(mut self, tape: Arc<dyn Tape>) -> Self {
+        self.tape = Some(tape);
+        self
+    }
+
+    /// The same connection to a server of our own that tells errors in words of our own.
+    #[must_use]
+    pub fn with_interpreter(mut self, interpreter: Interpreter) -> Self {
+        self.interpreter = Some(interpreter);
+        self
+    }
+
+    fn take(&self, rpc: Rpc, request: &impl Message) -> Option<Take> {
+        let tape = self.tape.as_ref()?;
+        Some(Take::start(tape, &self.clock, rpc, request.encode_to_vec().into()))
+    }
+
     /// One unary call.
     async fn unary<Q, A>(&self, rpc: Rpc, message: Q) -> Call<A>
     where
         Q: Message,
         A: Message + Default + Weighed,
     {
+        let take = self.take(rpc, &message);
         let exchange = async {
             let answer = self.single(rpc, &message).await?;
+            heard(take.as_ref(), &answer);
             let bytes = answer.len();
             Ok((codec::message(answer)?.0, bytes))
         };
-        self.timed(rpc, exchange).await
+        let call = self.timed(rpc, exchange).await;
+        if let Some(take) = take {
+            take.end(call.duration, call.result.as_ref().err());
+        }
+        call
     }
 
     /// One list in one message.
@@ -149,13 +191,19 @@ impl Client {
         L: Listing,
         T: From<L::Entry>,
     {
+        let take = self.take(rpc, &message);
         let exchange = async {
             let answer = self.single(rpc, &message).await?;
+            heard(take.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
             codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all).await?;
             Ok((all, bytes))
         };
-        self.timed(rpc, exchange).await
+        let call = self.timed(rpc, exchange).await;
+        if let Some(take) = take {
+            take.end(call.duration, call.result.as_ref().err());
+        }
+        call
     }
 
     /// One list that arrives in batches, all of it under one deadline and one limit.
@@ -165,6 +213,7 @@ impl Client {
         L: Listing,
         T: From<L::Entry>,
     {
+        let take = self.take(rpc, &message);
         let exchange = async {
             let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
             let mut stream = self.open(rpc, &message, Some(self.deadline)).await?;
@@ -173,11 +222,16 @@ impl Client {
                 if bytes > RECEIVE_LIMIT {
                     return Err(Trouble::Endless);
                 }
+                heard(take.as_ref(), &batch);
                 codec::entries::<L, T>(batch, &mut scale, &mut all).await?;
             }
             Ok((all, bytes))
         };
-        self.timed(rpc, exchange).await
+        let call = self.timed(rpc, exchange).await;
+        if let Some(take) = take {
+            take.end(call.duration, call.result.as_ref().err());
+        }
+        call
     }
 
     /// The one message that answers a unary call.
@@ -246,6 +300,9 @@ impl Client {
     fn explain_status(&self, rpc: Rpc, status: &Status, took: Duration) -> Error {
         if let Some(dialled) = dial_error(status) {
             return dialled;
+        }
+        if let Some(told) = self.interpreter.as_ref().and_then(|interpret| interpret(status.message())) {
+            return told;
         }
         match causes(status).find_map(|cause| cause.downcast_ref::<Foreign>()) {
             Some(foreign @ Foreign::Protocol(_)) => {
@@ -328,6 +385,13 @@ async fn listened(
     heard: Heard,
 ) -> Result<TokioIo<Listened>, Error> {
     connecting.await.map(|stream| TokioIo::new(Listened::new(stream, heard)))
+}
+
+/// Takes down an answer, or a part of one, if somebody wants it.
+fn heard(take: Option<&Take>, message: &Bytes) {
+    if let Some(take) = take {
+        take.hear(message.clone());
+    }
 }
 
 fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {

@@ -24,10 +24,11 @@ mod rpc;
 mod runtime;
 pub mod server;
 mod status;
+mod tape;
 mod weight;
 
 pub use call::{Call, Outcome};
-pub use client::{Client, KUBELET_RECEIVE_LIMIT};
+pub use client::{Client, Interpreter, KUBELET_RECEIVE_LIMIT};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
@@ -39,3 +40,4 @@ pub use node::{
 };
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};
+pub use tape::{CallEnd, Tape};

@@ -1,5 +1,6 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
+pub mod capture;
 pub mod diff;
 pub mod github;
 pub mod json;

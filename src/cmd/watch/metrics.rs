@@ -20,27 +20,34 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A request line longer than this is not a scraper's.
 const LONGEST_LINE: u64 = 4096;
 
+/// What is on the page besides the kubelet's own.
+pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Binds `address` and serves until the runtime ends.
-pub async fn serve(address: SocketAddr, hub: Arc<Hub>) -> io::Result<()> {
+pub async fn serve(address: SocketAddr, hub: Arc<Hub>, more: Page) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let hub = Arc::clone(&hub);
+            let (hub, more) = (Arc::clone(&hub), Arc::clone(&more));
             tokio::spawn(async move {
                 // A scraper that hangs up or dawdles is its own problem.
-                let _ = timeout(PATIENCE, answer(stream, &hub)).await;
+                let _ = timeout(PATIENCE, answer(stream, &hub, &*more)).await;
             });
         }
     });
     Ok(())
 }
 
-async fn answer(mut stream: TcpStream, hub: &Hub) -> io::Result<()> {
+async fn answer(
+    mut stream: TcpStream,
+    hub: &Hub,
+    more: &(dyn Fn() -> String + Send + Sync),
+) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, LONGEST_LINE)).lines();
     let request = lines.next_line().await?.unwrap_or_default();
     while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
-    let (status, body) = reply(&request, hub);
+    let (status, body) = reply(&request, hub, more);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
@@ -51,13 +58,14 @@ async fn answer(mut stream: TcpStream, hub: &Hub) -> io::Result<()> {
     writer.shutdown().await
 }
 
-fn reply(request: &str, hub: &Hub) -> (&'static str, String) {
+fn reply(request: &str, hub: &Hub, more: impl Fn() -> String) -> (&'static str, String) {
     let mut words = request.split_ascii_whitespace();
     match (words.next(), words.next()) {
         (Some("GET"), Some("/metrics")) => {
             let mut body = String::new();
             // Writing to a String cannot fail.
             let _ = hub.lock().metrics.render(&mut body);
+            body.push_str(&more());
             ("200 OK", body)
         }
         (Some("GET"), Some("/healthz")) => ("200 OK", "ok\n".to_owned()),
@@ -79,18 +87,18 @@ mod tests {
     #[test]
     fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {
         let hub = Hub::new(false);
-        assert_eq!(reply("GET /healthz HTTP/1.1", &hub).0, "200 OK");
-        let (status, why) = reply("GET /readyz HTTP/1.1", &hub);
+        assert_eq!(reply("GET /healthz HTTP/1.1", &hub, String::new).0, "200 OK");
+        let (status, why) = reply("GET /readyz HTTP/1.1", &hub, String::new);
         assert_eq!((status, why.as_str()), ("503 Service Unavailable", "no relist has succeeded yet\n"));
     }
 
     #[test]
     fn only_known_paths_are_served() {
         let hub = Hub::new(false);
-        let (status, body) = reply("GET /metrics HTTP/1.1", &hub);
+        let (status, body) = reply("GET /metrics HTTP/1.1", &hub, String::new);
         assert_eq!(status, "200 OK");
         assert!(body.contains("kubelet_pleg_relist_duration_seconds"));
-        assert_eq!(reply("GET / HTTP/1.1", &hub).0, "404 Not Found");
-        assert_eq!(reply("POST /metrics HTTP/1.1", &hub).0, "405 Method Not Allowed");
+        assert_eq!(reply("GET / HTTP/1.1", &hub, String::new).0, "404 Not Found");
+        assert_eq!(reply("POST /metrics HTTP/1.1", &hub, String::new).0, "405 Method Not Allowed");
     }
 }

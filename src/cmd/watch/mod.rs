@@ -33,6 +33,8 @@ use crate::pleg::{KubeletVersion, Timing};
 use session::Session;
 
 pub use guard::{COMMAND as GUARD, run as guard};
+pub use metrics::{Page, serve as serve_metrics};
+pub use outlet::Outlet;
 
 /// Deadline of a call while watching: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;

@@ -83,7 +83,7 @@ impl Wanted<ContainerState> {
 
 impl Subject {
     /// What the request `message` of `rpc` is about.
-    pub(super) fn read(rpc: Rpc, message: Bytes) -> Result<Self, Refusal> {
+    pub(crate) fn read(rpc: Rpc, message: Bytes) -> Result<Self, Refusal> {
         Ok(match rpc {
             Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Runtime,
             // A streamed list asks with the same message.

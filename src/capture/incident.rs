@@ -1,0 +1,335 @@
+//! When an incident begins and when it is over. Decides from what it is shown; asks nobody and waits for nothing.
+
+use std::time::Duration;
+
+use super::entry::Incident;
+use crate::clock::Wall;
+use crate::cri::Outcome;
+use crate::pleg::Seconds;
+use crate::pleg::stream::Relist;
+
+/// How many relists in a row must be good before an incident is over.
+const GOOD_ENOUGH: u32 = 3;
+
+/// From which share of the threshold on the age of the last relist is near it.
+const NEAR: f64 = 0.75;
+
+/// What is slow, and what is kept around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// A call or a relist beyond this is slow.
+    pub slow: Duration,
+    /// Age from which on PLEG is not healthy.
+    pub threshold: Duration,
+    /// How much before an incident is pinned.
+    pub before: Duration,
+    /// How much after it.
+    pub after: Duration,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write this down; it was opened, learned of, or closed.
+    Write(Incident),
+    /// Find out what it is, while it lasts.
+    Diagnose,
+}
+
+/// What lasts right now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How long the open call, or else the open relist, has lasted.
+    pub waited: Duration,
+    /// What that is, in words.
+    pub what: String,
+    /// Age of the last relist whose lists succeeded.
+    pub age: Option<Duration>,
+}
+
+/// Watches for incidents.
+#[derive(Debug)]
+pub struct Watchman {
+    rules: Rules,
+    last: u64,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    incident: Incident,
+    /// When it was last bad.
+    bad: Wall,
+    /// How many relists have been good since.
+    good: u32,
+    /// The longest wait so far.
+    worst: Duration,
+    /// Whether it has been looked into near the threshold.
+    looked_near: bool,
+    /// How much the verdict matters, so that a later one does not hide a worse one.
+    weight: u8,
+}
+
+/// A verdict on an incident.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// In one word.
+    pub verdict: String,
+    /// In one line.
+    pub summary: String,
+    /// The finding to start with, as JSON.
+    pub primary: Option<String>,
+    /// How much it matters: the higher, the more.
+    pub weight: u8,
+}
+
+impl Watchman {
+    /// Watches; `last` is the number of the last incident that there was.
+    pub const fn new(rules: Rules, last: u64) -> Self {
+        Self { rules, last, open: None }
+    }
+
+    /// The incident that lasts.
+    pub fn open(&self) -> Option<&Incident> {
+        self.open.as_ref().map(|open| &open.incident)
+    }
+
+    /// Looks at what lasts.
+    pub fn look(&mut self, now: Wall, look: &Look) -> Vec<Step> {
+        let near = look.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
+        let slow = look.waited >= self.rules.slow;
+        let mut steps = Vec::new();
+        if self.open.is_none() {
+            let why = match look.age {
+                _ if slow => format!("{} has not been answered for {}", look.what, rounded(look.waited)),
+                Some(age) if near => format!("the last relist is {} old", rounded(age)),
+                _ => return steps,
+            };
+            steps.extend(self.begin(now, why));
+        }
+        if let Some(open) = &mut self.open {
+            if slow || near {
+                open.bad = open.bad.max(now);
+                open.good = 0;
+            }
+            if slow && look.waited >= open.worst {
+                open.worst = look.waited;
+                open.incident.peak = now.nanos();
+            }
+            if near && !open.looked_near {
+                open.looked_near = true;
+                if !steps.contains(&Step::Diagnose) {
+                    steps.push(Step::Diagnose);
+                }
+            }
+        }
+        steps
+    }
+
+    /// A relist is over.
+    pub fn relist(&mut self, relist: &Relist) -> Vec<Step> {
+        let now = relist.time;
+        let Some(why) = self.trouble(relist) else { return self.one_more_good() };
+        if let Some(open) = &mut self.open {
+            open.bad = open.bad.max(now);
+            open.good = 0;
+            return Vec::new();
+        }
+        self.begin(now, why)
+    }
+
+    /// What is bad about a relist.
+    fn trouble(&self, relist: &Relist) -> Option<String> {
+        if let Some(error) = relist.error.as_ref().filter(|_| relist.outcome != Outcome::Ok) {
+            return Some(error.clone());
+        }
+        // What is gone between the list and the question is a race that every node has.
+        let failed = |call: &&crate::pleg::CallRecord| {
+            call.outcome != Outcome::Ok && call.code.as_deref() != Some("NotFound")
+        };
+        if let Some(call) = relist.calls.iter().find(failed) {
+            let message = call.message.clone().unwrap_or_else(|| call.outcome.as_str().to_owned());
+            return Some(format!("{}: {message}", about(call)));
+        }
+        let slow = Seconds::from(self.rules.slow);
+        if let Some(call) = relist.calls.iter().find(|call| call.duration_seconds >= slow) {
+            return Some(format!("{} took {}", about(call), rounded(call.duration_seconds.duration())));
+        }
+        (relist.duration_seconds >= slow)
+            .then(|| format!("relist {} took {}", relist.relist, rounded(relist.duration_seconds.duration())))
+    }
+
+    fn begin(&mut self, now: Wall, why: String) -> Vec<Step> {
+        self.last += 1;
+        let before = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
+        let incident = Incident {
+            number: self.last,
+            from: now.nanos(),
+            peak: now.nanos(),
+            why,
+            pinned_from: now.nanos().saturating_sub(before),
+            // Until it is known how it ends.
+            pinned_to: i64::MAX,
+            ..Incident::default()
+        };
+        self.open = Some(Open {
+            incident: incident.clone(),
+            bad: now,
+            good: 0,
+            worst: Duration::ZERO,
+            looked_near: false,
+            weight: 0,
+        });
+        vec![Step::Write(incident), Step::Diagnose]
+    }
+
+    fn one_more_good(&mut self) -> Vec<Step> {
+        let Some(open) = &mut self.open else { return Vec::new() };
+        open.good += 1;
+        if open.good < GOOD_ENOUGH {
+            return Vec::new();
+        }
+        let (mut incident, end) = (open.incident.clone(), open.bad);
+        incident.to = end.nanos();
+        incident.pinned_to = end.plus(self.rules.after).nanos();
+        self.open = None;
+        vec![Step::Write(incident)]
+    }
+
+    /// Somebody has judged what lasts. A verdict does not replace a worse one.
+    pub fn judged(&mut self, judgement: Judgement) -> Option<Incident> {
+        let open = self.open.as_mut()?;
+        if judgement.weight < open.weight {
+            return None;
+        }
+        open.weight = judgement.weight;
+        open.incident.verdict = judgement.verdict;
+        open.incident.summary = judgement.summary;
+        open.incident.primary = judgement.primary.unwrap_or_default();
+        Some(open.incident.clone())
+    }
+}
+
+fn about(call: &crate::pleg::CallRecord) -> String {
+    match call.pod.as_ref().filter(|pod| !pod.name.is_empty()) {
+        Some(pod) => format!("{} of {}/{}", call.rpc, pod.namespace, pod.name),
+        None => call.rpc.clone(),
+    }
+}
+
+/// As many digits as somebody reads.
+fn rounded(duration: Duration) -> humantime::FormattedDuration {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    humantime::format_duration(Duration::from_millis(if millis >= 1000 {
+        millis / 100 * 100
+    } else {
+        millis
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pleg::CallRecord;
+
+    const RULES: Rules = Rules {
+        slow: Duration::from_secs(2),
+        threshold: Duration::from_secs(180),
+        before: Duration::from_secs(600),
+        after: Duration::from_secs(300),
+    };
+
+    fn at(second: u64) -> Wall {
+        Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
+    }
+
+    fn relist(second: u64, took: u64) -> Relist {
+        Relist {
+            time: at(second),
+            relist: second,
+            duration_seconds: Duration::from_secs(took).into(),
+            interval_seconds: None,
+            outcome: Outcome::Ok,
+            error: None,
+            calls: Vec::new(),
+            pods: 1,
+            sandboxes: 1,
+            containers: 1,
+            events: 0,
+            reinspect: 0,
+        }
+    }
+
+    fn waiting(seconds: u64, age: u64) -> Look {
+        let (waited, age) = (Duration::from_secs(seconds), Some(Duration::from_secs(age)));
+        Look { waited, what: "ListContainers".into(), age }
+    }
+
+    fn written(steps: &[Step]) -> Vec<&Incident> {
+        let incident = |step| match step {
+            &Step::Write(ref incident) => Some(incident),
+            &Step::Diagnose => None,
+        };
+        steps.iter().filter_map(incident).collect()
+    }
+
+    #[test]
+    fn a_hang_is_one_incident_looked_into_twice() {
+        let mut watchman = Watchman::new(RULES, 4);
+        assert!(watchman.look(at(1), &waiting(1, 1)).is_empty());
+        let steps = watchman.look(at(2), &waiting(2, 2));
+        assert_eq!(written(&steps)[0].number, 5);
+        assert_eq!(written(&steps)[0].why, "ListContainers has not been answered for 2s");
+        assert_eq!(written(&steps)[0].pinned_from, at(2).nanos() - 600_000_000_000);
+        assert!(steps.contains(&Step::Diagnose));
+        let mut looks = 0;
+        for second in 3..300 {
+            looks += watchman.look(at(second), &waiting(second, second)).len();
+        }
+        assert_eq!(looks, 1, "once more near the threshold");
+        assert!(watchman.relist(&relist(300, 300)).is_empty());
+        assert!(watchman.relist(&relist(305, 0)).is_empty());
+        assert!(watchman.relist(&relist(310, 0)).is_empty());
+        let closed = watchman.relist(&relist(315, 0));
+        let closed = written(&closed)[0];
+        assert_eq!((closed.number, closed.to, closed.peak), (5, at(300).nanos(), at(299).nanos()));
+        assert_eq!(closed.pinned_to, at(600).nanos());
+        assert!(watchman.open().is_none());
+    }
+
+    #[test]
+    fn a_failed_call_is_one_and_a_race_is_none() {
+        let mut watchman = Watchman::new(RULES, 0);
+        let call = |code: &str| CallRecord {
+            rpc: "ContainerStatus".into(),
+            id: Some("c".into()),
+            pod: None,
+            duration_seconds: Seconds::default(),
+            response_bytes: 0,
+            outcome: Outcome::Error,
+            code: Some(code.into()),
+            message: Some("no".into()),
+        };
+        let race = Relist { calls: vec![call("NotFound")], ..relist(1, 0) };
+        assert!(watchman.relist(&race).is_empty());
+        let failed = Relist { calls: vec![call("Unknown")], ..relist(2, 0) };
+        assert_eq!(written(&watchman.relist(&failed))[0].why, "ContainerStatus: no");
+        // The same again is the same incident.
+        assert!(watchman.relist(&failed).is_empty());
+    }
+
+    #[test]
+    fn a_worse_verdict_stays() {
+        let mut watchman = Watchman::new(RULES, 0);
+        watchman.relist(&relist(1, 5));
+        let judgement = |verdict: &str, weight| Judgement {
+            verdict: verdict.into(),
+            summary: String::new(),
+            primary: None,
+            weight,
+        };
+        assert_eq!(watchman.judged(judgement("unhealthy", 3)).unwrap().verdict, "unhealthy");
+        assert_eq!(watchman.judged(judgement("healthy", 1)), None);
+        assert_eq!(watchman.open().unwrap().verdict, "unhealthy");
+    }
+}

@@ -1,0 +1,96 @@
+//! `plegctl capture`: what the flight recorder kept.
+//!
+//! ```text
+//! $ plegctl capture ls /var/lib/plegctl
+//! 2026-11-21T03:00:00Z to 2026-11-21T09:12:44Z, 4471 relists, 1.3 MiB in 1 segments
+//!
+//! INCIDENT   FROM                   LASTED   VERDICT     KEPT   WHAT
+//! 1          2026-11-21T04:11:02Z   2m3s     unhealthy   yes    UNHEALTHY: ContainerStatus of shop/db-0/postgres …
+//! ```
+//!
+//! It reads, also while a recorder writes, and changes nothing.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+
+use super::context::Context;
+use super::render::{capture as text, json};
+use super::{Error, Exit};
+use crate::capture::Capture;
+use crate::capture::list::{CaptureList, CheckReport};
+use crate::report::document;
+
+/// What the flight recorder kept: list it, check it, cut a part out of it, report on it.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Say what is in a capture: from when to when, and which incidents
+    Ls {
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Read every entry and every answer, and say what is gone; exit status 1 if anything is
+    Check {
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Shown {
+    /// The directory of a recorder, or an exported file
+    #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+    capture: PathBuf,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// One document
+    Json,
+}
+
+/// Runs the command.
+pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
+    match &arguments.action {
+        Action::Ls { shown } => {
+            let list = CaptureList::of(&open(&shown.capture)?);
+            print(shown.output, &document(&list), |out| text::list(&list, context.style(), out))?;
+            Ok(Exit::Good)
+        }
+        Action::Check { shown } => {
+            let report = CheckReport::of(&open(&shown.capture)?);
+            print(shown.output, &document(&report), |out| text::check(&report, context.style(), out))?;
+            Ok(if report.is_damaged() { Exit::Bad } else { Exit::Good })
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<Capture, Error> {
+    Ok(Capture::open(path)?)
+}
+
+fn print(
+    output: Output,
+    document: &impl serde::Serialize,
+    table: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match output {
+        Output::Table => table(&mut out)?,
+        Output::Json => json::pretty(document, &mut out)?,
+    }
+    out.flush()
+}
