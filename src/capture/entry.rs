@@ -273,6 +273,11 @@ pub struct Stopped {
     pub why: String,
 }
 
+/// A message of an answer that is not kept yet.
+pub fn raw(bytes: Bytes) -> Answer {
+    Answer { bytes, ..Answer::default() }
+}
+
 /// The number that stands for an RPC in a capture. Never changes.
 pub const fn rpc_number(rpc: Rpc) -> u32 {
     match rpc {
@@ -363,6 +368,8 @@ impl Ended {
             Outcome::Answered => say(number::ANSWERED, ""),
             Outcome::Abandoned | Outcome::Unknown => say(number::ABANDONED, ""),
             Outcome::Failed(error) => match error {
+                // A capture of a capture keeps the gap.
+                Error::NotRecorded { .. } => say(number::ABANDONED, ""),
                 Error::Silent { waited, .. } => {
                     say(number::SILENT, "");
                     self.waited = nanos(*waited);

@@ -40,6 +40,11 @@ impl Keeper {
         Self { next: 1, known: HashMap::new(), lists: HashMap::new(), hashes }
     }
 
+    /// A hash of a request, to tell lists apart.
+    pub fn hash(&self, request: &Bytes) -> u64 {
+        self.hashes.0.hash_one(request)
+    }
+
     /// The entry for one message of an answer; `list` if it is a list that will be asked for again.
     pub fn keep(&mut self, bytes: Bytes, list: Option<ListKey>) -> Answer {
         match list {

@@ -5,26 +5,36 @@
 //! is one more runtime behind the CRI boundary, whose clock shows recorded time. The *report* is what a post-mortem
 //! wants of it. A capture never has verbose status information, environments or secrets, because nobody asks for them.
 
+mod anonymise;
+mod clock;
 mod delta;
 pub mod entry;
 mod error;
+mod export;
 mod frame;
 mod incident;
 mod keeper;
 pub mod list;
+mod moment;
 pub mod node;
 mod pack;
 mod private;
 mod read;
 pub mod recorder;
+pub mod replay;
 mod segment;
 mod store;
 
 #[cfg(test)]
 mod tests;
 
+pub use anonymise::Names;
+pub use clock::ReplayClock;
 pub use error::Error;
+pub use export::{Exported, Range, export};
 pub use incident::{Judgement, Look, Rules, Step, Watchman};
+pub use moment::parts;
 pub use read::{Capture, End, Moment, RecordedCall, RecordedRelist, Run, SegmentState, Written};
 pub use recorder::Recorder;
+pub use replay::{Next, Plain, Playback, Speed, Stage};
 pub use store::{Extent, Limits, SMALLEST, Store};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use super::entry::{
-    Answer, Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, rpc_number,
+    Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, rpc_number,
 };
 use super::{Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
@@ -229,7 +229,7 @@ impl Tape for Listener {
             CallEnd::Abandoned => (Outcome::Abandoned, Vec::new()),
         };
         let mut ended = Ended::new(call, took, &outcome);
-        ended.answers = messages.into_iter().map(|bytes| Answer { bytes, ..Answer::default() }).collect();
+        ended.answers = messages.into_iter().map(super::entry::raw).collect();
         self.recorder.note(Body::Ended(ended));
     }
 }

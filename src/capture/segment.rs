@@ -33,7 +33,8 @@ pub enum NotOurs {
     Version(u16),
 }
 
-fn header() -> [u8; HEADER] {
+/// The header of a file.
+pub fn header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     for (place, byte) in header.iter_mut().zip(MAGIC.into_iter().chain(VERSION.to_le_bytes())) {
         *place = byte;

@@ -18,9 +18,10 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use super::context::Context;
 use super::render::{capture as text, json};
 use super::{Error, Exit};
-use crate::capture::Capture;
 use crate::capture::list::{CaptureList, CheckReport};
-use crate::report::document;
+use crate::capture::{Capture, Exported, Names, Range, export};
+use crate::clock::Wall;
+use crate::report::{document, save};
 
 /// What the flight recorder kept: list it, check it, cut a part out of it, report on it.
 #[derive(Debug, Args)]
@@ -35,6 +36,27 @@ enum Action {
     Ls {
         #[command(flatten)]
         shown: Shown,
+    },
+    /// Write a part of a capture to one file, which is a capture like any other
+    Export {
+        /// The directory of a recorder, or an exported file
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+        capture: PathBuf,
+        /// The file to write
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+        /// Only what was pinned for this incident
+        #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
+        incident: Option<u64>,
+        /// Nothing before: RFC 3339, `HH:MM:SS`, or `+90s` from the start
+        #[arg(long, value_name = "TIME")]
+        from: Option<String>,
+        /// Nothing after
+        #[arg(long, value_name = "TIME")]
+        to: Option<String>,
+        /// Replace every name: pods, namespaces, containers, images, labels, addresses, the node
+        #[arg(long)]
+        anonymise: bool,
     },
     /// Read every entry and every answer, and say what is gone; exit status 1 if anything is
     Check {
@@ -70,12 +92,43 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             print(shown.output, &document(&list), |out| text::list(&list, context.style(), out))?;
             Ok(Exit::Good)
         }
+        Action::Export { capture, file, incident, from, to, anonymise } => {
+            let capture = open(capture)?;
+            let range = match incident {
+                Some(number) => pinned(&capture, *number)?,
+                None => Range { from: at(&capture, from.as_deref())?, to: at(&capture, to.as_deref())? },
+            };
+            let names = anonymise.then(Names::default);
+            let mut exported = Exported::default();
+            save::write(file, |out| {
+                exported = export(&capture, range, names, out)?;
+                Ok(())
+            })?;
+            context.remark(&text::exported(exported));
+            Ok(Exit::Good)
+        }
         Action::Check { shown } => {
             let report = CheckReport::of(&open(&shown.capture)?);
             print(shown.output, &document(&report), |out| text::check(&report, context.style(), out))?;
             Ok(if report.is_damaged() { Exit::Bad } else { Exit::Good })
         }
     }
+}
+
+/// What was pinned for an incident.
+fn pinned(capture: &Capture, number: u64) -> Result<Range, Error> {
+    // It says which incidents there are.
+    capture.moment(Some(&format!("incident:{number}")))?;
+    let incident = capture.incidents.get(&number).cloned().unwrap_or_default();
+    let to = (incident.to > 0).then(|| Wall::from_nanos(incident.pinned_to));
+    Ok(Range { from: Some(Wall::from_nanos(incident.pinned_from)), to })
+}
+
+fn at(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
+    Ok(match time {
+        Some(time) => Some(capture.moment(Some(time))?.1),
+        None => None,
+    })
 }
 
 fn open(path: &Path) -> Result<Capture, Error> {

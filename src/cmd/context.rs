@@ -10,6 +10,7 @@ use std::{cell::Cell, thread};
 
 use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
+use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, SystemClock};
 use crate::cri::{self, Client, Endpoint, Tape};
 use crate::host::HostRoot;
@@ -26,6 +27,9 @@ const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A process table or a configuration file that takes longer is not waited for.
 const SEARCH: Duration = Duration::from_secs(1);
+
+/// What an endpoint begins with that is a capture.
+pub const CAPTURE: &str = "capture:";
 
 /// Where the process table is.
 const PROC: &str = "/proc";
@@ -52,6 +56,9 @@ pub struct Context {
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
     tape: OnceCell<Arc<dyn Tape>>,
+    /// Where the clock shows recorded time.
+    replayed: Option<Arc<ReplayClock>>,
+    stage: OnceCell<Stage>,
 }
 
 /// How a report names a runtime that has introduced itself.
@@ -68,8 +75,14 @@ pub fn runtime_ref(endpoint: &Endpoint, version: cri::Version) -> RuntimeRef {
 impl Context {
     /// Looks at the environment; touches nothing else.
     pub fn resolve(arguments: &GlobalArgs) -> Self {
+        let variable = env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
+        let said = arguments.runtime_endpoint.as_ref().or(variable.as_ref());
+        let replayed = said.filter(|endpoint| endpoint.trim().starts_with(CAPTURE)).map(|_| Arc::default());
         Self {
-            clock: Arc::new(SystemClock::start()),
+            clock: match &replayed {
+                Some(clock) => Arc::<ReplayClock>::clone(clock) as Arc<dyn Clock>,
+                None => Arc::new(SystemClock::start()),
+            },
             host: HostRoot::resolve(arguments.host_root.as_deref()),
             timeout: arguments.timeout,
             headers: !arguments.no_headers,
@@ -77,7 +90,7 @@ impl Context {
             verbose: arguments.verbose,
             color: arguments.color,
             flag: arguments.runtime_endpoint.clone(),
-            variable: env::var("CONTAINER_RUNTIME_ENDPOINT").ok(),
+            variable,
             crictl_config: arguments
                 .config
                 .clone()
@@ -86,6 +99,8 @@ impl Context {
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
             tape: OnceCell::new(),
+            replayed,
+            stage: OnceCell::new(),
         }
     }
 
@@ -127,11 +142,17 @@ impl Context {
         if said.is_some_and(|endpoint| endpoint.starts_with("sim:")) {
             return Some(sim::NODE_NAME.to_owned());
         }
+        if self.replayed.is_some() {
+            return self.playback().and_then(|playback| playback.node());
+        }
         kubelet::node_name(self.kubelet().map(KubeletProcess::told), &self.host, Path::new(PROC))
     }
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
+        if self.replayed.is_some() {
+            return None;
+        }
         let port = self.kubelet()?.setting("read-only-port", "readOnlyPort").ok()??;
         let port: u16 = port.value.parse().ok().filter(|port| *port != 0)?;
         let url = format!("http://127.0.0.1:{port}/metrics");
@@ -168,6 +189,7 @@ impl Context {
         let client = match endpoint {
             Endpoint::Unix { path, name } => Client::new(path, name, deadline, Arc::clone(&self.clock)),
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
+            Endpoint::Capture { what } => self.stage(what)?.client(deadline),
         };
         Ok(match self.tape.get() {
             Some(tape) => client.with_tape(Arc::clone(tape)),
@@ -179,6 +201,54 @@ impl Context {
     pub fn tape(&self, tape: Arc<dyn Tape>) {
         // There is one recorder in a process.
         let _ = self.tape.set(tape);
+    }
+
+    /// The capture that is replayed, once somebody has asked for a client of it.
+    pub fn playback(&self) -> Option<&Arc<Playback>> {
+        self.stage.get().map(Stage::playback)
+    }
+
+    /// The capture `what`, which is `PATH[@TIME]`: one, however many clients it gets.
+    fn stage(&self, what: &str) -> Result<&Stage, Error> {
+        if let Some(stage) = self.stage.get() {
+            return Ok(stage);
+        }
+        let playback = self.open_capture(what)?;
+        let stage = Stage::open(&format!("{CAPTURE}{what}"), playback).map_err(Error::Start)?;
+        Ok(self.stage.get_or_init(|| stage))
+    }
+
+    /// The capture `what`, as it was at its moment, which the clock shows from now on.
+    pub fn open_capture(&self, what: &str) -> Result<Playback, Error> {
+        let (path, time) = capture::parts(what);
+        let capture = Capture::open(Path::new(path))?;
+        let start = capture.moment(time)?;
+        self.note(1, &format!("the capture is asked as it was at {}", start.1));
+        let clock = self.replayed.clone().unwrap_or_default();
+        Ok(Playback::at(capture, start, clock))
+    }
+
+    /// The same command line with a capture for a runtime.
+    pub fn at_capture(&self, what: &str) -> Self {
+        let replayed: Arc<ReplayClock> = Arc::default();
+        Self {
+            clock: Arc::clone(&replayed) as Arc<dyn Clock>,
+            host: self.host.clone(),
+            timeout: self.timeout,
+            headers: self.headers,
+            quiet: self.quiet,
+            verbose: self.verbose,
+            color: self.color,
+            flag: Some(what.to_owned()),
+            variable: None,
+            crictl_config: None,
+            search: Cell::new(None),
+            kubelet: OnceCell::new(),
+            simulator: OnceCell::new(),
+            tape: OnceCell::new(),
+            replayed: Some(replayed),
+            stage: OnceCell::new(),
+        }
     }
 
     /// The runtime that plays `scenario`: one, however many clients it gets.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::context::{Context, block_on};
+use super::context::{CAPTURE, Context, block_on};
 use super::relist::lists_only;
 use super::render::diff as text;
 use super::render::json;
@@ -22,7 +22,7 @@ use crate::report::load::{self, LARGEST_REPORT, load};
 /// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// A saved `relist --save` report, `-` for stdin, or `live`
+    /// A saved `relist --save` report, `-` for stdin, `capture:PATH@TIME`, or `live`
     before: Side,
 
     /// The same
@@ -43,6 +43,7 @@ pub struct DiffArgs {
 enum Side {
     Live,
     Stdin,
+    Capture(String),
     File(PathBuf),
 }
 
@@ -51,6 +52,7 @@ impl From<&str> for Side {
         match text {
             "live" => Self::Live,
             "-" => Self::Stdin,
+            capture if capture.starts_with(CAPTURE) => Self::Capture(capture.to_owned()),
             path => Self::File(path.into()),
         }
     }
@@ -84,6 +86,7 @@ pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
 fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
     let (name, text) = match side {
         Side::Live => return live(context),
+        Side::Capture(what) => return live(&context.at_capture(what)),
         Side::Stdin => ("stdin".to_owned(), load::stdin(LARGEST_REPORT)),
         Side::File(path) => (path.display().to_string(), load(path, LARGEST_REPORT)),
     };

@@ -216,7 +216,8 @@ fn inputs(
             inputs.commands = true;
         }
         // A simulated node has no processes, no kubelet and no journal; this machine's are somebody else's.
-        Endpoint::Sim { .. } => {
+        // Nor has a capture, whose node this may not be.
+        Endpoint::Sim { .. } | Endpoint::Capture { .. } => {
             inputs.kubelet.healthz = None;
             inputs.proc = None;
         }

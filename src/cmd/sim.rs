@@ -15,11 +15,14 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::context::{Context, block_on};
+use super::context::{CAPTURE, Context, block_on};
 use super::render::sim as text;
 use super::stops::Stops;
 use super::{Error, Exit};
+use crate::capture::Plain;
+use crate::cri::server::Listening;
 use crate::report::escape::escaped;
+use crate::report::save;
 use crate::sim::{Scenario, Socket, built_in, load};
 
 /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
@@ -40,7 +43,7 @@ enum Action {
     },
     /// Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM
     Serve {
-        /// A built-in scenario, or the path of a file
+        /// A built-in scenario, the path of a file, or `capture:PATH[@TIME]`
         scenario: String,
         /// Socket to make, with or without `unix://`; nothing may be there yet
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
@@ -58,7 +61,10 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
         Action::Describe { scenario } => {
             text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
         }
-        Action::Serve { scenario, listen } => serve(&load(scenario)?, listen, context)?,
+        Action::Serve { scenario, listen } => match scenario.strip_prefix(CAPTURE) {
+            Some(what) => serve_capture(what, listen, context)?,
+            None => serve(&load(scenario)?, listen, context)?,
+        },
     }
     Ok(Exit::Good)
 }
@@ -67,6 +73,22 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
 fn socket_path(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
     if path.is_empty() { Err("the socket has no name".to_owned()) } else { Ok(PathBuf::from(path)) }
+}
+
+/// Serves what a flight recorder kept, as it was at a moment, until a signal comes.
+fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Error> {
+    let playback = Arc::new(context.open_capture(what)?);
+    block_on(async {
+        let mut stops = Stops::listen(None).map_err(Error::Start)?;
+        let refused = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
+        let listening = Listening::at(listen).map_err(refused)?;
+        let mut out = io::stdout();
+        let path = std::path::absolute(listen)?;
+        writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
+        out.flush()?;
+        listening.serve(Arc::new(Plain(playback)), stops.next()).await?;
+        Ok(())
+    })?
 }
 
 /// Serves until a signal comes. Says on stdout where, once it can be connected to.

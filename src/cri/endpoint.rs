@@ -22,6 +22,11 @@ pub enum Endpoint {
         /// What the user and the report call it.
         name: String,
     },
+    /// What a flight recorder kept.
+    Capture {
+        /// `PATH[@TIME]`, as the user gave it.
+        what: String,
+    },
     /// The built-in simulator.
     Sim {
         /// Which scenario it plays.
@@ -34,7 +39,7 @@ impl Endpoint {
     pub fn path_on_node(&self) -> Option<&str> {
         match self {
             Self::Unix { name, .. } => name.strip_prefix("unix://"),
-            Self::Sim { .. } => None,
+            Self::Sim { .. } | Self::Capture { .. } => None,
         }
     }
 }
@@ -44,6 +49,7 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Unix { name, .. } => f.write_str(name),
             Self::Sim { scenario } => write!(f, "sim:{scenario}"),
+            Self::Capture { what } => write!(f, "capture:{what}"),
         }
     }
 }
@@ -194,6 +200,9 @@ fn places(sources: &Sources<'_>) -> Vec<String> {
 fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointError> {
     if let Some(scenario) = value.strip_prefix("sim:") {
         return Ok(Endpoint::Sim { scenario: scenario.to_owned() });
+    }
+    if let Some(what) = value.strip_prefix("capture:") {
+        return Ok(Endpoint::Capture { what: what.to_owned() });
     }
     let path = match value.split_once("://") {
         Some(("unix", path)) => path,

@@ -106,6 +106,14 @@ pub enum Error {
         /// Where and why.
         detail: String,
     },
+    /// A capture is asked, and nobody asked this then, or the answer was not kept.
+    #[error("{rpc} is not recorded: {why}")]
+    NotRecorded {
+        /// What was asked.
+        rpc: Rpc,
+        /// Why there is no answer.
+        why: String,
+    },
     /// The runtime answered with an error of its own.
     #[error("{rpc} failed: {code}: {message}")]
     Runtime {
@@ -155,6 +163,7 @@ impl Error {
             | Self::WrongProtocol { .. }
             | Self::Decode { .. }
             | Self::Implausible { .. }
+            | Self::NotRecorded { .. }
             | Self::Own { .. } => None,
         }
     }
@@ -162,6 +171,11 @@ impl Error {
     /// Whether the runtime says that it does not know the id. The kubelet takes this for a race, not for a failure.
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
+    }
+
+    /// Whether a capture is asked for what it does not have, which says nothing about the runtime.
+    pub const fn is_not_recorded(&self) -> bool {
+        matches!(self, Self::NotRecorded { .. })
     }
 
     /// What the person on call can do about it, where that can be said.
@@ -199,6 +213,9 @@ impl Error {
             Self::Implausible { .. } => Some(
                 "no runtime sends this: is it the runtime that listens there, and is it sound?".into(),
             ),
+            Self::NotRecorded { .. } => {
+                Some("another moment may have it: `-r capture:PATH@TIME`; `plegctl capture ls` shows the incidents".into())
+            }
             Self::Unreachable { .. } | Self::Unimplemented { .. } | Self::Decode { .. } | Self::Runtime { .. } => None,
         }
     }

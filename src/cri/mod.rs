@@ -20,6 +20,7 @@ mod events;
 pub(crate) mod generated;
 mod guard;
 mod node;
+pub mod rename;
 mod rpc;
 mod runtime;
 pub mod server;

@@ -11,7 +11,7 @@ use super::kubelet::{MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
 use crate::clock::Mono;
-use crate::cri::{CgroupDriver, Error, Rpc, Runtime};
+use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Config, KubeletVersion, Sourced, Told, kubelet_of, timing};
 use crate::panics::held_future;
@@ -43,6 +43,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     evidence.names.learn_outside(&outside);
+    leave_out_what_is_not_recorded(&mut evidence);
     evidence.bad_input.append(&mut kubelet.bad_input);
     evidence.not_checked.append(&mut kubelet.not_checked);
     evidence.kubelet = kubelet.found;
@@ -384,6 +385,33 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     })
     .await
     .unwrap_or_default()
+}
+
+/// What a capture does not have says nothing about the runtime: it was not looked at.
+fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
+    fn is_missing<T>(call: &Option<Call<T>>) -> bool {
+        call.as_ref().is_some_and(|call| call.result.as_ref().is_err_and(Error::is_not_recorded))
+    }
+    let runtime = &mut evidence.runtime;
+    let mut missing: Vec<String> = Vec::new();
+    for records in [&mut runtime.asked, &mut runtime.shims] {
+        let before = records.len();
+        records.retain(|record| !record.result.as_ref().is_err_and(Error::is_not_recorded));
+        if records.len() < before {
+            missing.push(format!("{} status calls", before - records.len()));
+        }
+    }
+    let mut leave_out = |what: &str| missing.push(what.to_owned());
+    if is_missing(&runtime.status) {
+        runtime.status = None;
+        leave_out("Status");
+    }
+    if is_missing(&runtime.control) {
+        runtime.control = None;
+    }
+    for what in missing {
+        evidence.skip(&what, "not recorded: nobody asked that by then");
+    }
 }
 
 fn note_what_is_missing(evidence: &mut Evidence) {

@@ -178,8 +178,8 @@ impl Evented {
 /// Whether a server was there to say no.
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
-        ClosedMidCall, Decode, Implausible, NoSuchSocket, NotASocket, Own, PermissionDenied, Refused,
-        Runtime, Silent, TooLarge, Unimplemented, Unreachable, WrongProtocol,
+        ClosedMidCall, Decode, Implausible, NoSuchSocket, NotASocket, NotRecorded, Own, PermissionDenied,
+        Refused, Runtime, Silent, TooLarge, Unimplemented, Unreachable, WrongProtocol,
     };
     match error {
         NoSuchSocket { .. }
@@ -195,6 +195,7 @@ const fn reached_the_server(error: &cri::Error) -> bool {
         | Decode { .. }
         | Implausible { .. }
         | Own { .. }
+        | NotRecorded { .. }
         | Runtime { .. } => true,
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::words::{bytes, took};
 use super::{Style, table};
+use crate::capture::Exported;
 use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::recorder::State;
@@ -105,6 +106,14 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
         ]
     });
     table::write(out, style, &["INCIDENT", "FROM", "LASTED", "VERDICT", "KEPT", "WHAT"], rows)
+}
+
+/// `capture export`
+pub fn exported(exported: Exported) -> String {
+    match exported.names {
+        0 => format!("{} entries written", exported.entries),
+        names => format!("{} entries written, {names} names replaced", exported.entries),
+    }
 }
 
 /// `capture check`

@@ -29,6 +29,7 @@ use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
 use super::{Error, Exit, positive_duration};
+use crate::capture::Speed;
 use crate::pleg::{KubeletVersion, Timing};
 use session::Session;
 
@@ -93,9 +94,22 @@ pub struct WatchArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
+    /// How fast a capture is played: so many times as fast as it was, or `max`
+    #[arg(long, value_name = "N", default_value = "max", value_parser = speed)]
+    speed: Speed,
+
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
+}
+
+/// `1`, `10`, `max`
+fn speed(text: &str) -> Result<Speed, String> {
+    match text.parse() {
+        _ if text == "max" => Ok(Speed::Max),
+        Ok(0) | Err(_) => Err("write `max`, or a whole number of times".to_owned()),
+        Ok(times) => Ok(Speed::Times(times)),
+    }
 }
 
 /// How the event stream is read, in evented and compare mode.

@@ -9,6 +9,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::reporter::Reporter;
 use super::tap::{News, Tap, Upshot, Wishes};
 use super::{Mode, TIMEOUT, WatchArgs, metrics};
+use crate::capture::Next;
 use crate::clock::Mono;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT, runtime_ref};
 use crate::cmd::health::diagnose;
@@ -27,6 +28,9 @@ const TICK: Duration = Duration::from_millis(500);
 /// The same while somebody waits for a call to be slow.
 const ATTENTIVE_TICK: Duration = Duration::from_millis(50);
 
+/// The same while a capture is played, whose time may fly.
+const PLAYED_TICK: Duration = Duration::from_millis(1);
+
 /// A running watch.
 pub struct Session<'a> {
     arguments: &'a WatchArgs,
@@ -41,6 +45,8 @@ pub struct Session<'a> {
     outside: Outside,
     started: Mono,
     healthy: Option<bool>,
+    /// Whether the pause that a capture asked for is over.
+    waited: bool,
 }
 
 /// What comes from outside while a watch waits for something.
@@ -88,6 +94,9 @@ impl<'a> Session<'a> {
             may_read(&version, arguments, context)?;
         }
 
+        if let Some(playback) = context.playback() {
+            playback.play(arguments.speed);
+        }
         let (kubelet, kubelet_source) = kubelet_version(arguments, context).await;
         if let Some(note) = kubelet.note() {
             context.remark(&note);
@@ -126,9 +135,11 @@ impl<'a> Session<'a> {
             worker: Worker::start(timing, context.clock.mono()),
             tap,
             hub,
-            outside: Outside::listen(arguments, streams).map_err(Error::Start)?,
+            outside: Outside::listen(arguments, streams, context.playback().is_some())
+                .map_err(Error::Start)?,
             started: context.clock.mono(),
             healthy: None,
+            waited: false,
         };
         session.reporter.started(WatchStarted {
             time: context.clock.wall(),
@@ -189,6 +200,18 @@ impl<'a> Session<'a> {
     }
 
     fn turn(&mut self) -> Turn {
+        if let Some(playback) = self.context.playback() {
+            // A capture knows when its relists were.
+            let waited = std::mem::take(&mut self.waited);
+            return match playback.next(waited) {
+                Next::Relist => Turn::Relist,
+                Next::End => Turn::Stop,
+                Next::Wait(length) => {
+                    self.waited = true;
+                    Turn::Wait(self.context.clock.mono().plus(length))
+                }
+            };
+        }
         self.worker.next(self.context.clock.mono(), self.hub.last_list())
     }
 
@@ -303,8 +326,12 @@ impl<'a> Session<'a> {
 }
 
 impl Outside {
-    fn listen(arguments: &WatchArgs, streams: bool) -> std::io::Result<Self> {
-        let period = if arguments.until_slow.is_some() { ATTENTIVE_TICK } else { TICK };
+    fn listen(arguments: &WatchArgs, streams: bool, played: bool) -> std::io::Result<Self> {
+        let period = match (played, arguments.until_slow) {
+            (true, _) => PLAYED_TICK,
+            (false, Some(_)) => ATTENTIVE_TICK,
+            (false, None) => TICK,
+        };
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {

@@ -31,6 +31,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         | Error::Decode { .. }
         | Error::Implausible { .. }
         | Error::Own { .. }
+        | Error::NotRecorded { .. }
         | Error::Runtime { .. } => "the runtime answers Version with an error",
     };
     let mut found = finding(RuleId::D06, Severity::Critical, Confidence::Certain, title);

@@ -1,0 +1,126 @@
+//! Which moment of a capture is meant: RFC 3339, a time of day, a distance from the start, or an incident.
+
+use std::time::Duration;
+
+use super::Error;
+use super::read::{Capture, Moment};
+use crate::clock::Wall;
+
+const DAY: i64 = 86_400 * 1_000_000_000;
+
+/// How long after its last word a recorder still stands for what is.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// `PATH[@TIME]` in its two parts. An `@` that is part of the path stays there.
+pub fn parts(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once('@') {
+        Some((path, time)) if !time.contains('/') => (path, Some(time)),
+        _ => (text, None),
+    }
+}
+
+impl Capture {
+    /// The moment that `asked` means; without it the peak of the last incident, else the end.
+    pub fn moment(&self, asked: Option<&str>) -> Result<(Moment, Wall), Error> {
+        let (from, to) = self
+            .span()
+            .filter(|_| !self.runs.is_empty())
+            .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
+        let Some(text) = asked else {
+            let peak = self.incidents.values().next_back().map(|incident| Wall::from_nanos(incident.peak));
+            return self.at(peak.unwrap_or(to), "the end");
+        };
+        if let Some(number) = text.strip_prefix("incident:") {
+            let number = number.parse().map_err(|_| Error::Moment { asked: text.to_owned() })?;
+            let incident = self.incidents.get(&number);
+            let known = || self.incidents.keys().copied().collect();
+            let incident = incident.ok_or_else(|| Error::NoIncident { number, known: known() })?;
+            return self.at(Wall::from_nanos(incident.peak), text);
+        }
+        let wall = wall_of(text, from, to).ok_or_else(|| Error::Moment { asked: text.to_owned() })?;
+        self.at(wall, text)
+    }
+
+    /// The recorder's own moment at `wall`; where the wall clock was set back, the later one.
+    fn at(&self, wall: Wall, asked: &str) -> Result<(Moment, Wall), Error> {
+        let (from, to) = self.span().unwrap_or_default();
+        let outside = || Error::Outside { asked: asked.to_owned(), from, to };
+        let calls = self.calls.iter().map(|call| (call.wall, call.asked));
+        let relists = self.relists.iter().map(|relist| (relist.wall, relist.ended));
+        let documents = self.documents.iter().map(|document| (document.wall, document.at));
+        let marks = calls.chain(relists).chain(documents).filter(|(known, _)| *known <= wall);
+        let (known, moment) = marks.max_by_key(|(known, moment)| (*moment, *known)).ok_or_else(outside)?;
+        let moment = moment.plus(wall.duration_since(known));
+        let run = self.runs.get(moment.session).ok_or_else(outside)?;
+        // Between two recorders, and after the last, nobody knows what was.
+        let last = run.to.plus(if run.stopped { Duration::ZERO } else { GRACE });
+        if moment > last || wall > to.plus(GRACE) {
+            return Err(outside());
+        }
+        Ok((moment, wall))
+    }
+}
+
+fn wall_of(text: &str, from: Wall, to: Wall) -> Option<Wall> {
+    if let Some(distance) = text.strip_prefix('+') {
+        return Some(from.plus(humantime::parse_duration(distance).ok()?));
+    }
+    if text.contains('T') || text.contains(' ') {
+        let moment = humantime::parse_rfc3339_weak(text).ok()?;
+        let since = moment.duration_since(std::time::UNIX_EPOCH).ok()?;
+        return Some(Wall::from_nanos(i64::try_from(since.as_nanos()).ok()?));
+    }
+    let of_day = of_day(text)?;
+    let mut midnight = to.nanos() - to.nanos().rem_euclid(DAY);
+    // The last such time that lies within.
+    while midnight + of_day > to.nanos() && midnight > from.nanos() {
+        midnight -= DAY;
+    }
+    Some(Wall::from_nanos(midnight + of_day))
+}
+
+/// `HH:MM` or `HH:MM:SS[.fraction]`, in nanoseconds.
+fn of_day(text: &str) -> Option<i64> {
+    let mut parts = text.split(':');
+    let (hours, minutes) = (parts.next()?, parts.next()?);
+    let seconds: f64 = parts.next().unwrap_or("0").parse().ok()?;
+    let hours: u64 = hours.parse().ok().filter(|hours| *hours < 24)?;
+    let minutes: u64 = minutes.parse().ok().filter(|minutes| *minutes < 60)?;
+    if parts.next().is_some() || !(0.0..60.0).contains(&seconds) {
+        return None;
+    }
+    let whole = Duration::from_secs(hours * 3600 + minutes * 60) + Duration::from_secs_f64(seconds);
+    i64::try_from(whole.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wall(text: &str) -> Wall {
+        serde_json::from_str(&format!("\"{text}\"")).unwrap()
+    }
+
+    #[test]
+    fn a_path_may_have_the_sign_in_it() {
+        assert_eq!(parts("/var/cap"), ("/var/cap", None));
+        assert_eq!(parts("/var/cap@+90s"), ("/var/cap", Some("+90s")));
+        assert_eq!(parts("/home/a@b/cap"), ("/home/a@b/cap", None));
+        assert_eq!(parts("/home/a@b/cap@12:00:00"), ("/home/a@b/cap", Some("12:00:00")));
+    }
+
+    #[test]
+    fn a_time_is_written_in_four_ways() {
+        let (from, to) = (wall("2026-11-20T22:00:00Z"), wall("2026-11-21T03:00:00Z"));
+        let read = |text: &str| wall_of(text, from, to);
+        assert_eq!(read("+90s"), Some(wall("2026-11-20T22:01:30Z")));
+        assert_eq!(read("2026-11-20T23:00:00Z"), Some(wall("2026-11-20T23:00:00Z")));
+        assert_eq!(read("02:30:00"), Some(wall("2026-11-21T02:30:00Z")));
+        assert_eq!(read("23:15"), Some(wall("2026-11-20T23:15:00Z")));
+        for bad in
+            ["", "noon", "24:00:00", "12:60", "12", "1:2:3:4", "+soon", "2026-13-01T00:00:00Z", "1:2:NaN"]
+        {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
