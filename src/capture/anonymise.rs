@@ -12,7 +12,7 @@ use super::entry::{Body, Entry};
 use crate::cri::{Rpc, rename};
 
 /// Keys of a document under which there may be names.
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 13] = [
     "name",
     "namespace",
     "node",
@@ -25,7 +25,6 @@ const TEXTS: [&str; 14] = [
     "what",
     "why",
     "reason",
-    "title",
     "value",
 ];
 

@@ -27,7 +27,8 @@ pub struct Range {
 }
 
 impl Range {
-    fn has(self, wall: Wall) -> bool {
+    /// Whether it is of that part.
+    pub fn has(self, wall: Wall) -> bool {
         self.from.is_none_or(|from| wall >= from) && self.to.is_none_or(|to| wall <= to)
     }
 }

@@ -22,6 +22,7 @@ mod private;
 mod read;
 pub mod recorder;
 pub mod replay;
+pub mod report;
 mod segment;
 mod store;
 

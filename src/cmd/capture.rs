@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::context::Context;
-use super::render::{capture as text, json};
+use super::render::{capture as text, capture_html as html, json};
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
+use crate::capture::report::CaptureReport;
 use crate::capture::{Capture, Exported, Names, Range, export};
 use crate::clock::Wall;
 use crate::report::{document, save};
@@ -58,6 +59,18 @@ enum Action {
         #[arg(long)]
         anonymise: bool,
     },
+    /// Tell the story: relist latency, age against the threshold, incidents, who did what
+    Report {
+        /// The directory of a recorder, or an exported file
+        #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
+        capture: PathBuf,
+        /// Only what was pinned for this incident
+        #[arg(long, value_name = "N")]
+        incident: Option<u64>,
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        output: ReportOutput,
+    },
     /// Read every entry and every answer, and say what is gone; exit status 1 if anything is
     Check {
         #[command(flatten)]
@@ -84,6 +97,16 @@ enum Output {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReportOutput {
+    /// For a terminal
+    Table,
+    /// One page that needs nothing else
+    Html,
+    /// One document
+    Json,
+}
+
 /// Runs the command.
 pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
@@ -105,6 +128,22 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
                 Ok(())
             })?;
             context.remark(&text::exported(exported));
+            Ok(Exit::Good)
+        }
+        Action::Report { capture, incident, output } => {
+            let capture = open(capture)?;
+            let range = match incident {
+                Some(number) => pinned(&capture, *number)?,
+                None => Range::default(),
+            };
+            let report = CaptureReport::of(&capture, range)?;
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            match output {
+                ReportOutput::Table => text::report(&report, context.style(), &mut out)?,
+                ReportOutput::Html => html::page(&report, &mut out)?,
+                ReportOutput::Json => json::pretty(&document(&report), &mut out)?,
+            }
+            out.flush()?;
             Ok(Exit::Good)
         }
         Action::Check { shown } => {

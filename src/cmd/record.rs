@@ -424,6 +424,9 @@ impl<'a> Flight<'a> {
     }
 
     fn finish(self, why: &str) -> Result<Exit, Error> {
+        if let Some(incident) = locked(&self.state).watchman.open() {
+            self.recorder.incident(incident.clone());
+        }
         // What is still asked is not waited for; that it was not is taken down as well.
         drop(self.aside);
         drop(self.client);

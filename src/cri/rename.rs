@@ -105,6 +105,29 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
     })
 }
 
+/// Whose the ids in a list are: `namespace/pod`, and the container where it is one.
+pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
+    let value = |labels: &[wire::Pair], key: &str| {
+        labels.iter().find(|pair| pair.key == key).map(|pair| pair.value.clone()).unwrap_or_default()
+    };
+    let pod = |labels: &[wire::Pair]| {
+        format!("{}/{}", value(labels, label::POD_NAMESPACE), value(labels, label::POD_NAME))
+    };
+    match rpc {
+        Rpc::ListPodSandbox => wire::ListPodSandboxResponse::decode(message.clone())
+            .map(|list| list.items.into_iter().map(|item| (item.id, pod(&item.labels))).collect()),
+        Rpc::ListContainers => wire::ListContainersResponse::decode(message.clone()).map(|list| {
+            let owner = |item: wire::Container| {
+                let owner = format!("{}/{}", pod(&item.labels), value(&item.labels, label::CONTAINER_NAME));
+                (item.id, owner)
+            };
+            list.containers.into_iter().map(owner).collect()
+        }),
+        _ => Ok(Vec::new()),
+    }
+    .unwrap_or_default()
+}
+
 /// A request with other names; `None` if it is none.
 pub fn request(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
     let message = message.clone();

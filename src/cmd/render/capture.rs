@@ -5,13 +5,17 @@ use std::path::Path;
 
 use super::words::{bytes, took};
 use super::{Style, table};
+use std::time::Duration;
+
 use crate::capture::Exported;
 use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::recorder::State;
+use crate::capture::report::CaptureReport;
 use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::pleg::OpenCall;
+use crate::report::Seconds;
 use crate::report::escape::escaped;
 
 /// The recording begins.
@@ -114,6 +118,112 @@ pub fn exported(exported: Exported) -> String {
         0 => format!("{} entries written", exported.entries),
         names => format!("{} entries written, {names} names replaced", exported.entries),
     }
+}
+
+/// How many columns a strip has.
+const STRIP: usize = 72;
+
+/// `capture report`: a strip for latency, one for age, then incidents, calls and events.
+pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} to {}, {}", report.from, report.to, escaped(&report.runtime))?;
+    let latency = report.relists.iter().map(|point| (point.time, point.duration_seconds));
+    let age = report.relists.iter().map(|point| (point.time, point.age_seconds));
+    let threshold = report.threshold_seconds;
+    writeln!(out, "latency  {}", strip(report, latency, report.slow_seconds.duration()))?;
+    writeln!(out, "age      {}", strip(report, age, threshold.duration()))?;
+    let slowest = report.relists.iter().map(|point| point.duration_seconds).max().unwrap_or_default();
+    let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
+    writeln!(
+        out,
+        "         {} relists, the slowest {}; the oldest {} of {}; `!` is beyond, `x` failed",
+        report.relists.len(),
+        took(slowest.duration()),
+        took(oldest.duration()),
+        took(threshold.duration())
+    )?;
+    for incident in &report.incidents {
+        let lasted =
+            incident.to.map_or_else(|| "open".to_owned(), |to| took(to.duration_since(incident.from)));
+        let what = incident.summary.as_deref().unwrap_or(&incident.why);
+        writeln!(out, "\nincident {} at {}, {lasted}: {}", incident.number, incident.from, escaped(what))?;
+        writeln!(out, "  opened because: {}", escaped(&incident.why))?;
+    }
+    if !report.calls.is_empty() {
+        writeln!(out)?;
+        let rows = report.calls.iter().map(|call| {
+            let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
+            vec![
+                call.time.to_string(),
+                call.rpc.clone(),
+                super::words::or_none(whose),
+                took(call.duration_seconds.duration()),
+                call.outcome.to_owned(),
+            ]
+        });
+        table::write(out, style, &["TIME", "CALL", "WHOSE", "TOOK", "OUTCOME"], rows)?;
+    }
+    if report.calls_left_out > 0 {
+        writeln!(out, "and {} quicker ones", report.calls_left_out)?;
+    }
+    if !report.events.is_empty() {
+        writeln!(out)?;
+        let rows = report.events.iter().map(|event| {
+            let said = |value: &serde_json::Value| super::words::or_none(value.as_str().unwrap_or_default());
+            let pod = event.get("pod").unwrap_or(&serde_json::Value::Null);
+            let field = |key: &str| said(event.get(key).unwrap_or(&serde_json::Value::Null));
+            let of_pod = |key: &str| said(pod.get(key).unwrap_or(&serde_json::Value::Null));
+            vec![
+                field("time"),
+                format!("{}/{}", of_pod("namespace"), of_pod("name")),
+                field("name"),
+                field("type"),
+            ]
+        });
+        table::write(out, style, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
+    }
+    if report.events_left_out > 0 {
+        writeln!(out, "and {} more events", report.events_left_out)?;
+    }
+    Ok(())
+}
+
+/// The largest value of each column, as one letter: eight heights up to `limit`, `!` beyond it.
+fn strip(report: &CaptureReport, values: impl Iterator<Item = (Wall, Seconds)>, limit: Duration) -> String {
+    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let failed = |time: Wall| report.relists.iter().any(|point| point.time == time && point.error.is_some());
+    let whole = report.to.duration_since(report.from).as_secs_f64().max(1e-9);
+    let mut columns: [Option<(f64, bool)>; STRIP] = [None; STRIP];
+    for (time, value) in values {
+        let share = time.duration_since(report.from).as_secs_f64() / whole;
+        let share = share.clamp(0.0, 0.999_999);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share of 72 columns"
+        )]
+        let column = (share * STRIP as f64) as usize;
+        if let Some(place) = columns.get_mut(column) {
+            let (worst, bad) = place.unwrap_or((0.0, false));
+            *place = Some((worst.max(value.as_f64()), bad || failed(time)));
+        }
+    }
+    let letter = |column: &Option<(f64, bool)>| match column {
+        None => ' ',
+        Some((_, true)) => 'x',
+        Some((value, false)) if *value > limit.as_secs_f64() => '!',
+        Some((value, false)) => {
+            let share = value / limit.as_secs_f64().max(1e-9);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a share of eight heights"
+            )]
+            let height = (share * 8.0) as usize;
+            HEIGHTS.get(height).copied().unwrap_or('█')
+        }
+    };
+    columns.iter().map(letter).collect()
 }
 
 /// `capture check`

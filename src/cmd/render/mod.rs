@@ -1,6 +1,7 @@
 //! Reports as text: each renderer takes data and a writer, and decides nothing.
 
 pub mod capture;
+pub mod capture_html;
 pub mod diff;
 pub mod github;
 pub mod json;

@@ -1,0 +1,226 @@
+//! The timeline that a post-mortem wants, as data: how long relists took, how old the last good one was, which calls were
+//! slow, failed or hung, what the pods did, and what the incidents came to.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::entry::{Outcome, kind};
+use super::list::{CaptureList, ListedIncident};
+use super::read::{Capture, RecordedCall};
+use super::{Error, Range};
+use crate::clock::Wall;
+use crate::cri;
+use crate::cri::server::Subject;
+use crate::report::Seconds;
+
+/// How many calls are told of one by one: the slowest.
+const MOST_CALLS: usize = 400;
+
+/// How many events are.
+const MOST_EVENTS: usize = 2000;
+
+/// The report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct CaptureReport {
+    /// Where it begins.
+    pub from: Wall,
+    /// Where it ends.
+    pub to: Wall,
+    /// The node.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// The runtime, its version, and the endpoint.
+    pub runtime: String,
+    /// Age from which on PLEG is not healthy.
+    pub threshold_seconds: Seconds,
+    /// What counts as slow.
+    pub slow_seconds: Seconds,
+    /// The incidents.
+    pub incidents: Vec<ListedIncident>,
+    /// Every relist.
+    pub relists: Vec<RelistPoint>,
+    /// Calls that were slow, failed or hung, in order.
+    pub calls: Vec<CallBar>,
+    /// How many of them are not told of.
+    pub calls_left_out: usize,
+    /// What the pods did, in order.
+    pub events: Vec<Value>,
+    /// How many of them are not told of.
+    pub events_left_out: usize,
+    /// PLEG's health, whenever it changed.
+    pub health: Vec<Value>,
+}
+
+/// One relist.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelistPoint {
+    /// When it ended.
+    pub time: Wall,
+    /// How long it took.
+    pub duration_seconds: Seconds,
+    /// Age of the last one whose lists had succeeded, just before this one ended.
+    pub age_seconds: Seconds,
+    /// Why its lists failed, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallBar {
+    /// When it was sent.
+    pub time: Wall,
+    /// What was asked.
+    pub rpc: String,
+    /// About which container or sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whose that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// How long it took, or was waited for.
+    pub duration_seconds: Seconds,
+    /// `ok`, `error`, `silent`, or `open` if nobody saw its end.
+    pub outcome: &'static str,
+    /// What was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl CaptureReport {
+    /// Of the part of a capture that lies in `range`.
+    pub fn of(capture: &Capture, range: Range) -> Result<Self, Error> {
+        let list = CaptureList::of(capture);
+        let run = capture.runs.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
+        let session = &run.session;
+        let slow = std::time::Duration::from_nanos(session.slow);
+        let (calls, calls_left_out) = bars(capture, range, slow);
+        let mut events = documents(capture, range, kind::EVENT);
+        let events_left_out = events.len().saturating_sub(MOST_EVENTS);
+        events.truncate(MOST_EVENTS);
+        Ok(Self {
+            from: range.from.unwrap_or(list.from).max(list.from),
+            to: range.to.unwrap_or(list.to).min(list.to),
+            node: session.node.clone(),
+            runtime: format!("{} {} at {}", session.runtime, session.runtime_version, session.endpoint),
+            threshold_seconds: std::time::Duration::from_nanos(session.threshold).into(),
+            slow_seconds: slow.into(),
+            incidents: list
+                .incidents
+                .into_iter()
+                .filter(|incident| {
+                    range.from.is_none_or(|from| incident.to.is_none_or(|to| to >= from))
+                        && range.to.is_none_or(|to| incident.from <= to)
+                })
+                .collect(),
+            relists: points(capture, range),
+            calls,
+            calls_left_out,
+            events,
+            events_left_out,
+            health: documents(capture, range, kind::HEALTH),
+        })
+    }
+}
+
+fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
+    let mut good = None;
+    let mut points = Vec::new();
+    for relist in &capture.relists {
+        let last = good.filter(|last: &super::Moment| last.session == relist.ended.session);
+        let age = last.map_or_else(|| relist.ended.since(relist.began), |last| relist.ended.since(last));
+        if relist.done.error.is_empty() {
+            good = Some(relist.began);
+        }
+        if range.has(relist.wall) {
+            points.push(RelistPoint {
+                time: relist.wall,
+                duration_seconds: relist.ended.since(relist.began).into(),
+                age_seconds: age.into(),
+                error: Some(relist.done.error.clone()).filter(|error| !error.is_empty()),
+            });
+        }
+    }
+    points
+}
+
+/// The calls that somebody wants to see, and how many more there are.
+fn bars(capture: &Capture, range: Range, slow: std::time::Duration) -> (Vec<CallBar>, usize) {
+    let names = names(capture);
+    let mut bars: Vec<CallBar> = capture
+        .calls
+        .iter()
+        .filter(|call| range.has(call.wall))
+        .filter_map(|call| bar(capture, call, slow, &names))
+        .collect();
+    let left_out = bars.len().saturating_sub(MOST_CALLS);
+    bars.sort_by_key(|bar| std::cmp::Reverse(bar.duration_seconds));
+    bars.truncate(MOST_CALLS);
+    bars.sort_by_key(|bar| bar.time);
+    (bars, left_out)
+}
+
+fn bar(
+    capture: &Capture,
+    call: &RecordedCall,
+    slow: std::time::Duration,
+    names: &HashMap<String, String>,
+) -> Option<CallBar> {
+    let last = capture.runs.get(call.asked.session).map_or(call.asked, |run| run.to);
+    let (took, outcome, message) = match &call.end {
+        None => (last.since(call.asked), "open", None),
+        Some(end) => match &end.outcome {
+            Outcome::Answered => (end.took, "ok", None),
+            Outcome::Failed(error) if error.is_not_found() => return None,
+            Outcome::Failed(error @ cri::Error::Silent { .. }) => {
+                (end.took, "silent", Some(error.to_string()))
+            }
+            Outcome::Failed(error) => (end.took, "error", Some(error.to_string())),
+            Outcome::Abandoned => (end.took, "silent", None),
+            Outcome::Unknown => return None,
+        },
+    };
+    if outcome == "ok" && took < slow {
+        return None;
+    }
+    let subject = Subject::read(call.rpc, call.request.clone()).ok()?;
+    let id = Some(subject.id().to_owned()).filter(|id| !id.is_empty());
+    Some(CallBar {
+        time: call.wall,
+        rpc: call.rpc.to_string(),
+        pod: id.as_ref().and_then(|id| names.get(id).cloned()),
+        id,
+        duration_seconds: took.into(),
+        outcome,
+        message,
+    })
+}
+
+/// Whose an id is, by the last list of each run that could be read.
+fn names(capture: &Capture) -> HashMap<String, String> {
+    let mut names = HashMap::new();
+    for rpc in [cri::Rpc::ListPodSandbox, cri::Rpc::ListContainers] {
+        // The first and the last say who was there at the beginning and at the end; who came and went is in the events.
+        let lists: Vec<_> = capture.calls.iter().filter(|call| call.rpc == rpc).collect();
+        for call in
+            lists.first().into_iter().chain(lists.get(lists.len() / 2)).chain(lists.iter().rev().take(3))
+        {
+            let messages = call.end.as_ref().and_then(|end| capture.messages(end));
+            for message in messages.into_iter().flatten() {
+                names.extend(cri::rename::owners(rpc, &message));
+            }
+        }
+    }
+    names
+}
+
+fn documents(capture: &Capture, range: Range, kind: u32) -> Vec<Value> {
+    let wanted =
+        capture.documents.iter().filter(|document| document.kind == kind && range.has(document.wall));
+    wanted.filter_map(|document| serde_json::from_slice(&capture.text(document)?).ok()).collect()
+}

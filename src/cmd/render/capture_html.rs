@@ -1,0 +1,322 @@
+//! `capture report -o html`: one page that needs nothing else.
+//!
+//! The drawing is there without a script; a small one of our own zooms. Everything from outside is escaped, and nothing
+//! of it is ever part of the script.
+
+use std::io::{self, Write};
+
+use serde::Deserialize;
+
+use crate::capture::report::{CallBar, CaptureReport};
+use crate::clock::Wall;
+use crate::report::Seconds;
+
+/// Width and heights of the drawing, in its own units.
+const WIDTH: f64 = 1000.0;
+const PLOT: f64 = 120.0;
+const ROW: f64 = 14.0;
+
+/// How many points a line has at most: more than a screen has columns.
+const MOST_POINTS: usize = 1500;
+
+const STYLE: &str = include_str!("capture.css");
+const SCRIPT: &str = include_str!("capture.js");
+
+/// Writes the page.
+pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let title = match report.node.as_str() {
+        "" => "PLEG flight record".to_owned(),
+        node => format!("PLEG flight record of {node}"),
+    };
+    writeln!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'\"><title>{}</title>\n<style>{STYLE}</style></head><body>",
+        html(&title)
+    )?;
+    writeln!(
+        out,
+        "<header><h1>{}</h1><p>{} — {}<br>{}</p></header>",
+        html(&title),
+        report.from,
+        report.to,
+        html(&report.runtime)
+    )?;
+    incidents(report, out)?;
+    drawing(report, out)?;
+    calls(report, out)?;
+    events(report, out)?;
+    writeln!(out, "<script>{SCRIPT}</script></body></html>")
+}
+
+/// Text from outside, made harmless.
+fn html(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // A control character, or one that turns the direction of what follows.
+            letter
+                if letter.is_control()
+                    || ('\u{202a}'..='\u{202e}').contains(&letter)
+                    || ('\u{2066}'..='\u{2069}').contains(&letter) =>
+            {
+                safe.extend(letter.escape_unicode());
+            }
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<section><h2>Incidents</h2>")?;
+    if report.incidents.is_empty() {
+        return writeln!(out, "<p>None.</p></section>");
+    }
+    for incident in &report.incidents {
+        let lasted = match incident.to {
+            Some(to) => format!("lasted {}", super::words::took(to.duration_since(incident.from))),
+            None => "not over when the record ends".to_owned(),
+        };
+        let verdict = incident.verdict.as_deref().unwrap_or("unknown");
+        writeln!(
+            out,
+            "<article class=\"incident {}\"><h3>Incident {}: {}</h3><p>{} — {lasted}<br>opened because: {}</p></article>",
+            html(verdict),
+            incident.number,
+            html(incident.summary.as_deref().unwrap_or(&incident.why)),
+            incident.from,
+            html(&incident.why)
+        )?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// Where things lie on the drawing.
+struct Scale {
+    from: Wall,
+    seconds: f64,
+}
+
+impl Scale {
+    fn x(&self, time: Wall) -> f64 {
+        (time.seconds_since(self.from) / self.seconds * WIDTH).clamp(0.0, WIDTH)
+    }
+}
+
+fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let scale = Scale { from: report.from, seconds: report.to.seconds_since(report.from).max(1.0) };
+    let rows = rows_of(&report.calls);
+    let lanes = rows.iter().map(|(row, _)| row + 1).max().unwrap_or(0);
+    #[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
+    let bars = lanes as f64 * ROW;
+    let height = 2.0 * PLOT + bars + 6.0 * ROW;
+    writeln!(
+        out,
+        "<section><h2>Timeline</h2><p class=\"keys\"><button data-zoom=\"in\">Zoom in</button> \
+         <button data-zoom=\"out\">Zoom out</button> <button data-zoom=\"left\">◀</button> \
+         <button data-zoom=\"right\">▶</button> <button data-zoom=\"all\">All</button> \
+         <span>keys: <kbd>+</kbd> <kbd>−</kbd> <kbd>←</kbd> <kbd>→</kbd> <kbd>0</kbd></span> \
+         <output id=\"shown\"></output></p>\
+         <svg id=\"timeline\" tabindex=\"0\" role=\"img\" aria-label=\"Relist latency, age, calls and events over time\" \
+         viewBox=\"0 0 {WIDTH} {height}\" preserveAspectRatio=\"none\" data-from=\"{}\" data-seconds=\"{}\">",
+        report.from, scale.seconds
+    )?;
+    let shade = |incident: &crate::capture::list::ListedIncident| {
+        let (from, to) = (scale.x(incident.from), scale.x(incident.to.unwrap_or(report.to)));
+        format!(
+            "<rect class=\"during\" x=\"{from:.2}\" y=\"0\" width=\"{:.2}\" height=\"{height}\"><title>incident {}</title></rect>",
+            (to - from).max(1.0),
+            incident.number
+        )
+    };
+    for incident in &report.incidents {
+        writeln!(out, "{}", shade(incident))?;
+    }
+    let latency: Vec<_> =
+        report.relists.iter().map(|point| (scale.x(point.time), point.duration_seconds.as_f64())).collect();
+    let ages = ages(report, &scale);
+    line(out, "latency", &latency, ROW, report.slow_seconds)?;
+    line(out, "age", &ages, PLOT + 2.0 * ROW, report.threshold_seconds)?;
+    let top = 2.0 * PLOT + 3.0 * ROW;
+    for (row, call) in &rows {
+        bar(out, call, *row, top, &scale)?;
+    }
+    for event in &report.events {
+        tick(out, event, top + bars + ROW, &scale)?;
+    }
+    writeln!(
+        out,
+        "</svg><ol class=\"legend\"><li><b>Relist latency</b>, dashed: {} is slow</li><li><b>Age</b> of the last relist, \
+         dashed: the threshold, {}</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
+         <span class=\"error\">failed</span>, <span class=\"ok\">slow</span></li><li><b>Pod events</b></li></ol></section>",
+        super::words::took(report.slow_seconds.duration()),
+        super::words::took(report.threshold_seconds.duration())
+    )
+}
+
+/// Age as a saw: it grows until a relist brings it down.
+fn ages(report: &CaptureReport, scale: &Scale) -> Vec<(f64, f64)> {
+    let corner = |point: &crate::capture::report::RelistPoint| {
+        let fresh = point.error.is_none();
+        let after = if fresh { point.duration_seconds.as_f64() } else { point.age_seconds.as_f64() };
+        [(scale.x(point.time), point.age_seconds.as_f64()), (scale.x(point.time), after)]
+    };
+    report.relists.iter().flat_map(corner).collect()
+}
+
+/// The largest of each group, so that a peak is never lost.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let group = points.len().div_ceil(MOST_POINTS).max(1);
+    let largest =
+        |group: &[(f64, f64)]| group.iter().copied().max_by(|left, right| left.1.total_cmp(&right.1));
+    points.chunks(group).filter_map(largest).collect()
+}
+
+fn line(out: &mut dyn Write, class: &str, points: &[(f64, f64)], top: f64, limit: Seconds) -> io::Result<()> {
+    let limit = limit.as_f64();
+    let highest = points.iter().map(|(_, value)| *value).fold(limit * 1.1, f64::max).max(1e-9);
+    let y = |value: f64| top + PLOT - value / highest * PLOT;
+    let drawn: Vec<String> =
+        thinned(points).iter().map(|(x, value)| format!("{x:.2},{:.2}", y(*value))).collect();
+    writeln!(
+        out,
+        "<line class=\"base\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{0:.2}\" y2=\"{0:.2}\"/>\
+         <line class=\"limit\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{1:.2}\" y2=\"{1:.2}\"/>\
+         <polyline class=\"{class}\" points=\"{2}\"><title>{class}, highest {3}</title></polyline>",
+        y(0.0),
+        y(limit),
+        drawn.join(" "),
+        super::words::took(std::time::Duration::from_secs_f64(
+            points.iter().map(|(_, value)| *value).fold(0.0, f64::max)
+        ))
+    )
+}
+
+/// Calls in as many rows as overlap, the first free one each.
+fn rows_of(calls: &[CallBar]) -> Vec<(usize, &CallBar)> {
+    let mut ends: Vec<Wall> = Vec::new();
+    let mut placed = Vec::new();
+    for call in calls {
+        let end = call.time.plus(call.duration_seconds.duration());
+        let free = ends.iter().position(|busy| *busy <= call.time);
+        let row = free.unwrap_or(ends.len());
+        match ends.get_mut(row) {
+            Some(busy) => *busy = end,
+            None => ends.push(end),
+        }
+        placed.push((row, call));
+    }
+    placed
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a drawing has few rows")]
+fn bar(out: &mut dyn Write, call: &CallBar, row: usize, top: f64, scale: &Scale) -> io::Result<()> {
+    let (from, to) = (scale.x(call.time), scale.x(call.time.plus(call.duration_seconds.duration())));
+    let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
+    writeln!(
+        out,
+        "<rect class=\"call {}\" x=\"{from:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{}\"><title>{} {} {} ({})</title></rect>",
+        call.outcome,
+        top + row as f64 * ROW,
+        (to - from).max(1.5),
+        ROW - 3.0,
+        html(&call.rpc),
+        html(whose),
+        super::words::took(call.duration_seconds.duration()),
+        call.outcome
+    )
+}
+
+fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
+}
+
+fn tick(out: &mut dyn Write, event: &serde_json::Value, y: f64, scale: &Scale) -> io::Result<()> {
+    let Some(time) = event.get("time").and_then(|time| Wall::deserialize(time).ok()) else { return Ok(()) };
+    writeln!(
+        out,
+        "<rect class=\"event {}\" x=\"{:.2}\" y=\"{y:.2}\" width=\"1.5\" height=\"{}\"><title>{} {}/{} {}</title></rect>",
+        html(said(event, "/type")),
+        scale.x(time),
+        2.0 * ROW,
+        html(said(event, "/type")),
+        html(said(event, "/pod/namespace")),
+        html(said(event, "/pod/name")),
+        html(said(event, "/name"))
+    )
+}
+
+fn table(
+    out: &mut dyn Write,
+    title: &str,
+    headers: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    left_out: usize,
+) -> io::Result<()> {
+    writeln!(out, "<section><h2>{title}</h2><table><thead><tr>")?;
+    for header in headers {
+        write!(out, "<th scope=\"col\">{header}</th>")?;
+    }
+    writeln!(out, "</tr></thead><tbody>")?;
+    for row in rows {
+        write!(out, "<tr>")?;
+        for cell in row {
+            write!(out, "<td>{}</td>", html(&cell))?;
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table>")?;
+    if left_out > 0 {
+        writeln!(out, "<p>{left_out} more are left out.</p>")?;
+    }
+    writeln!(out, "</section>")
+}
+
+fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let rows = report.calls.iter().map(|call| {
+        let whose = call.pod.clone().or_else(|| call.id.clone()).unwrap_or_default();
+        let took = super::words::took(call.duration_seconds.duration());
+        let said = call.message.clone().unwrap_or_default();
+        vec![call.time.to_string(), call.rpc.clone(), whose, took, call.outcome.to_owned(), said]
+    });
+    let headers = ["Time", "Call", "Whose", "Took", "Outcome", "What was said"];
+    table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
+}
+
+fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let rows = report.events.iter().map(|event| {
+        let text = |path: &str| said(event, path).to_owned();
+        let pod = format!("{}/{}", said(event, "/pod/namespace"), said(event, "/pod/name"));
+        vec![text("/time"), pod, text("/name"), text("/type"), text("/from"), text("/to")]
+    });
+    let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
+    table(out, "What the pods did", &headers, rows, report.events_left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_is_markup() {
+        assert_eq!(html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
+        assert_eq!(html("a\u{1b}[31m\u{202e}b"), "a\\u{1b}[31m\\u{202e}b");
+    }
+
+    #[test]
+    fn a_peak_is_not_thinned_away() {
+        let mut points: Vec<(f64, f64)> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
+        points[7777].1 = 99.0;
+        let thin = thinned(&points);
+        assert!(thin.len() <= MOST_POINTS);
+        assert!(thin.iter().any(|(_, value)| *value > 98.0));
+    }
+}
