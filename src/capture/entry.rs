@@ -316,6 +316,7 @@ mod ends {
     pub const TOO_LARGE: u32 = 11;
     pub const UNDECODABLE: u32 = 12;
     pub const ABANDONED: u32 = 13;
+    pub const IMPLAUSIBLE: u32 = 14;
 }
 
 /// How a call ended.
@@ -388,6 +389,7 @@ impl Ended {
                 Error::Unimplemented { message, .. } => say(number::UNIMPLEMENTED, message),
                 Error::TooLarge { message, .. } => say(number::TOO_LARGE, message),
                 Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
+                Error::Implausible { detail, .. } => say(number::IMPLAUSIBLE, detail),
                 Error::Runtime { code, message, .. } => {
                     say(number::STATUS, message);
                     self.code = code_number(*code);
@@ -420,6 +422,7 @@ impl Ended {
             number::UNIMPLEMENTED => Error::Unimplemented { rpc, message: message() },
             number::TOO_LARGE => Error::TooLarge { rpc, message: message() },
             number::UNDECODABLE => Error::Decode { rpc, detail: message() },
+            number::IMPLAUSIBLE => Error::Implausible { rpc, detail: message() },
             _ => return Outcome::Unknown,
         })
     }
@@ -455,6 +458,7 @@ mod tests {
             Error::Unimplemented { rpc, message: words() },
             Error::TooLarge { rpc, message: words() },
             Error::Decode { rpc, detail: words() },
+            Error::Implausible { rpc, detail: words() },
         ];
         let statuses = Code::ALL.map(|code| Error::Runtime { rpc, code, message: words() });
         let ends = failures.into_iter().chain(statuses).map(Outcome::Failed);

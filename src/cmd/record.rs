@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
@@ -33,7 +34,7 @@ use super::watch::Outlet;
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
-use crate::cri::{Client, Endpoint, Runtime};
+use crate::cri::{Client, Endpoint, Outcome, Runtime};
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::pleg::stream::{Event, Health};
 use crate::pleg::{CallRecord, Generic, Hub, KubeletVersion, OpenCall, Settings, Sink, Timing, Turn, Worker};
@@ -218,7 +219,8 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
 struct State {
     watchman: Watchman,
     open: Option<OpenCall>,
-    relist: Option<u64>,
+    /// Told how long the open call took, when it is answered.
+    answered: watch::Sender<Option<Duration>>,
     healthy: Option<bool>,
     incidents: u64,
     culprit: Option<Culprit>,
@@ -252,11 +254,18 @@ impl Sink for Log<'_> {
     }
 
     fn call_started(&mut self, call: &OpenCall) {
-        locked(self.state).open = Some(call.clone());
+        let mut state = locked(self.state);
+        state.open = Some(call.clone());
+        state.answered = watch::Sender::new(None);
     }
 
-    fn call_finished(&mut self, _: &CallRecord) {
-        locked(self.state).open = None;
+    fn call_finished(&mut self, call: &CallRecord) {
+        let mut state = locked(self.state);
+        state.open = None;
+        // A diagnosis that took it for hung wants to know.
+        if call.outcome != Outcome::Silent {
+            state.answered.send_replace(Some(call.duration_seconds.duration()));
+        }
     }
 }
 
@@ -306,7 +315,7 @@ impl<'a> Flight<'a> {
         let state = State {
             watchman: Watchman::new(rules, last),
             open: None,
-            relist: None,
+            answered: watch::Sender::new(None),
             healthy: None,
             incidents: 0,
             culprit: None,
@@ -378,7 +387,6 @@ impl<'a> Flight<'a> {
             samples,
             ..
         } = self;
-        locked(state).relist = Some(number);
         let mut desk = Desk { arguments, context, endpoint, recorder, hub, said, state, aside, samples };
         let mut log = Log { recorder, state };
         let report = {
@@ -530,11 +538,10 @@ impl Desk<'_, '_> {
     /// A relist is over.
     fn relisted(&mut self, began: u64, report: &crate::pleg::stream::Relist) {
         self.recorder.relist_over(began, report);
-        if report.outcome == crate::cri::Outcome::Ok {
+        if report.outcome == Outcome::Ok {
             self.aside.status_hangs = false;
         }
         let mut state = locked(self.state);
-        state.relist = None;
         state.open = None;
         let steps = state.watchman.relist(report);
         drop(state);
@@ -567,11 +574,14 @@ impl Desk<'_, '_> {
             return;
         }
         let now = self.context.clock.mono();
-        let known = locked(self.state).open.as_ref().map(|open| KnownHang {
+        let state = locked(self.state);
+        let known = state.open.as_ref().map(|open| KnownHang {
             rpc: open.rpc,
             id: open.id.clone(),
             waited: now.since(open.started),
+            answered: Some(state.answered.subscribe()),
         });
+        drop(state);
         let (context, endpoint) = (*self.context, *self.endpoint);
         self.aside.diagnosis = Some(Box::pin(async move { diagnose(context, endpoint, known).await.ok() }));
     }
@@ -604,11 +614,11 @@ impl Desk<'_, '_> {
         self.aside.greeting = Some(Box::pin(async move {
             let Ok(client) = context.client(endpoint, ONE_SHOT_TIMEOUT) else { return true };
             let client = client.with_deadline(ONE_SHOT_TIMEOUT);
-            let greeted = client.version().await.outcome() != crate::cri::Outcome::Silent;
+            let greeted = client.version().await.outcome() != Outcome::Silent;
             if !greeted || hangs {
                 return false;
             }
-            client.status().await.outcome() != crate::cri::Outcome::Silent
+            client.status().await.outcome() != Outcome::Silent
         }));
     }
 }

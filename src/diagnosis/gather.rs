@@ -389,8 +389,8 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
 
 /// What a capture does not have says nothing about the runtime: it was not looked at.
 fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
-    fn is_missing<T>(call: &Option<Call<T>>) -> bool {
-        call.as_ref().is_some_and(|call| call.result.as_ref().is_err_and(Error::is_not_recorded))
+    fn is_missing<T>(call: Option<&Call<T>>) -> bool {
+        call.is_some_and(|call| call.result.as_ref().is_err_and(Error::is_not_recorded))
     }
     let runtime = &mut evidence.runtime;
     let mut missing: Vec<String> = Vec::new();
@@ -402,11 +402,11 @@ fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
         }
     }
     let mut leave_out = |what: &str| missing.push(what.to_owned());
-    if is_missing(&runtime.status) {
+    if is_missing(runtime.status.as_ref()) {
         runtime.status = None;
         leave_out("Status");
     }
-    if is_missing(&runtime.control) {
+    if is_missing(runtime.control.as_ref()) {
         runtime.control = None;
     }
     for what in missing {
