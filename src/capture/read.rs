@@ -213,10 +213,47 @@ impl Capture {
             let unfinished = directory && place == last && store::is_written(path);
             capture.take(file, &bytes, directory, unfinished, &mut making)?;
         }
+        capture.add_what_was_cut_short();
         if capture.runs.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
         }
         Ok(capture)
+    }
+
+    /// A relist that was not over when its recorder ended is one too: often the one that hung.
+    fn add_what_was_cut_short(&mut self) {
+        for session in 0..self.runs.len() {
+            let Some(run) = self.runs.get(session) else { return };
+            let last = run.to;
+            let finished = self.relists.iter().filter(|relist| relist.ended.session == session);
+            let finished = finished.map(|relist| relist.done.number).max().unwrap_or(0);
+            let mut own =
+                self.calls.iter().filter(|call| call.asked.session == session && call.relist > finished);
+            let Some(first) = own.next() else { continue };
+            let relist = RecordedRelist {
+                done: RelistDone {
+                    number: first.relist,
+                    began: first.asked.mono,
+                    error: "not over when the record ended".to_owned(),
+                    ..RelistDone::default()
+                },
+                began: first.asked,
+                ended: last,
+                wall: first.wall.plus(last.since(first.asked)),
+            };
+            let place = self.relists.partition_point(|known| known.ended <= relist.ended);
+            self.relists.insert(place, relist);
+        }
+    }
+
+    /// Whether the recorder ended so soon after a call was sent that nothing can be said about it.
+    pub fn was_cut_short(&self, call: &RecordedCall) -> bool {
+        let Some(run) = self.runs.get(call.asked.session) else { return true };
+        let slow = Duration::from_nanos(run.session.slow);
+        match &call.end {
+            None => run.to.since(call.asked) < slow,
+            Some(end) => end.outcome == entry::Outcome::Abandoned && end.took < slow,
+        }
     }
 
     fn take(

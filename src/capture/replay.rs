@@ -14,8 +14,8 @@ use super::clock::ReplayClock;
 use super::entry::Outcome;
 use super::read::{Capture, Moment, RecordedCall};
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, Subject};
-use crate::cri::{Client, Code, Error, Rpc};
+use crate::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, Subject, message};
+use crate::cri::{Client, Code, Error, Rpc, Version};
 
 /// In which steps a long wait is played, so that what happens meanwhile is seen.
 const STEP: Duration = Duration::from_millis(500);
@@ -141,7 +141,8 @@ impl Playback {
     /// Replays `capture` as it was at `start`, with `clock` showing recorded time from now on.
     pub fn at(capture: Capture, start: (Moment, Wall), clock: Arc<ReplayClock>) -> Self {
         let mut calls: HashMap<Key, Vec<usize>> = HashMap::new();
-        for (place, call) in capture.calls.iter().enumerate() {
+        let told = |(_, call): &(usize, &RecordedCall)| !capture.was_cut_short(call);
+        for (place, call) in capture.calls.iter().enumerate().filter(told) {
             if let Ok(subject) = Subject::read(call.rpc, call.request.clone()) {
                 calls.entry(Key::of(call.rpc, &subject, &call.request)).or_default().push(place);
             }
@@ -308,11 +309,23 @@ impl Playback {
         }
     }
 
+    fn introduction(&self, now: Moment) -> Answer {
+        let session = self.capture.runs.get(now.session).map(|run| &run.session);
+        Answer::one(message::version(Version {
+            version: "0.1.0".to_owned(),
+            runtime_name: session.map(|session| session.runtime.clone()).unwrap_or_default(),
+            runtime_version: session.map(|session| session.runtime_version.clone()).unwrap_or_default(),
+            runtime_api_version: "v1".to_owned(),
+        }))
+    }
+
     async fn play_back(&self, question: Question) -> Result<Answer, Error> {
         let key = Key::of(question.rpc, &question.subject, &question.message);
         let now = self.now();
         let call = match self.find(&key, now) {
             Recorded::Call(call) => call,
+            // The recorder asked before it began to write, and wrote down the answer with its own name.
+            Recorded::Nothing if question.rpc == Rpc::Version => return Ok(self.introduction(now)),
             Recorded::Nothing => {
                 let why = "nobody asked that by then".to_owned();
                 return Err(Error::NotRecorded { rpc: question.rpc, why });

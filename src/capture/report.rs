@@ -171,6 +171,9 @@ fn bar(
     slow: std::time::Duration,
     names: &HashMap<String, String>,
 ) -> Option<CallBar> {
+    if capture.was_cut_short(call) {
+        return None;
+    }
     let last = capture.runs.get(call.asked.session).map_or(call.asked, |run| run.to);
     let (took, outcome, message) = match &call.end {
         None => (last.since(call.asked), "open", None),

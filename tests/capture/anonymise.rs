@@ -1,0 +1,91 @@
+//! An export without names is searched for every name that there was.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use plegctl::capture::Capture;
+use plegctl::cri::Rpc;
+use serde_json::Value;
+
+use crate::support::plegctl::plegctl;
+use crate::{Place, record, word};
+
+/// Every name that a capture's lists hold.
+fn names(capture: &Path) -> BTreeSet<String> {
+    let relist = plegctl(&["relist", "-r", &format!("capture:{}", word(capture)), "-o", "json"]);
+    let report: Value = serde_json::from_str(&relist.stdout).unwrap_or_else(|why| panic!("{why}: {relist}"));
+    let mut names = BTreeSet::new();
+    let mut add = |value: &Value| names.extend(value.as_str().map(str::to_owned));
+    for pod in report["pods"].as_array().unwrap() {
+        add(&pod["namespace"]);
+        add(&pod["name"]);
+        for container in pod["containers"].as_array().unwrap() {
+            add(&container["name"]);
+            add(&container["image"]);
+        }
+    }
+    names
+}
+
+/// Everything readable in a capture.
+fn texts(capture: &Path) -> Vec<String> {
+    let capture = Capture::open(capture).unwrap();
+    let messages = capture.calls.iter().filter_map(|call| capture.messages(call.end.as_ref()?)).flatten();
+    let requests = capture.calls.iter().map(|call| call.request.clone());
+    let documents = capture.documents.iter().filter_map(|document| capture.text(document));
+    let incidents = capture.incidents.values().map(|incident| format!("{incident:?}"));
+    let ends = capture.calls.iter().map(|call| format!("{:?}", call.end));
+    let bytes = messages.chain(requests).chain(documents);
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).chain(incidents).chain(ends).collect()
+}
+
+/// Whether `name` stands in `text` as a word of its own.
+fn holds(text: &str, name: &str) -> bool {
+    let part = |letter: char| letter.is_alphanumeric() || letter == '-';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
+#[test]
+fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
+    let scenarios = [
+        "quiet",
+        "busy-deploy",
+        "crash-loop",
+        "hung-container",
+        "hung-two-pods",
+        "flapping",
+        "stale-static-pod",
+        "missed-events",
+        "too-many-dead",
+        "slow-disk",
+    ];
+    let place = Place::new();
+    for scenario in scenarios {
+        let (directory, file) = (place.path(scenario), place.path(&format!("{scenario}.plegcap")));
+        record(&format!("sim:{scenario}"), &directory, &["--period", "200ms", "--for", "3s", "--slow", "1s"]);
+        let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
+        assert_eq!(exported.code, Some(0), "{exported}");
+        let texts = texts(&file);
+        for name in names(&directory) {
+            let found = texts.iter().find(|text| holds(text, &name));
+            assert!(found.is_none(), "{scenario}: `{name}` is still in {found:?}");
+        }
+        // The same events come of it.
+        let kinds = |capture: &Path| -> Vec<String> {
+            let endpoint = format!("capture:{}@+0s", word(capture));
+            let watch = plegctl(&["watch", "-r", &endpoint, "-o", "jsonl"]);
+            let events = watch.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let events = events.filter(|record| record["kind"] == "Event");
+            events.map(|event| format!("{} {} {}", event["relist"], event["type"], event["id"])).collect()
+        };
+        let (before, after) = (kinds(&directory), kinds(&file));
+        assert!(!before.is_empty() && before == after, "{scenario}: {} and {}", before.len(), after.len());
+        let original = Capture::open(&directory).unwrap();
+        let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
+        assert!(lists.count() > 1, "{scenario}");
+    }
+}

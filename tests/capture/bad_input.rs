@@ -1,0 +1,57 @@
+//! What cannot be: one clear line, and exit status 2.
+
+use std::fs;
+
+use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::{Place, record, replayed, word};
+
+fn refused(output: &Output, words: &str) {
+    assert_eq!(output.code, Some(2), "{output}");
+    let errors: Vec<_> = output.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{output}");
+    assert!(errors[0].contains(words), "{output}");
+    assert!(output.stderr.contains("hint: "), "{output}");
+}
+
+#[test]
+fn what_is_no_capture_is_named() {
+    let place = Place::new();
+    let file = place.path("notes.txt");
+    fs::write(&file, "dear diary").unwrap();
+    for action in ["ls", "check", "report"] {
+        refused(&plegctl(&["capture", action, word(&file)]), "is not a capture");
+        refused(&plegctl(&["capture", action, word(&place.path("none"))]), "No such file");
+    }
+    refused(&plegctl(&["relist", "-r", &format!("capture:{}", word(&file))]), "is not a capture");
+    refused(&plegctl(&["record", "-r", "sim:quiet", word(&place.path(""))]), "is not a capture");
+    let later = place.path("later");
+    fs::create_dir_all(&later).unwrap();
+    fs::write(later.join("0000000001.seg"), b"plegcap\n\x63\x00000000").unwrap();
+    refused(&plegctl(&["capture", "ls", word(&later)]), "version 99");
+}
+
+#[test]
+fn a_second_recorder_is_refused_and_the_first_named() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    let mut first = Invocation::new(&["record", "-r", "sim:quiet", word(&directory)]).spawn();
+    assert!(first.line().is_some());
+    let second = plegctl(&["record", "-r", "sim:quiet", word(&directory)]);
+    refused(&second, &format!("(process {})", first.pid()));
+    // Readers are welcome meanwhile.
+    assert_eq!(plegctl(&["capture", "ls", word(&directory)]).code, Some(0));
+    first.signal("TERM");
+    assert_eq!(first.wait().code, Some(0));
+}
+
+#[test]
+fn a_moment_that_is_not_in_it_is_named() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    record("sim:quiet", &directory, &["--period", "10ms", "--count", "3"]);
+    let relist = |time: &str| plegctl(&["relist", "-r", &replayed(&directory, time)]);
+    refused(&relist("+2h"), "is outside of the capture");
+    refused(&relist("1999-01-01T00:00:00Z"), "is outside of the capture");
+    refused(&relist("noon"), "cannot tell which moment");
+    refused(&relist("incident:7"), "has no incident 7; it has none");
+}

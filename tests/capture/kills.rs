@@ -1,0 +1,49 @@
+//! What a kill leaves.
+
+use std::thread;
+use std::time::Duration;
+
+use plegctl::capture::Capture;
+
+use crate::support::plegctl::Invocation;
+use crate::{Place, word};
+
+/// Numbers without order, the same in every run.
+fn numbers() -> impl Iterator<Item = u64> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    })
+}
+
+#[test]
+fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    let (mut relists, mut calls) = (0, 0);
+    for (number, random) in numbers().take(200).enumerate() {
+        let how = ["record", "-r", "sim:crash-loop", word(&directory), "--period", "1ms", "--no-diagnose"];
+        let mut running = Invocation::new(&how).spawn();
+        assert!(running.line().is_some_and(|line| line.starts_with("recording")), "kill {number}");
+        // A kill comes at no particular time, which is what this test is about.
+        thread::sleep(Duration::from_micros(random % 25_000));
+        running.signal("KILL");
+        assert_eq!(running.wait().signal, Some(9));
+        let capture = Capture::open(&directory).unwrap();
+        assert!(capture.relists.len() >= relists && capture.calls.len() >= calls, "kill {number}");
+        (relists, calls) = (capture.relists.len(), capture.calls.len());
+        // What was being written may be cut; nothing before it is.
+        let damaged: Vec<_> =
+            capture.segments.iter().rev().skip(1).filter(|segment| segment.damaged > 0).collect();
+        assert!(damaged.is_empty(), "kill {number}: {damaged:?}");
+    }
+    let capture = Capture::open(&directory).unwrap();
+    let answered = capture.calls.iter().filter_map(|call| call.end.as_ref());
+    assert!(relists > 100, "{relists} relists");
+    for end in answered {
+        assert!(end.answers.is_empty() || capture.messages(end).is_some());
+    }
+}

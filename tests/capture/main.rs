@@ -1,0 +1,76 @@
+//! The flight recorder as a process: what it keeps, what is left of it after a kill, and what a replay makes of it.
+
+#[path = "../support/mod.rs"]
+#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
+pub mod support;
+
+mod anonymise;
+mod bad_input;
+mod disk;
+mod kills;
+mod matrix;
+mod page;
+mod replay;
+mod service;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use support::plegctl::{Output, plegctl};
+
+/// A place for captures that is gone when the test is over.
+pub struct Place(PathBuf);
+
+impl Place {
+    /// An empty directory.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("plegctl-record-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Something in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A path as a word on a command line.
+pub fn word(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Records `endpoint` into `directory`.
+pub fn record(endpoint: &str, directory: &Path, more: &[&str]) -> Output {
+    let output = plegctl(&[["record", "-r", endpoint, word(directory)].as_slice(), more].concat());
+    assert_eq!(output.code, Some(0), "{output}");
+    output
+}
+
+/// The endpoint that replays a capture from a time on.
+pub fn replayed(capture: &Path, time: &str) -> String {
+    format!("capture:{}@{time}", word(capture))
+}
+
+/// Whether the tests run where nothing may be skipped.
+pub fn on_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| value == "true")
+}
+
+/// Says on standard error why a test does nothing, which fails where nothing may be skipped.
+pub fn skip(why: &str) {
+    use std::io::Write;
+    assert!(!on_ci(), "CI=true, and {why}");
+    let thread = std::thread::current();
+    // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+    let _ = writeln!(std::io::stderr(), "skipped {}: {why}", thread.name().unwrap_or("a test"));
+}

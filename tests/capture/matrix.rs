@@ -1,0 +1,45 @@
+//! Faults recorded while they last, and judged from the capture: the same culprit as live.
+
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::plegctl::{Output, plegctl};
+use crate::{Place, record, word};
+
+/// What a diagnosis comes to: which rule, which call, whose.
+fn culprit(output: &Output) -> [String; 5] {
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+    let of = |path: &str| report.pointer(path).map(Value::to_string).unwrap_or_default();
+    [
+        of("/verdict"),
+        of("/primary/id"),
+        of("/primary/rpc"),
+        of("/primary/pod/name"),
+        of("/primary/container/name"),
+    ]
+}
+
+fn judged_the_same(scenario: &str) {
+    let place = Place::new();
+    let directory = place.path("capture");
+    let endpoint = format!("sim:{scenario}");
+    record(&endpoint, &directory, &["--period", "1s", "--for", "20s"]);
+    let live = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
+    let then = plegctl(&["health", "-r", &format!("capture:{}", word(&directory)), "-o", "json"]);
+    assert_eq!(culprit(&then), culprit(&live), "{scenario}\nlive {live}\nthen {then}");
+}
+
+#[test]
+fn faults_are_judged_from_a_capture_as_they_were_live() {
+    let scenarios =
+        ["hung-container", "hung-list", "hung-two-pods", "list-too-large", "too-many-dead", "quiet"];
+    thread::scope(|scope| {
+        let runs = scenarios.map(|scenario| scope.spawn(move || judged_the_same(scenario)));
+        for run in runs {
+            if let Err(why) = run.join() {
+                std::panic::resume_unwind(why);
+            }
+        }
+    });
+}

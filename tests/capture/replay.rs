@@ -1,0 +1,147 @@
+//! What is replayed is what was recorded.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::plegctl::plegctl;
+use crate::support::{FakeRuntime, recording};
+use crate::{Place, record, replayed, word};
+
+type Events = BTreeMap<String, Vec<(String, String)>>;
+
+fn records(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The delivered events of each relist, by pod.
+fn events(records: &[Value], relists: usize) -> Vec<Events> {
+    let mut all = vec![Events::new(); relists];
+    for event in records.iter().filter(|record| record["kind"] == "Event" && record["delivered"] == true) {
+        let relist = usize::try_from(event["relist"].as_u64().unwrap()).unwrap();
+        let id = event["id"].as_str().unwrap_or("<nil>").to_owned();
+        let uid = event["pod"]["uid"].as_str().unwrap().to_owned();
+        let own = all[relist - 1].entry(uid).or_default();
+        own.push((event["type"].as_str().unwrap().to_owned(), id));
+    }
+    all
+}
+
+/// What the kubelet made of each step.
+fn expected(history: &Value) -> Vec<Events> {
+    let steps = history["expect"].as_array().unwrap().iter();
+    steps
+        .map(|step| {
+            let pods = step["events"].as_object().unwrap().iter();
+            pods.map(|(uid, events)| {
+                let pair = |pair: &Value| {
+                    (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned())
+                };
+                (uid.clone(), events.as_array().unwrap().iter().map(pair).collect())
+            })
+            .collect()
+        })
+        .collect()
+}
+
+fn history_survives(version: &str, histories: usize) {
+    let recorded = recording::histories(&format!("pleg-{version}"));
+    assert_eq!(recorded.len(), histories);
+    let place = Place::new();
+    for (number, history) in recorded.iter().enumerate() {
+        let fake = FakeRuntime::replay(history);
+        let steps = history["expect"].as_array().unwrap().len();
+        let directory = place.path(&number.to_string());
+        let count = steps.to_string();
+        let how = ["--kubelet-version", version, "--period", "1ms", "--count", &count, "--no-diagnose"];
+        record(&fake.endpoint(), &directory, &how);
+        drop(fake);
+        // Nobody is there any more who could answer.
+        let endpoint = replayed(&directory, "+0s");
+        let output = plegctl(&["watch", "-r", &endpoint, "--kubelet-version", version, "-o", "jsonl"]);
+        assert_eq!(output.code, Some(0), "{output}");
+        let replayed = events(&records(&output.stdout), steps);
+        assert_eq!(replayed, expected(history), "{} of {version}", history["name"]);
+    }
+}
+
+#[test]
+fn every_history_of_1_36_2_is_the_same_when_it_is_replayed() {
+    history_survives("1.36.2", 60);
+}
+
+#[test]
+fn every_history_of_1_32_10_is_the_same_when_it_is_replayed() {
+    history_survives("1.32.10", 20);
+}
+
+#[test]
+fn every_history_of_1_31_12_is_the_same_when_it_is_replayed() {
+    history_survives("1.31.12", 20);
+}
+
+#[test]
+fn every_history_of_1_28_6_is_the_same_when_it_is_replayed() {
+    history_survives("1.28.6", 20);
+}
+
+#[test]
+fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    record("sim:quiet", &directory, &["--period", "100ms", "--count", "5"]);
+    let live = plegctl(&["relist", "-r", "sim:quiet", "-o", "json"]);
+    let then = plegctl(&["relist", "-r", &replayed(&directory, "+300ms"), "-o", "json"]);
+    assert_eq!(then.code, Some(0), "{then}");
+    let pods = |text: &str| {
+        let report: Value = serde_json::from_str(text).unwrap();
+        let name = |pod: &Value| format!("{}/{}", pod["namespace"], pod["name"]);
+        let mut names: Vec<_> = report["pods"].as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(pods(&then.stdout), pods(&live.stdout));
+    let moment = replayed(&directory, "+300ms");
+    let same = plegctl(&["diff", &moment, &moment]);
+    assert_eq!(same.code, Some(0), "{same}");
+}
+
+#[test]
+fn what_nobody_asked_is_not_recorded_and_said_so() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
+    let endpoint = replayed(&directory, "+200ms");
+    let streamed = plegctl(&["relist", "-r", &endpoint, "--stream-lists"]);
+    assert_eq!(streamed.code, Some(2), "{streamed}");
+    assert!(streamed.stderr.contains("is not recorded"), "{streamed}");
+    // A diagnosis leaves it out instead of blaming the runtime.
+    let health = plegctl(&["health", "-r", &endpoint, "--probe-shims", "-o", "json"]);
+    let report: Value = serde_json::from_str(&health.stdout).unwrap();
+    assert_eq!(report["verdict"], "healthy", "{health}");
+    let left_out = report["notChecked"].to_string();
+    assert!(left_out.contains("not recorded"), "{left_out}");
+}
+
+#[test]
+fn a_capture_of_every_release_is_read() {
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(captures).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|end| end != "plegcap") {
+            continue;
+        }
+        seen += 1;
+        let check = plegctl(&["capture", "check", word(&file)]);
+        assert_eq!(check.code, Some(0), "{check}");
+        let list = plegctl(&["capture", "ls", word(&file), "-o", "json"]);
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        assert_eq!(list["incidents"][0]["primary"]["id"], "D01", "{list}");
+        assert_eq!(list["incidents"][0]["primary"]["pod"]["name"], "db-0");
+        let relist = plegctl(&["relist", "-r", &format!("capture:{}", word(&file))]);
+        assert!(relist.stdout.contains("db-0") && relist.code == Some(0), "{relist}");
+    }
+    assert!(seen >= 1, "no capture is kept");
+}

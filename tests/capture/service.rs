@@ -1,0 +1,105 @@
+//! The recorder as a service: signals, and what it says of itself.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::support::plegctl::{Invocation, Running, plegctl};
+use crate::{Place, skip, word};
+
+fn until(running: &mut Running, words: &str) -> String {
+    loop {
+        let line = running.line().expect("it ended too early");
+        if line.contains(words) {
+            return line;
+        }
+    }
+}
+
+#[test]
+fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
+    let place = Place::new();
+    let directory = place.path("capture");
+    let mut running =
+        Invocation::new(&["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"]).spawn();
+    let opened = until(&mut running, "incident 1:");
+    assert!(opened.contains("List"), "{opened}");
+    let judged = until(&mut running, "incident 1:");
+    assert!(judged.contains("D0"), "{judged}");
+    // The call would hang for two minutes more, which is longer than anybody waits for this test.
+    running.signal("TERM");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    let list = plegctl(&["capture", "ls", word(&directory), "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    assert_eq!(list["incidents"].as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(list["damagedBytes"], 0);
+}
+
+#[test]
+fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
+    let place = Place::new();
+    let (directory, moved) = (place.path("capture"), place.path("moved"));
+    let how = ["record", "-r", "sim:quiet", word(&directory), "--period", "5ms"];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "recording");
+    fs::rename(&directory, &moved).unwrap();
+    running.signal("HUP");
+    // There is no other sign of it than the directory.
+    while !directory.join("0000000001.seg").exists() {
+        std::thread::yield_now();
+    }
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+    for capture in [&directory, &moved] {
+        assert_eq!(plegctl(&["capture", "check", word(capture)]).code, Some(0));
+    }
+}
+
+#[test]
+fn its_metrics_are_the_kubelets_and_name_the_culprit() {
+    let place = Place::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let directory = place.path("capture");
+    let how = ["record", "-r", "sim:hung-container", word(&directory), "--metrics-listen", &address];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "incident 1:");
+    until(&mut running, "D01");
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    for words in [
+        "kubelet_pleg_relist_duration_seconds",
+        "plegctl_record_incident_open 1",
+        "plegctl_incident_culprit{rule=\"D01\",rpc=\"ContainerStatus\",namespace=\"shop\",pod=\"db-0\",container=\"postgres\"} 1",
+    ] {
+        assert!(page.contains(words), "{words}:\n{page}");
+    }
+    running.signal("TERM");
+    running.wait();
+}
+
+#[test]
+fn the_unit_is_what_systemd_takes() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/plegctl-record.service");
+    let text = fs::read_to_string(unit).unwrap();
+    for wanted in
+        ["ProtectSystem=strict", "NoNewPrivileges=yes", "MemoryMax=", "CPUQuota=", "RestrictAddressFamilies="]
+    {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    // It names a program that is not installed where the tests run.
+    let place = Place::new();
+    let copy = place.path("plegctl-record.service");
+    fs::write(&copy, text.replace("/usr/bin/plegctl", env!("CARGO_BIN_EXE_plegctl"))).unwrap();
+    match std::process::Command::new("systemd-analyze").arg("verify").arg(&copy).output() {
+        Err(_) => skip("there is no systemd-analyze here"),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let own: Vec<_> = said.lines().filter(|line| line.contains("plegctl-record")).collect();
+            assert!(own.is_empty(), "{own:?}");
+        }
+    }
+}
