@@ -36,8 +36,9 @@ use crate::capture::entry::{Session, kind};
 use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
 use crate::cri::{Client, Endpoint, Outcome, Runtime};
 use crate::diagnosis::{HealthReport, KnownHang};
+use crate::kubelet::KubeletVersion;
 use crate::pleg::stream::{Event, Health};
-use crate::pleg::{CallRecord, Generic, Hub, KubeletVersion, OpenCall, Settings, Sink, Timing, Turn, Worker};
+use crate::pleg::{CallRecord, Generic, Hub, OpenCall, Settings, Sink, Timing, Turn, Worker};
 
 /// Deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -323,8 +324,8 @@ impl<'a> Flight<'a> {
         let state = Arc::new(Mutex::new(state));
         let hub = Arc::new(Hub::new(false));
         if let Some(address) = arguments.metrics_listen {
-            let page = metrics(Arc::clone(&hub), recorder.clone(), Arc::clone(&state));
-            let bound = super::watch::serve_metrics(address, page).await;
+            let own = metrics(recorder.clone(), Arc::clone(&state));
+            let bound = super::watch::serve_metrics(address, Arc::clone(&hub), own).await;
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let timing = Timing { period: arguments.period, threshold: arguments.threshold };
@@ -651,12 +652,11 @@ fn culprit(report: &HealthReport) -> Option<Culprit> {
     })
 }
 
-/// The page at `/metrics`: the kubelet's names, and the recorder's own.
-fn metrics(hub: Arc<Hub>, recorder: Recorder, state: Arc<Mutex<State>>) -> super::watch::Page {
+/// The recorder's own part of the page at `/metrics`.
+fn metrics(recorder: Recorder, state: Arc<Mutex<State>>) -> super::watch::Page {
     Arc::new(move || {
         let mut page = String::new();
         // Writing to a String cannot fail.
-        let _ = hub.lock().metrics.render(&mut page);
         let _ = own_metrics(&mut page, &recorder, &locked(&state));
         page
     })

@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
         let evented_gate = arguments.mode == Mode::Evented;
         let hub = Arc::new(Hub::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
-            let bound = metrics::serve(address, metrics::page(Arc::clone(&hub))).await;
+            let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new)).await;
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let tap = streams.then(|| {
