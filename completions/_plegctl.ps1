@@ -41,6 +41,8 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
+            [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -122,6 +124,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--max-stream', '--max-stream', [CompletionResultType]::ParameterName, 'Close the event stream after this time and open it again, which is no failure')
             [CompletionResult]::new('--metrics-listen', '--metrics-listen', [CompletionResultType]::ParameterName, 'Serve the kubelet''s PLEG metrics over HTTP on this address, at `/metrics`')
             [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]')
+            [CompletionResult]::new('--speed', '--speed', [CompletionResultType]::ParameterName, 'How fast a capture is played: so many times as fast as it was, or `max`')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
@@ -162,6 +165,161 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'plegctl;record' {
+            [CompletionResult]::new('--max-size', '--max-size', [CompletionResultType]::ParameterName, 'Never take more than this on the disk, pinned incidents included')
+            [CompletionResult]::new('--max-age', '--max-age', [CompletionResultType]::ParameterName, 'Give up what is older than this and belongs to no incident')
+            [CompletionResult]::new('--period', '--period', [CompletionResultType]::ParameterName, 'Pause between the end of a relist and the start of the next')
+            [CompletionResult]::new('--slow', '--slow', [CompletionResultType]::ParameterName, 'A call or a relist beyond this opens an incident, as one that fails does')
+            [CompletionResult]::new('--threshold', '--threshold', [CompletionResultType]::ParameterName, 'Age of the last relist from which on PLEG is not healthy')
+            [CompletionResult]::new('--before', '--before', [CompletionResultType]::ParameterName, 'How much before an incident is pinned')
+            [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'How much after an incident is pinned')
+            [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'How many incidents are pinned')
+            [CompletionResult]::new('--count', '--count', [CompletionResultType]::ParameterName, 'End after this many relists, failed ones included')
+            [CompletionResult]::new('--for', '--for', [CompletionResultType]::ParameterName, 'End after this time')
+            [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: this node''s, else the newest known]')
+            [CompletionResult]::new('--metrics-listen', '--metrics-listen', [CompletionResultType]::ParameterName, 'Serve the kubelet''s PLEG metrics and the recorder''s own over HTTP on this address, at `/metrics`')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('--no-host', '--no-host', [CompletionResultType]::ParameterName, 'Leave out pressure and processes of the node')
+            [CompletionResult]::new('--no-diagnose', '--no-diagnose', [CompletionResultType]::ParameterName, 'Leave out the diagnosis that is made while an incident lasts')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'plegctl;capture' {
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Say what is in a capture: from when to when, and which incidents')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a part of a capture to one file, which is a capture like any other')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Tell the story: relist latency, age against the threshold, incidents, who did what')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read every entry and every answer, and say what is gone; exit status 1 if anything is')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;capture;ls' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'plegctl;capture;export' {
+            [CompletionResult]::new('--incident', '--incident', [CompletionResultType]::ParameterName, 'Only what was pinned for this incident')
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Nothing before: RFC 3339, `HH:MM:SS`, or `+90s` from the start')
+            [CompletionResult]::new('--to', '--to', [CompletionResultType]::ParameterName, 'Nothing after')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('--anonymise', '--anonymise', [CompletionResultType]::ParameterName, 'Replace every name: pods, namespaces, containers, images, labels, addresses, the node')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'plegctl;capture;report' {
+            [CompletionResult]::new('--incident', '--incident', [CompletionResultType]::ParameterName, 'Only what was pinned for this incident')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'plegctl;capture;check' {
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'plegctl;capture;help' {
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Say what is in a capture: from when to when, and which incidents')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a part of a capture to one file, which is a capture like any other')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Tell the story: relist latency, age against the threshold, incidents, who did what')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read every entry and every answer, and say what is gone; exit status 1 if anything is')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'plegctl;capture;help;ls' {
+            break
+        }
+        'plegctl;capture;help;export' {
+            break
+        }
+        'plegctl;capture;help;report' {
+            break
+        }
+        'plegctl;capture;help;check' {
+            break
+        }
+        'plegctl;capture;help;help' {
             break
         }
         'plegctl;static-pods' {
@@ -350,6 +508,8 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
+            [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -367,6 +527,28 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help;diff' {
+            break
+        }
+        'plegctl;help;record' {
+            break
+        }
+        'plegctl;help;capture' {
+            [CompletionResult]::new('ls', 'ls', [CompletionResultType]::ParameterValue, 'Say what is in a capture: from when to when, and which incidents')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write a part of a capture to one file, which is a capture like any other')
+            [CompletionResult]::new('report', 'report', [CompletionResultType]::ParameterValue, 'Tell the story: relist latency, age against the threshold, incidents, who did what')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Read every entry and every answer, and say what is gone; exit status 1 if anything is')
+            break
+        }
+        'plegctl;help;capture;ls' {
+            break
+        }
+        'plegctl;help;capture;export' {
+            break
+        }
+        'plegctl;help;capture;report' {
+            break
+        }
+        'plegctl;help;capture;check' {
             break
         }
         'plegctl;help;static-pods' {

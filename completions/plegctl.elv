@@ -38,6 +38,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+            cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -116,6 +118,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --max-stream 'Close the event stream after this time and open it again, which is no failure'
             cand --metrics-listen 'Serve the kubelet''s PLEG metrics over HTTP on this address, at `/metrics`'
             cand --kubelet-version 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]'
+            cand --speed 'How fast a capture is played: so many times as fast as it was, or `max`'
             cand -o 'How to print'
             cand --output 'How to print'
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -155,6 +158,149 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --no-headers 'Leave out table headers'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;record'= {
+            cand --max-size 'Never take more than this on the disk, pinned incidents included'
+            cand --max-age 'Give up what is older than this and belongs to no incident'
+            cand --period 'Pause between the end of a relist and the start of the next'
+            cand --slow 'A call or a relist beyond this opens an incident, as one that fails does'
+            cand --threshold 'Age of the last relist from which on PLEG is not healthy'
+            cand --before 'How much before an incident is pinned'
+            cand --after 'How much after an incident is pinned'
+            cand --keep 'How many incidents are pinned'
+            cand --count 'End after this many relists, failed ones included'
+            cand --for 'End after this time'
+            cand --kubelet-version 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: this node''s, else the newest known]'
+            cand --metrics-listen 'Serve the kubelet''s PLEG metrics and the recorder''s own over HTTP on this address, at `/metrics`'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --no-host 'Leave out pressure and processes of the node'
+            cand --no-diagnose 'Leave out the diagnosis that is made while an incident lasts'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;capture'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand ls 'Say what is in a capture: from when to when, and which incidents'
+            cand export 'Write a part of a capture to one file, which is a capture like any other'
+            cand report 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+            cand check 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;capture;ls'= {
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;capture;export'= {
+            cand --incident 'Only what was pinned for this incident'
+            cand --from 'Nothing before: RFC 3339, `HH:MM:SS`, or `+90s` from the start'
+            cand --to 'Nothing after'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --anonymise 'Replace every name: pods, namespaces, containers, images, labels, addresses, the node'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'plegctl;capture;report'= {
+            cand --incident 'Only what was pinned for this incident'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;capture;check'= {
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;capture;help'= {
+            cand ls 'Say what is in a capture: from when to when, and which incidents'
+            cand export 'Write a part of a capture to one file, which is a capture like any other'
+            cand report 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+            cand check 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'plegctl;capture;help;ls'= {
+        }
+        &'plegctl;capture;help;export'= {
+        }
+        &'plegctl;capture;help;report'= {
+        }
+        &'plegctl;capture;help;check'= {
+        }
+        &'plegctl;capture;help;help'= {
         }
         &'plegctl;static-pods'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -326,6 +472,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+            cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -339,6 +487,22 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;watch'= {
         }
         &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;record'= {
+        }
+        &'plegctl;help;capture'= {
+            cand ls 'Say what is in a capture: from when to when, and which incidents'
+            cand export 'Write a part of a capture to one file, which is a capture like any other'
+            cand report 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+            cand check 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
+        }
+        &'plegctl;help;capture;ls'= {
+        }
+        &'plegctl;help;capture;export'= {
+        }
+        &'plegctl;help;capture;report'= {
+        }
+        &'plegctl;help;capture;check'= {
         }
         &'plegctl;help;static-pods'= {
             cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'

@@ -40,6 +40,8 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "health" -d 'The ver
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
@@ -121,6 +123,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l retries -d 'Gi
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l max-stream -d 'Close the event stream after this time and open it again, which is no failure' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l metrics-listen -d 'Serve the kubelet\'s PLEG metrics over HTTP on this address, at `/metrics`' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l kubelet-version -d 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l speed -d 'How fast a capture is played: so many times as fast as it was, or `max`' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s o -l output -d 'How to print' -r -f -a "table\t'A line for each event, and a live line on a terminal'
 jsonl\t'A JSON object a line for everything that happens'"
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
@@ -153,6 +156,108 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s q -l quiet -d '
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l max-size -d 'Never take more than this on the disk, pinned incidents included' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l max-age -d 'Give up what is older than this and belongs to no incident' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l period -d 'Pause between the end of a relist and the start of the next' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l slow -d 'A call or a relist beyond this opens an incident, as one that fails does' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l threshold -d 'Age of the last relist from which on PLEG is not healthy' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l before -d 'How much before an incident is pinned' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l after -d 'How much after an incident is pinned' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l keep -d 'How many incidents are pinned' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l count -d 'End after this many relists, failed ones included' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l for -d 'End after this time' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l kubelet-version -d 'Follow the algorithm of this kubelet release, `1.30` or `v1.29.3-eks-…` [default: this node\'s, else the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l metrics-listen -d 'Serve the kubelet\'s PLEG metrics and the recorder\'s own over HTTP on this address, at `/metrics`' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l no-host -d 'Leave out pressure and processes of the node'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l no-diagnose -d 'Leave out the diagnosis that is made while an incident lasts'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand record" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -f -a "ls" -d 'Say what is in a capture: from when to when, and which incidents'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -f -a "export" -d 'Write a part of a capture to one file, which is a capture like any other'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -f -a "report" -d 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -f -a "check" -d 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and not __fish_seen_subcommand_from ls export report check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s o -l output -d 'How to print' -r -f -a "table\t'For people'
+json\t'One document'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l incident -d 'Only what was pinned for this incident' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l from -d 'Nothing before: RFC 3339, `HH:MM:SS`, or `+90s` from the start' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l to -d 'Nothing after' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l anonymise -d 'Replace every name: pods, namespaces, containers, images, labels, addresses, the node'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -l incident -d 'Only what was pinned for this incident' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s o -l output -d 'How to print' -r -f -a "table\t'For a terminal'
+html\t'One page that needs nothing else'
+json\t'One document'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s o -l output -d 'How to print' -r -f -a "table\t'For people'
+json\t'One document'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from help" -f -a "ls" -d 'Say what is in a capture: from when to when, and which incidents'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from help" -f -a "export" -d 'Write a part of a capture to one file, which is a capture like any other'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from help" -f -a "report" -d 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from help" -f -a "check" -d 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
+complete -c plegctl -n "__fish_plegctl_using_subcommand capture; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
@@ -268,15 +373,21 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'L
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "ls" -d 'Say what is in a capture: from when to when, and which incidents'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "export" -d 'Write a part of a capture to one file, which is a capture like any other'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "report" -d 'Tell the story: relist latency, age against the threshold, incidents, who did what'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "check" -d 'Read every entry and every answer, and say what is gone; exit status 1 if anything is'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from static-pods" -f -a "lint" -d 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "list" -d 'Name every scenario'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from sim" -f -a "describe" -d 'Say what is wrong in a scenario, what a kubelet would show and what to try'
