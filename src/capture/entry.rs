@@ -317,6 +317,7 @@ mod ends {
     pub const UNDECODABLE: u32 = 12;
     pub const ABANDONED: u32 = 13;
     pub const IMPLAUSIBLE: u32 = 14;
+    pub const OWN: u32 = 15;
 }
 
 /// How a call ended.
@@ -390,6 +391,7 @@ impl Ended {
                 Error::TooLarge { message, .. } => say(number::TOO_LARGE, message),
                 Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
                 Error::Implausible { detail, .. } => say(number::IMPLAUSIBLE, detail),
+                Error::Own { detail, .. } => say(number::OWN, detail),
                 Error::Runtime { code, message, .. } => {
                     say(number::STATUS, message);
                     self.code = code_number(*code);
@@ -423,6 +425,7 @@ impl Ended {
             number::TOO_LARGE => Error::TooLarge { rpc, message: message() },
             number::UNDECODABLE => Error::Decode { rpc, detail: message() },
             number::IMPLAUSIBLE => Error::Implausible { rpc, detail: message() },
+            number::OWN => Error::Own { rpc, detail: message() },
             _ => return Outcome::Unknown,
         })
     }
@@ -459,6 +462,7 @@ mod tests {
             Error::TooLarge { rpc, message: words() },
             Error::Decode { rpc, detail: words() },
             Error::Implausible { rpc, detail: words() },
+            Error::Own { rpc, detail: words() },
         ];
         let statuses = Code::ALL.map(|code| Error::Runtime { rpc, code, message: words() });
         let ends = failures.into_iter().chain(statuses).map(Outcome::Failed);
