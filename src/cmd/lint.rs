@@ -232,7 +232,7 @@ impl LintArgs {
         let node_name = self.node_name.clone().or_else(|| context.node_name());
         // The kubelet writes its own name in lower case, however it was given.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
-        Kubelet { version, node_name }
+        Kubelet::new(version, node_name)
     }
 
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {

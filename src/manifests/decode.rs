@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::path::Path;
 use super::quantity::{NotAQuantity, Quantity};
+use super::reader::float;
 use super::report::{Dropped, DroppedField};
 use super::schema::{self, Object, Type};
 use super::tree::{Entry, Map, Node, Position, Value};
@@ -52,15 +53,17 @@ pub struct Decoded {
     pub dropped: Vec<DroppedField>,
 }
 
-/// Decodes a Pod.
-pub fn decode(root: &Node, version: KubeletVersion) -> Decoded {
-    let mut decoder = Decoder { minor: version.minor(), errors: Vec::new(), dropped: Vec::new() };
-    let pod = decoder.object(&schema::POD, root, &Path::Root).unwrap_or_else(|| empty_object(root.position));
+/// Decodes a Pod. `json` says that the file is JSON, whose numbers count as they are written.
+pub fn decode(root: &Node, json: bool, version: KubeletVersion) -> Decoded {
+    let mut decoder = Decoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
+    let pod =
+        decoder.object(&schema::POD, None, root, &Path::Root).unwrap_or_else(|| empty_object(root.position));
     Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
 struct Decoder {
     minor: u8,
+    json: bool,
     errors: Vec<DecodeError>,
     dropped: Vec<DroppedField>,
 }
@@ -91,7 +94,7 @@ impl Decoder {
             return None;
         }
         match ty {
-            Type::Any => Some(Node::new(node.position, Value::Null)),
+            Type::Any => Some(node.clone()),
             Type::Str => self.expect(node, path, node.as_str().is_some(), "a string"),
             Type::Bool => self.expect(node, path, node.as_bool().is_some(), "a boolean"),
             Type::Int32 => self.integer(node, path, i128::from(i32::MIN)..=i128::from(i32::MAX), "int32"),
@@ -102,7 +105,8 @@ impl Decoder {
             }
             Type::Quantity => self.quantity(node, path),
             Type::Time => self.time(node, path),
-            Type::Object(object) => self.object(object, node, path),
+            Type::Object(object) => self.object(object, None, node, path),
+            Type::Both(object, more) => self.object(object, Some(more), node, path),
             Type::List(item) => self.list(*item, node, path),
             Type::Map(value) => self.map(*value, node, path),
         }
@@ -168,12 +172,12 @@ impl Decoder {
     fn quantity(&mut self, node: &Node, path: &Path<'_>) -> Option<Node> {
         let text = match &node.value {
             Value::Str(text) => text.to_string(),
+            Value::Int(_) | Value::Float(_) if self.json => {
+                node.written.as_deref().unwrap_or_default().to_owned()
+            }
             Value::Int(number) => number.to_string(),
-            Value::Float(number) => match node.written.as_deref() {
-                // YAML's number syntax is wider than that of quantities.
-                Some(written) if Quantity::parse(written).is_ok() => written.to_owned(),
-                _ => number.to_string(),
-            },
+            // YAML arrives as JSON, in Go's notation.
+            Value::Float(number) => float(*number),
             _ => {
                 self.mismatch(node, path, "a quantity");
                 return None;
@@ -236,14 +240,20 @@ impl Decoder {
         None
     }
 
-    fn object(&mut self, object: &'static Object, node: &Node, path: &Path<'_>) -> Option<Node> {
+    fn object(
+        &mut self,
+        object: &'static Object,
+        more: Option<&'static Object>,
+        node: &Node,
+        path: &Path<'_>,
+    ) -> Option<Node> {
         let Some(map) = node.as_map() else {
             self.mismatch(node, path, "a mapping");
             return None;
         };
         let mut decoded = Map::default();
         for entry in map.entries() {
-            let known = object.field(&entry.key);
+            let known = object.field(&entry.key).or_else(|| more?.field(&entry.key));
             let Some(field) = known.filter(|field| field.known_in(self.minor)) else {
                 let why = known.map_or_else(
                     || Dropped::Unknown {
@@ -311,9 +321,10 @@ fn zero(ty: Type, position: Position) -> Node {
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::IntOrString => Value::Int(0),
         Type::Quantity => Value::Quantity(Arc::new(Quantity::ZERO)),
-        Type::Object(_) | Type::Map(_) => Value::Map(Arc::default()),
+        Type::Object(_) | Type::Both(..) | Type::Map(_) => Value::Map(Arc::default()),
         Type::List(_) => Value::List(Arc::default()),
-        Type::Str | Type::Time | Type::Any => Value::Str(Arc::from("")),
+        Type::Any => Value::Null,
+        Type::Str | Type::Time => Value::Str(Arc::from("")),
     };
     Node::new(position, value)
 }

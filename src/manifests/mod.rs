@@ -8,12 +8,14 @@
 //! ```no_run
 //! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
 //!
-//! let kubelet = Kubelet { version: KubeletVersion::NEWEST, node_name: "node1".into() };
+//! let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
 //! let report = inspect("/etc/kubernetes/manifests".as_ref(), &kubelet);
 //! for file in &report.files {
 //!     println!("{}: {:?}", file.path.display(), file.verdict);
 //! }
 //! ```
+
+use std::path::{Component, Path, PathBuf};
 
 mod at;
 pub mod checks;
@@ -34,6 +36,7 @@ mod schema;
 mod source;
 mod timestamp;
 mod tree;
+mod uid;
 mod validate;
 mod verdict;
 
@@ -47,6 +50,7 @@ pub use report::{
 };
 pub use source::{inspect, inspect_bytes};
 pub use tree::{Entry, Map, Node, Position, Value};
+pub use uid::NotTold;
 pub use verdict::SIZE_LIMIT;
 
 /// The kubelet whose eyes are borrowed.
@@ -56,4 +60,38 @@ pub struct Kubelet {
     pub version: KubeletVersion,
     /// The name of its node; pods get it as a suffix.
     pub node_name: String,
+    /// The directory as this kubelet reads it, where that is not the path that is read here: a copy, or the host's
+    /// files seen from a container. The path is part of a pod's UID.
+    pub reads: Option<PathBuf>,
+}
+
+impl Kubelet {
+    /// A kubelet that reads its files under the paths that are read here.
+    pub fn new(version: KubeletVersion, node_name: impl Into<String>) -> Self {
+        Self { version, node_name: node_name.into(), reads: None }
+    }
+
+    /// The path that this kubelet has of a file; nothing if that cannot be told.
+    fn path_of(&self, file: &Path) -> Option<PathBuf> {
+        match (&self.reads, file.file_name()) {
+            (Some(directory), Some(name)) => Some(cleaned(&directory.join(name))),
+            _ if file.is_absolute() => Some(cleaned(file)),
+            _ => None,
+        }
+    }
+}
+
+/// Without `.`, `..` and repeated slashes, as Go's `filepath.Join` gives a path. Links are not followed.
+fn cleaned(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                clean.pop();
+            }
+            other => clean.push(other),
+        }
+    }
+    clean
 }

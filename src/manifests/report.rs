@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::finding::Finding;
 use super::tree::{Node, Position};
+use super::uid::NotTold;
 
 /// What the kubelet does with one directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -99,6 +100,9 @@ pub struct FileReport {
     pub verdict: Verdict,
     /// The pod, if the file is loaded or shadowed.
     pub pod: Option<PodIdentity>,
+    /// The pod's UID, or why it cannot be told; absent where no named pod was decoded. A pod that is refused later has
+    /// one too.
+    pub uid: Option<Result<String, NotTold>>,
     /// Why it is not loaded, in the kubelet's words as far as they are known.
     pub kubelet_reason: Option<String>,
     /// What the kubelet's own rules have to say. Other checks add theirs.

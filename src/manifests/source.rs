@@ -165,6 +165,7 @@ fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
         meta,
         verdict: Verdict::Ignored,
         pod: None,
+        uid: None,
         kubelet_reason: None,
         findings: Vec::new(),
         document: None,

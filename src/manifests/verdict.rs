@@ -8,6 +8,7 @@ use super::finding::Finding;
 use super::reader::{Fault, Reading, SyntaxError, read};
 use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdentity, Verdict};
 use super::tree::{Map, Node, Value};
+use super::uid::{NotTold, uid};
 use super::{Kubelet, defaults, references, validate};
 
 /// The size at which the kubelet refuses a file unread (maxConfigLength in pkg/kubelet/config/file.go).
@@ -27,6 +28,7 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         meta,
         verdict: Verdict::Rejected,
         pod: None,
+        uid: None,
         kubelet_reason: None,
         findings: Vec::new(),
         document: None,
@@ -39,6 +41,7 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
     let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
         let root = &*document.root.insert(root);
         let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
+        report.uid = pod_uid(&pod.pod, path, document.notes.json, kubelet);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
     report.document = Some(document);
@@ -65,6 +68,15 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         }
     }
     report
+}
+
+/// The UID is made before the pod is validated, of any that has a name.
+fn pod_uid(pod: &Node, path: &Path, json: bool, kubelet: &Kubelet) -> Option<Result<String, NotTold>> {
+    if At::root(pod).get("metadata").get("name").is_empty() {
+        return None;
+    }
+    let source = kubelet.path_of(path);
+    Some(source.ok_or(NotTold::Path).and_then(|source| uid(pod, kubelet, &source, json)))
 }
 
 /// What is said of a file at the size limit.
@@ -100,7 +112,7 @@ fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, S
     }
     kind_and_version(root, notes)?;
     let version = kubelet.version;
-    let decoded = decode(root, version);
+    let decoded = decode(root, notes.json, version);
     if let Some(first) = decoded.errors.first() {
         // The kubelet goes on to the end of the file before it reports the first fault.
         let endless = decoded.errors.iter().any(|error| error.fault == DecodeFault::Endless);

@@ -35,7 +35,7 @@ kind: Service
 fn judge(bytes: &[u8]) -> Verdict {
     let mut last = Verdict::Ignored;
     for minor in [28, 36] {
-        let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+        let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
         let report = inspect_bytes(Path::new("p.yaml"), bytes, &kubelet);
         assert_eq!(report.verdict == Verdict::Loaded, report.pod.is_some());
         assert_eq!(report.verdict == Verdict::Rejected, report.kubelet_reason.is_some());

@@ -153,7 +153,7 @@ fn control_plane_manifests_load_everywhere_without_a_finding() {
         [("kubeadm", KUBEADM), ("rke2", RKE2), ("openshift", OPENSHIFT), ("microshift", MICROSHIFT)]
     {
         for minor in 28..=36 {
-            let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "cp-1".to_owned() };
+            let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "cp-1");
             let report = inspect_bytes(Path::new(name), text.as_bytes(), &kubelet);
             assert_eq!(report.verdict, Verdict::Loaded, "{name} 1.{minor}: {:?}", report.kubelet_reason);
             assert!(report.findings.is_empty(), "{name} 1.{minor}: {:?}", report.findings);

@@ -1,4 +1,4 @@
-//! Nine kubelets, file by file: the verdict of each.
+//! Nine kubelets, file by file: the verdict and the UID of each.
 //!
 //! `static-pods-1.28-1.36` holds 161 files, half of them at the corners of what changed between releases;
 //! `static-pods-odd` holds 718 mutated ones.
@@ -7,20 +7,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use plegctl::manifests::{Kubelet, KubeletVersion, NotTold, Verdict, inspect_bytes};
 
 use crate::static_pods::{content, nine_releases, odd};
 
-/// Name and namespace of a pod that was loaded; nothing if it was refused.
-type Pod = Option<(String, String)>;
+/// Name, namespace and UID of a pod that was loaded; nothing if it was refused. The UID of a file that gives a time
+/// cannot be told.
+type Pod = Option<(String, String, Result<String, NotTold>)>;
 
 /// What this program makes of a file that lies where the recorded kubelets had it.
 fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
-    let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let path = Path::new("/etc/kubernetes/manifests").join(file);
     let report = inspect_bytes(&path, bytes, &kubelet);
     let pod = report.pod.filter(|_| report.verdict == Verdict::Loaded)?;
-    Some((pod.name, pod.namespace))
+    Some((pod.name, pod.namespace, report.uid.unwrap()))
 }
 
 /// Equal and unequal answers of one release.
@@ -28,6 +29,9 @@ fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
 struct Tally {
     files: usize,
     verdicts: usize,
+    loaded: usize,
+    uids: usize,
+    with_times: usize,
 }
 
 #[derive(Default)]
@@ -41,21 +45,33 @@ impl Comparison {
         let ours = ours(file, bytes, minor);
         let tally = self.by_release.entry(minor).or_default();
         tally.files += 1;
-        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace)| format!("{namespace}/{name}"));
+        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace, _)| format!("{namespace}/{name}"));
         if name(&ours) == name(theirs) {
             tally.verdicts += 1;
         } else {
             let (ours, theirs) = (name(&ours), name(theirs));
             writeln!(self.different, "1.{minor} {file}: {ours:?}, the kubelet: {theirs:?}").unwrap();
         }
+        let Some((_, _, uid)) = theirs else { return };
+        tally.loaded += 1;
+        let our_uid = ours.map(|(_, _, uid)| uid);
+        if our_uid.as_ref() == Some(uid) {
+            tally.uids += 1;
+        } else if our_uid == Some(Err(NotTold::Time)) {
+            tally.with_times += 1;
+        } else {
+            writeln!(self.different, "1.{minor} {file}: uid {our_uid:?}, the kubelet: {uid:?}").unwrap();
+        }
     }
 
     /// Equal of all, by release.
     fn table(&self) -> String {
-        let mut text = "release   verdicts\n".to_owned();
+        let mut text = "release   verdicts    uids\n".to_owned();
         for (minor, tally) in &self.by_release {
-            let Tally { files, verdicts } = tally;
-            writeln!(text, "1.{minor}      {verdicts}/{files}").unwrap();
+            let Tally { files, verdicts, loaded, uids, with_times } = tally;
+            let uids = format!("{uids}/{loaded}");
+            writeln!(text, "1.{minor}      {verdicts}/{files}    {uids} and {with_times} with times")
+                .unwrap();
         }
         text
     }
@@ -66,7 +82,7 @@ fn minor(version: &str) -> u8 {
 }
 
 #[test]
-fn every_verdict_equals_that_of_nine_kubelets() {
+fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
     let mut comparison = Comparison::default();
     for record in nine_releases() {
         let bytes = content(&record);
@@ -76,21 +92,22 @@ fn every_verdict_equals_that_of_nine_kubelets() {
                 continue;
             }
             let text = |key: &str| kubelet[key].as_str().unwrap().to_owned();
-            let theirs = (kubelet["ok"] == true).then(|| (text("name"), text("namespace")));
+            let theirs = (kubelet["ok"] == true).then(|| (text("name"), text("namespace"), Ok(text("uid"))));
             comparison.add(record["file"].as_str().unwrap(), &bytes, minor(version), &theirs);
         }
     }
     println!("{}", comparison.table());
     assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
+    assert!(comparison.by_release.values().all(|tally| tally.with_times == 0));
 }
 
 #[test]
-fn every_verdict_of_a_mutated_file_equals_that_of_nine_kubelets() {
+fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
     let mut comparison = Comparison::default();
     for (file, bytes, kubelets) in odd() {
         for (version, kubelet) in kubelets.as_object().unwrap() {
             let text = |index: usize| kubelet[index].as_str().unwrap().to_owned();
-            let theirs = kubelet.is_array().then(|| (text(0), text(1)));
+            let theirs = kubelet.is_array().then(|| (text(0), text(1), Ok(text(2))));
             comparison.add(&file, &bytes, minor(version), &theirs);
         }
     }

@@ -7,7 +7,7 @@ use plegctl::manifests::{FileReport, Kubelet, KubeletVersion, Verdict, inspect_b
 const ALL: [u8; 4] = [28, 31, 32, 36];
 
 fn judge(text: &str, minor: u8) -> FileReport {
-    let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     inspect_bytes(Path::new("/manifests/p.yaml"), text.as_bytes(), &kubelet)
 }
 

@@ -13,7 +13,7 @@ const POD: &str =
     "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n    image: img:1\n";
 
 fn kubelet() -> Kubelet {
-    Kubelet { version: KubeletVersion::NEWEST, node_name: "node1".to_owned() }
+    Kubelet::new(KubeletVersion::NEWEST, "node1")
 }
 
 /// A fresh directory below cargo's own temporary one.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::static_pods::{RECORDINGS, content};
 
 fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
-    let kubelet = Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() };
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let name = record["file"].as_str().unwrap();
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("verdict-{minor}-{name}"));
     let _ = std::fs::remove_dir_all(&directory);

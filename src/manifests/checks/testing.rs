@@ -24,7 +24,7 @@ spec:
 pub const NONE: [u16; 0] = [];
 
 pub fn kubelet() -> Kubelet {
-    Kubelet { version: KubeletVersion::NEWEST, node_name: "node1".to_owned() }
+    Kubelet::new(KubeletVersion::NEWEST, "node1")
 }
 
 /// A source with a file of each verdict.

@@ -9,11 +9,14 @@ mod disguise;
 mod encoding;
 mod feed;
 mod json;
+mod json_text;
 mod map_builder;
 mod scalar;
 mod yaml;
 
 use std::sync::Arc;
+
+pub use json_text::{float, json_text};
 
 use super::report::Notes;
 use super::tree::{Node, Position};

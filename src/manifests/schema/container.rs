@@ -34,6 +34,10 @@ pub static CONTAINER: Object = Object {
     ],
 };
 
+/// What an ephemeral container has besides.
+pub static EPHEMERAL_CONTAINER: Object =
+    Object { name: "EphemeralContainer", fields: &[field("targetContainerName", Str)] };
+
 static CONTAINER_PORT: Object = Object {
     name: "ContainerPort",
     fields: &[
@@ -98,7 +102,7 @@ pub static RESOURCES: Object = Object {
     ],
 };
 
-static RESOURCE_CLAIM: Object =
+pub static RESOURCE_CLAIM: Object =
     Object { name: "ResourceClaim", fields: &[field("name", Str), newer(31, "request", Str)] };
 
 static RESIZE_POLICY: Object = Object {

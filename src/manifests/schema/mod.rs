@@ -31,6 +31,8 @@ pub enum Type {
     Any,
     /// An object of this kind.
     Object(&'static Object),
+    /// An object with the fields of two kinds.
+    Both(&'static Object, &'static Object),
     /// A list.
     List(&'static Type),
     /// A mapping from any key.

@@ -1,7 +1,9 @@
 //! The Pod itself and its spec.
 
-use super::Type::{Bool, Int32, Int64, List, Object as Obj, Str};
-use super::container::{CONTAINER, LOCALHOST_PROFILE, RESOURCES, SELINUX, WINDOWS_OPTIONS};
+use super::Type::{Bool, Both, Int32, Int64, List, Object as Obj, Str};
+use super::container::{
+    CONTAINER, EPHEMERAL_CONTAINER, LOCALHOST_PROFILE, RESOURCES, SELINUX, WINDOWS_OPTIONS,
+};
 use super::meta::{LABEL_SELECTOR, LOCAL_REFERENCE, OBJECT_META};
 use super::status::POD_STATUS;
 use super::volume::VOLUME;
@@ -25,8 +27,7 @@ static POD_SPEC: Object = Object {
         field("containers", List(&Obj(&CONTAINER))),
         field("initContainers", List(&Obj(&CONTAINER))),
         field("volumes", List(&Obj(&VOLUME))),
-        // Forbidden in a static pod, so that the one field they have more than containers does not matter.
-        field("ephemeralContainers", List(&Obj(&CONTAINER))),
+        field("ephemeralContainers", List(&Both(&CONTAINER, &EPHEMERAL_CONTAINER))),
         field("restartPolicy", Str),
         field("terminationGracePeriodSeconds", Int64),
         field("activeDeadlineSeconds", Int64),

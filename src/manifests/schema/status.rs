@@ -2,12 +2,12 @@
 
 use super::Type::{Bool, Int32, Int64, List, Object as Obj, Str, Time};
 use super::container::RESOURCES;
-use super::{Object, QUANTITIES, field, newer};
+use super::{Object, QUANTITIES, STRINGS, field, newer};
 
 pub static POD_STATUS: Object = Object {
     name: "PodStatus",
     fields: &[
-        newer(34, "observedGeneration", Int64),
+        newer(33, "observedGeneration", Int64),
         field("phase", Str),
         field("conditions", List(&Obj(&CONDITION))),
         field("message", Str),
@@ -26,14 +26,31 @@ pub static POD_STATUS: Object = Object {
         field("resourceClaimStatuses", List(&Obj(&CLAIM_STATUS))),
         newer(35, "allocatedResources", QUANTITIES),
         newer(35, "resources", Obj(&RESOURCES)),
+        newer(34, "extendedResourceClaimStatus", Obj(&EXTENDED_CLAIM_STATUS)),
+        newer(36, "nodeAllocatableResourceClaimStatuses", List(&Obj(&NODE_CLAIM_STATUS))),
     ],
+};
+
+static EXTENDED_CLAIM_STATUS: Object = Object {
+    name: "PodExtendedResourceClaimStatus",
+    fields: &[field("requestMappings", List(&Obj(&EXTENDED_REQUEST))), field("resourceClaimName", Str)],
+};
+
+static EXTENDED_REQUEST: Object = Object {
+    name: "ContainerExtendedResourceRequest",
+    fields: &[field("containerName", Str), field("resourceName", Str), field("requestName", Str)],
+};
+
+static NODE_CLAIM_STATUS: Object = Object {
+    name: "NodeAllocatableResourceClaimStatus",
+    fields: &[field("resourceClaimName", Str), field("containers", STRINGS), field("resources", QUANTITIES)],
 };
 
 static CONDITION: Object = Object {
     name: "PodCondition",
     fields: &[
         field("type", Str),
-        newer(34, "observedGeneration", Int64),
+        newer(33, "observedGeneration", Int64),
         field("status", Str),
         field("lastProbeTime", Time),
         field("lastTransitionTime", Time),
@@ -102,8 +119,14 @@ static MOUNT_STATUS: Object = Object {
         field("mountPath", Str),
         field("readOnly", Bool),
         field("recursiveReadOnly", Str),
+        newer(36, "volumeStatus", Obj(&VOLUME_STATUS)),
     ],
 };
+
+static VOLUME_STATUS: Object =
+    Object { name: "VolumeStatus", fields: &[field("image", Obj(&IMAGE_VOLUME_STATUS))] };
+
+static IMAGE_VOLUME_STATUS: Object = Object { name: "ImageVolumeStatus", fields: &[field("imageRef", Str)] };
 
 static USER: Object = Object { name: "ContainerUser", fields: &[field("linux", Obj(&LINUX_USER))] };
 
@@ -117,5 +140,7 @@ static RESOURCE_STATUS: Object = Object {
     fields: &[field("name", Str), field("resources", List(&Obj(&RESOURCE_HEALTH)))],
 };
 
-static RESOURCE_HEALTH: Object =
-    Object { name: "ResourceHealth", fields: &[field("resourceID", Str), field("health", Str)] };
+static RESOURCE_HEALTH: Object = Object {
+    name: "ResourceHealth",
+    fields: &[field("resourceID", Str), field("health", Str), newer(36, "message", Str)],
+};

@@ -1,7 +1,7 @@
 //! Volumes of every type.
 
-use super::Type::{Any, Bool, Int32, Int64, List, Object as Obj, Quantity, Str};
-use super::container::{FIELD_REF, RESOURCE_FIELD_REF};
+use super::Type::{Bool, Int32, Int64, List, Object as Obj, Quantity, Str};
+use super::container::{FIELD_REF, RESOURCE_CLAIM, RESOURCE_FIELD_REF};
 use super::meta::{LABEL_SELECTOR, LOCAL_REFERENCE, OBJECT_META};
 use super::{Object, QUANTITIES, STRING_MAP, STRINGS, field, newer};
 
@@ -312,7 +312,11 @@ static CLAIM_SPEC: Object = Object {
 
 static CLAIM_RESOURCES: Object = Object {
     name: "VolumeResourceRequirements",
-    fields: &[field("limits", QUANTITIES), field("requests", QUANTITIES), super::older(29, "claims", Any)],
+    fields: &[
+        field("limits", QUANTITIES),
+        field("requests", QUANTITIES),
+        super::older(29, "claims", List(&Obj(&RESOURCE_CLAIM))),
+    ],
 };
 
 static DATA_SOURCE: Object = Object {

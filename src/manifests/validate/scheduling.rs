@@ -231,7 +231,7 @@ pub fn tolerations(judge: &mut Judge, list: &At<'_>) {
 pub fn tolerations_in(text: &str) -> Option<Node> {
     let wrapped = format!("{{\"spec\":{{\"tolerations\":{text}}}}}");
     let root = crate::manifests::reader::read(wrapped.as_bytes()).root.ok()?;
-    let decoded = crate::manifests::decode::decode(&root, crate::manifests::KubeletVersion::NEWEST);
+    let decoded = crate::manifests::decode::decode(&root, true, crate::manifests::KubeletVersion::NEWEST);
     if !decoded.errors.is_empty() {
         return None;
     }

@@ -1,0 +1,67 @@
+//! From the API's form of a Pod to the kubelet's own, as far as the two differ.
+
+use std::sync::Arc;
+
+use super::super::defaults::{edit, fill, with_map};
+use super::super::tree::{Entry, Map, Node, Value};
+
+/// Fields of the spec that the kubelet keeps in the security context.
+const MOVED: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
+
+/// Annotations of releases long gone, which conversion drops.
+const DROPPED: &[&str] = &[
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+];
+
+/// The Pod as the kubelet prints it.
+pub fn internal(pod: &Node) -> Node {
+    let mut pod = pod.clone();
+    edit(&mut pod, "spec", |spec| {
+        let moved: Vec<Entry> = spec
+            .as_map()
+            .map(Map::entries)
+            .unwrap_or_default()
+            .iter()
+            .filter(|entry| MOVED.contains(&&*entry.key))
+            .cloned()
+            .collect();
+        edit(spec, "securityContext", |context| {
+            with_map(context, |map| {
+                for entry in moved {
+                    map.insert(entry);
+                }
+            });
+        });
+    });
+    edit(&mut pod, "metadata", |metadata| {
+        edit(metadata, "annotations", |annotations| {
+            let given = annotations.as_map().map(Map::entries).unwrap_or_default();
+            if given.iter().any(|entry| DROPPED.contains(&&*entry.key)) {
+                let kept = given.iter().filter(|entry| !DROPPED.contains(&&*entry.key)).cloned().collect();
+                annotations.value = Value::Map(Arc::new(Map::new(kept)));
+            }
+        });
+    });
+    edit(&mut pod, "status", pod_ips);
+    pod
+}
+
+/// A single address is a list of one, and replaces a list that does not begin with it.
+fn pod_ips(status: &mut Node) {
+    let Some(address) = status.get("podIP").filter(|node| node.as_str() != Some("")).cloned() else {
+        return;
+    };
+    let first = status.get("podIPs").and_then(Node::as_list).and_then(<[Node]>::first);
+    if first.and_then(|first| first.get("ip")).and_then(Node::as_str) == address.as_str() {
+        return;
+    }
+    let position = address.position;
+    let entry = Entry { key: Arc::from("ip"), key_position: position, value: address };
+    let one = Node::new(position, Value::Map(Arc::new(Map::new(vec![entry]))));
+    let list = Value::List(Arc::new(vec![one]));
+    fill(status, "podIPs", || Value::Null);
+    edit(status, "podIPs", |addresses| addresses.value = list);
+}
