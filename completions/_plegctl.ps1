@@ -344,6 +344,8 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
         'plegctl;static-pods;lint' {
             [CompletionResult]::new('--node-name', '--node-name', [CompletionResultType]::ParameterName, 'Name of the node, which every static pod gets as a suffix [default: this node''s]')
             [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Release of the kubelet whose rules count, such as 1.31 [default: the newest known]')
+            [CompletionResult]::new('--as', '--as', [CompletionResultType]::ParameterName, 'The directory under which the kubelet reads the files, where it is not PATH itself; pods'' UIDs depend on it')
+            [CompletionResult]::new('--upgrade-to', '--upgrade-to', [CompletionResultType]::ParameterName, 'Say too what an upgrade to this release restarts and refuses, such as 1.36')
             [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'What makes the exit status 1')
             [CompletionResult]::new('--ignore', '--ignore', [CompletionResultType]::ParameterName, 'Leave out this check, such as SP053; may be given more than once')
             [CompletionResult]::new('--output-file', '--output-file', [CompletionResultType]::ParameterName, 'Write this format to a file too, such as sarif=lint.sarif; may be given more than once')

@@ -1572,7 +1572,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__static__subcmd__pods__subcmd__lint)
-            opts="-o -r -c -q -v -h --node-name --kubelet-version --fail-on --ignore --no-cri --output-file --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            opts="-o -r -c -q -v -h --node-name --kubelet-version --as --upgrade-to --fail-on --ignore --no-cri --output-file --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1583,6 +1583,14 @@ _plegctl() {
                     return 0
                     ;;
                 --kubelet-version)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --as)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --upgrade-to)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

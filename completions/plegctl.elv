@@ -323,6 +323,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;static-pods;lint'= {
             cand --node-name 'Name of the node, which every static pod gets as a suffix [default: this node''s]'
             cand --kubelet-version 'Release of the kubelet whose rules count, such as 1.31 [default: the newest known]'
+            cand --as 'The directory under which the kubelet reads the files, where it is not PATH itself; pods'' UIDs depend on it'
+            cand --upgrade-to 'Say too what an upgrade to this release restarts and refuses, such as 1.36'
             cand --fail-on 'What makes the exit status 1'
             cand --ignore 'Leave out this check, such as SP053; may be given more than once'
             cand --output-file 'Write this format to a file too, such as sarif=lint.sarif; may be given more than once'

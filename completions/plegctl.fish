@@ -273,6 +273,8 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __f
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l node-name -d 'Name of the node, which every static pod gets as a suffix [default: this node\'s]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l kubelet-version -d 'Release of the kubelet whose rules count, such as 1.31 [default: the newest known]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l as -d 'The directory under which the kubelet reads the files, where it is not PATH itself; pods\' UIDs depend on it' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l upgrade-to -d 'Say too what an upgrade to this release restarts and refuses, such as 1.36' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and __fish_seen_subcommand_from lint" -l fail-on -d 'What makes the exit status 1' -r -f -a "error\t'Something that the kubelet rejects, ignores or stops'
 warning\t'Or something that was hardly meant'
 info\t'Or anything at all'

@@ -23,11 +23,11 @@ use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit};
 use crate::host::HostRoot;
 use crate::manifests::checks::catalogue::{CHECKS, Check};
-use crate::manifests::checks::runtime::{self, RuntimeFinding};
+use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::LintReport;
 use crate::manifests::{
-    self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport,
+    self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
 };
 use crate::report::document;
 use crate::report::{NotChecked, save};
@@ -54,6 +54,14 @@ pub struct LintArgs {
     /// Release of the kubelet whose rules count, such as 1.31 [default: the newest known]
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
+
+    /// The directory under which the kubelet reads the files, where it is not PATH itself; pods' UIDs depend on it
+    #[arg(long = "as", value_name = "DIR")]
+    seen_as: Option<PathBuf>,
+
+    /// Say too what an upgrade to this release restarts and refuses, such as 1.36
+    #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
+    upgrade_to: Option<KubeletVersion>,
 
     /// What makes the exit status 1
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
@@ -132,14 +140,20 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let kubelet = arguments.kubelet(context);
     let configured = configured_path(context);
     let targets = arguments.targets(context, configured.as_deref());
-    let mut sources = Vec::new();
-    for target in &targets {
-        sources.push(target.look(&kubelet, configured.as_deref(), &context.host)?);
-    }
-    let (runtime, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
+    let stdin = if targets.iter().any(Target::is_stdin) { read_stdin()? } else { Vec::new() };
+    let mut sources: Vec<SourceReport> = targets
+        .iter()
+        .map(|target| target.look(&kubelet, &stdin, configured.as_ref(), &context.host))
+        .collect();
+    let upgrade = arguments.upgrade_to.map(|to| {
+        let later = Kubelet { version: known_release(to, context), ..kubelet.clone() };
+        let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
+        upgrade::compare(&mut sources, &after, &kubelet, &later)
+    });
+    let (compared, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
     let cannot_look = sources.iter().any(cannot_look);
     let ignored: HashSet<CheckId> = arguments.ignore.iter().copied().collect();
-    let report = LintReport::new(&kubelet, sources, runtime, not_checked, &ignored);
+    let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
     for (format, path) in &arguments.output_file {
         let plain = Style { headers: true, color: false };
         save::write(path, |file| render(*format, &report, plain, file))?;
@@ -167,14 +181,14 @@ fn cannot_look(source: &SourceReport) -> bool {
     source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
 }
 
-/// Where the kubelet that runs here looks, as a path of ours.
+/// Where the kubelet that runs here looks, as it says it itself.
 fn configured_path(context: &Context) -> Option<PathBuf> {
     let found = context.kubelet()?.setting("pod-manifest-path", "staticPodPath");
     match found {
         Ok(setting) => {
             let setting = setting?;
             context.note(1, &format!("the kubelet reads {} ({})", setting.value, setting.source));
-            Some(context.host.path(setting.value))
+            Some(PathBuf::from(setting.value))
         }
         Err(why) => {
             context.note(1, &format!("the kubelet's staticPodPath is not known: {why}"));
@@ -188,47 +202,94 @@ struct Target {
     path: PathBuf,
     /// The node's own, and not a copy of it somewhere.
     on_node: bool,
+    /// The directory as the kubelet reads it, where that is not the path itself.
+    reads: Option<PathBuf>,
 }
 
 impl Target {
+    fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
+        let kubelet = Kubelet { reads: self.reads.clone(), ..kubelet.clone() };
+        if !self.is_stdin() {
+            return manifests::inspect(&self.path, &kubelet);
+        }
+        let file = manifests::inspect_bytes(&self.path, stdin, &kubelet);
+        SourceReport {
+            path: self.path.clone(),
+            kind: PathKind::File,
+            files: vec![file],
+            findings: Vec::new(),
+        }
+    }
+
     fn look(
         &self,
         kubelet: &Kubelet,
-        configured: Option<&Path>,
+        stdin: &[u8],
+        configured: Option<&PathBuf>,
         host: &HostRoot,
-    ) -> Result<SourceReport, Error> {
-        let stdin = self.path.as_os_str() == "-";
-        let mut source = if stdin { from_stdin(kubelet)? } else { manifests::inspect(&self.path, kubelet) };
-        let configured = configured.filter(|_| !stdin);
-        checks::run(
-            &mut source,
-            &Surroundings { kubelet, configured, on_node: self.on_node, host: Some(host) },
-        );
-        Ok(source)
+    ) -> SourceReport {
+        let mut source = self.inspect(kubelet, stdin);
+        let configured = configured.filter(|_| !self.is_stdin()).map(|path| host.path(path));
+        let surroundings = Surroundings {
+            kubelet,
+            configured: configured.as_deref(),
+            on_node: self.on_node,
+            host: Some(host),
+        };
+        checks::run(&mut source, &surroundings);
+        source
     }
 }
 
-fn from_stdin(kubelet: &Kubelet) -> Result<SourceReport, Error> {
-    let path = PathBuf::from("-");
+fn read_stdin() -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    io::stdin()
-        .lock()
-        .take(SIZE_LIMIT)
-        .read_to_end(&mut bytes)
-        .map_err(|source| Error::Read { name: "stdin".to_owned(), source })?;
-    let file = manifests::inspect_bytes(&path, &bytes, kubelet);
-    Ok(SourceReport { path, kind: PathKind::File, files: vec![file], findings: Vec::new() })
+    let read = io::stdin().lock().take(SIZE_LIMIT).read_to_end(&mut bytes);
+    read.map_err(|source| Error::Read { name: "stdin".to_owned(), source })?;
+    Ok(bytes)
+}
+
+/// Said where pods run of these files and no UID is one that a kubelet could have given them.
+fn not_understood(compared: &Compared, kubelet: &Kubelet) -> Option<NotChecked> {
+    if compared.understood || compared.made.is_empty() {
+        return None;
+    }
+    Some(NotChecked {
+        what: "whether what runs was made from the very text of the files".to_owned(),
+        why: format!(
+            "no UID here is one that a kubelet {} to {} of node {} gives them from this path, or the files fix it (--as, --node-name)",
+            KubeletVersion::OLDEST,
+            KubeletVersion::NEWEST,
+            kubelet.node_name
+        ),
+    })
+}
+
+/// The release itself, or the nearest one whose rules are known, with a word.
+fn known_release(asked: KubeletVersion, context: &Context) -> KubeletVersion {
+    let version = asked.known();
+    if version != asked {
+        context.remark(&format!(
+            "kubelet {asked} is not known; taking the rules of {version}, the nearest that is"
+        ));
+    }
+    version
+}
+
+/// Whether two paths lead to the same place, however they are written.
+fn same_place(left: &Path, right: &Path) -> bool {
+    // `Path` does not count a slash at the end.
+    left == right
+        || matches!((left.canonicalize(), right.canonicalize()), (Ok(left), Ok(right)) if left == right)
 }
 
 impl LintArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
         let asked = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
-        let version = asked.known();
-        if version != asked {
-            context.remark(&format!(
-                "kubelet {asked} is not known; taking the rules of {version}, the nearest that is"
-            ));
-        }
+        let version = known_release(asked, context);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
         // The kubelet writes its own name in lower case, however it was given.
         let node_name = node_name.unwrap_or_else(|| "localhost".to_owned()).to_lowercase();
@@ -236,14 +297,28 @@ impl LintArgs {
     }
 
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
-        let own = configured.map_or_else(|| context.host.path(USUAL_PATH), Path::to_path_buf);
+        let own = configured.unwrap_or(Path::new(USUAL_PATH));
+        let ours = context.host.path(own);
         if self.paths.is_empty() {
-            return vec![Target { path: own, on_node: true }];
+            return vec![self.target(&ours, own, true, context)];
         }
         let mut seen = HashSet::new();
         let paths = self.paths.iter().filter(|path| seen.insert(*path));
-        // `Path` does not count a slash at the end.
-        paths.map(|path| Target { path: path.clone(), on_node: **path == own }).collect()
+        paths.map(|path| self.target(path, own, same_place(path, &ours), context)).collect()
+    }
+
+    /// `own` is the node's own path as the kubelet has it.
+    fn target(&self, path: &Path, own: &Path, on_node: bool, context: &Context) -> Target {
+        let stdin = path.as_os_str() == "-";
+        let seen = match &self.seen_as {
+            Some(directory) => Some(directory.clone()),
+            None if on_node => Some(own.to_path_buf()),
+            None => context.host.on_node(path),
+        };
+        // A single file is named in its directory.
+        let whole = self.seen_as.is_some() || path.is_dir();
+        let reads = seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
+        Target { path: path.to_path_buf(), on_node, reads: reads.filter(|_| !stdin) }
     }
 
     fn compare(
@@ -252,9 +327,10 @@ impl LintArgs {
         targets: &[Target],
         sources: &[SourceReport],
         kubelet: &Kubelet,
-    ) -> (Vec<RuntimeFinding>, Vec<NotChecked>) {
-        let skipped =
-            |why: String| (Vec::new(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }]);
+    ) -> (Compared, Vec<NotChecked>) {
+        let skipped = |why: String| {
+            (Compared::default(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }])
+        };
         if self.no_cri {
             return skipped("--no-cri".to_owned());
         }
@@ -262,8 +338,13 @@ impl LintArgs {
         if !targets.iter().any(|target| target.on_node) && !context.names_a_runtime() {
             return skipped("the path is not this node's own, and no runtime was named".to_owned());
         }
-        match self.ask(context, sources, kubelet) {
-            Ok(findings) => (findings, Vec::new()),
+        // A directory somewhere says nothing of pods that it has no file of.
+        let whole = self.seen_as.is_some() || targets.iter().any(|target| target.on_node);
+        match self.ask(context, sources, kubelet, whole) {
+            Ok(compared) => {
+                let not_checked = not_understood(&compared, kubelet);
+                (compared, not_checked.into_iter().collect())
+            }
             Err(why) => {
                 context.remark(&format!("not compared with what runs: {why}"));
                 skipped(why.to_string())
@@ -276,7 +357,8 @@ impl LintArgs {
         context: &Context,
         sources: &[SourceReport],
         kubelet: &Kubelet,
-    ) -> Result<Vec<RuntimeFinding>, Error> {
+        whole: bool,
+    ) -> Result<Compared, Error> {
         let endpoint = context.endpoint()?;
         let running = block_on(async {
             let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
@@ -285,9 +367,10 @@ impl LintArgs {
         let question = runtime::Question {
             kubelet,
             version_given: self.kubelet_version.is_some(),
-            whole_directory: sources
-                .iter()
-                .any(|source| matches!(source.kind, PathKind::Directory | PathKind::Missing)),
+            whole_directory: whole
+                && sources
+                    .iter()
+                    .any(|source| matches!(source.kind, PathKind::Directory | PathKind::Missing)),
             now: context.clock.wall(),
         };
         Ok(runtime::compare(sources, &running, &question))

@@ -60,6 +60,11 @@ impl HostRoot {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// What a path of ours is on the node; nothing if it does not lie below the root.
+    pub fn on_node(&self, path: &Path) -> Option<PathBuf> {
+        Some(Path::new("/").join(path.strip_prefix(&self.root).ok()?))
+    }
+
     /// The directory itself.
     pub fn as_path(&self) -> &Path {
         &self.root

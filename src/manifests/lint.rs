@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::checks::runtime::RuntimeFinding;
+use super::checks::runtime::{Compared, Made, RuntimeFinding};
+use super::upgrade::Upgrade;
 use super::{CheckId, FileReport, Finding, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
 use crate::report::NotChecked;
 
@@ -21,6 +22,9 @@ pub struct LintReport {
     pub files: Vec<LintedFile>,
     /// What does not agree with what runs.
     pub runtime: Vec<RuntimeFinding>,
+    /// What another release makes of the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Upgrade>,
     /// What could not be looked at, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<NotChecked>,
@@ -42,6 +46,15 @@ pub struct LintedFile {
     /// The pod's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<String>,
+    /// The UID that the kubelet gives the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_uid: Option<String>,
+    /// Why the UID cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_uid_unknown: Option<String>,
+    /// Whether what runs was made from this text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Made>,
     /// Why it is not loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
@@ -101,7 +114,7 @@ pub struct PodOfFile {
     pub name: String,
     /// The file that wins.
     pub file: String,
-    /// Its UID, where the file fixes it; else only the kubelet can compute it.
+    /// Its UID, where it can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Files that are shadowed.
@@ -114,20 +127,23 @@ impl LintReport {
     pub fn new(
         kubelet: &Kubelet,
         sources: Vec<SourceReport>,
-        runtime: Vec<RuntimeFinding>,
+        compared: Compared,
+        upgrade: Option<Upgrade>,
         not_checked: Vec<NotChecked>,
         ignored: &HashSet<CheckId>,
     ) -> Self {
         let pods = if ignored.contains(&CheckId::new(105)) { Vec::new() } else { pods(&sources) };
         let mut report = Self {
             node: kubelet.node_name.clone(),
-            kubelet_version: format!("1.{}", kubelet.version.minor()),
+            kubelet_version: kubelet.version.to_string(),
             files: sources.into_iter().flat_map(linted).collect(),
-            runtime,
+            runtime: compared.findings,
+            upgrade,
             not_checked,
             summary: Summary { pods, ..Summary::default() },
         };
         for file in &mut report.files {
+            file.runs = compared.made.get(&file.path).cloned();
             file.findings.retain(|finding| !ignored.contains(&finding.id));
         }
         report.files.retain(|file| !file.is_path || !file.findings.is_empty());
@@ -171,6 +187,9 @@ fn linted(source: SourceReport) -> Vec<LintedFile> {
         verdict: Verdict::Ignored,
         pod_name: None,
         pod_namespace: None,
+        pod_uid: None,
+        pod_uid_unknown: None,
+        runs: None,
         kubelet_reason: None,
         consequence: path_consequence(source.kind).map(str::to_owned),
         findings: source.findings,
@@ -202,6 +221,11 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
     let pod = file.pod.filter(|_| matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed));
     let (namespace, name) =
         pod.map_or((None, None), |PodIdentity { namespace, name }| (Some(namespace), Some(name)));
+    let (pod_uid, pod_uid_unknown) = match file.uid {
+        Some(Ok(uid)) => (Some(uid), None),
+        Some(Err(why)) => (None, Some(why.to_string())),
+        None => (None, None),
+    };
     let mut findings = file.findings;
     findings.sort_by_key(|finding| (finding.line, finding.column, finding.id));
     let consequence = (file.verdict == Verdict::Rejected).then(|| {
@@ -217,6 +241,9 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
         verdict: file.verdict,
         pod_name: name,
         pod_namespace: namespace,
+        pod_uid,
+        pod_uid_unknown,
+        runs: None,
         kubelet_reason: file.kubelet_reason,
         consequence,
         findings,
@@ -241,7 +268,7 @@ fn pods_of(source: &SourceReport) -> Vec<PodOfFile> {
                 namespace: pod.namespace.clone(),
                 name: pod.name.clone(),
                 file: path(file),
-                uid: file.fixed_uid(),
+                uid: file.uid.clone().and_then(Result::ok),
                 shadows: source.files.iter().filter(shadowed).map(path).collect(),
             })
         })

@@ -37,6 +37,7 @@ mod source;
 mod timestamp;
 mod tree;
 mod uid;
+pub mod upgrade;
 mod validate;
 mod verdict;
 

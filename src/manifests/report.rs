@@ -94,6 +94,8 @@ pub struct EntryMeta {
 pub struct FileReport {
     /// The path as the kubelet would log it.
     pub path: PathBuf,
+    /// The path under which the kubelet reads it; absent if that cannot be told.
+    pub seen_as: Option<PathBuf>,
     /// What the metadata says. Absent for standard input.
     pub meta: Option<EntryMeta>,
     /// What the kubelet does with it.

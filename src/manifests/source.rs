@@ -162,6 +162,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
 fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
+        seen_as: None,
         meta,
         verdict: Verdict::Ignored,
         pod: None,

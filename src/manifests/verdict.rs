@@ -25,6 +25,7 @@ struct Stop {
 pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
     let mut report = FileReport {
         path: path.to_path_buf(),
+        seen_as: kubelet.path_of(path),
         meta,
         verdict: Verdict::Rejected,
         pod: None,
@@ -41,7 +42,7 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
     let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
         let root = &*document.root.insert(root);
         let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
-        report.uid = pod_uid(&pod.pod, path, document.notes.json, kubelet);
+        report.uid = pod_uid(&pod.pod, report.seen_as.as_deref(), document.notes.json, kubelet);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
     report.document = Some(document);
@@ -71,12 +72,23 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
 }
 
 /// The UID is made before the pod is validated, of any that has a name.
-fn pod_uid(pod: &Node, path: &Path, json: bool, kubelet: &Kubelet) -> Option<Result<String, NotTold>> {
+fn pod_uid(
+    pod: &Node,
+    source: Option<&Path>,
+    json: bool,
+    kubelet: &Kubelet,
+) -> Option<Result<String, NotTold>> {
     if At::root(pod).get("metadata").get("name").is_empty() {
         return None;
     }
-    let source = kubelet.path_of(path);
-    Some(source.ok_or(NotTold::Path).and_then(|source| uid(pod, kubelet, &source, json)))
+    Some(source.ok_or(NotTold::Path).and_then(|source| uid(pod, kubelet, source, json)))
+}
+
+/// The UID that another kubelet would give the pod of a file that has been read.
+pub fn uid_by(file: &FileReport, kubelet: &Kubelet) -> Option<Result<String, NotTold>> {
+    let document = file.document.as_ref()?;
+    let decoded = as_pod(document.root.as_ref()?, &document.notes, kubelet).ok()?;
+    pod_uid(&decoded.pod, file.seen_as.as_deref(), document.notes.json, kubelet)
 }
 
 /// What is said of a file at the size limit.

@@ -3,6 +3,7 @@
 mod good;
 mod hostile;
 mod runtime;
+mod upgrade;
 mod verdicts;
 
 use std::fs;

@@ -63,6 +63,8 @@ fn found(runtime: &RealRuntime) -> Vec<String> {
         &runtime.endpoint(),
         "-o",
         "json",
+        "--as",
+        "/etc/kubernetes/manifests",
     ]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
     let findings = report["runtime"].as_array().unwrap();

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 
 use super::words::or_none;
 use super::{Style, table as columns};
-use crate::manifests::checks::runtime::RuntimeFinding;
+use crate::manifests::checks::runtime::{Made, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
+use crate::manifests::upgrade::{Upgrade, UpgradedFile};
 use crate::manifests::{CheckId, Finding, Severity, Verdict};
 use crate::report::escape::escaped;
 
@@ -33,6 +34,9 @@ pub fn table(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resu
         writeln!(out)?;
     }
     verdicts(report, style, out)?;
+    if let Some(found) = &report.upgrade {
+        upgrade(found, style, out)?;
+    }
     sums(report, out)
 }
 
@@ -167,15 +171,74 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
     if files.is_empty() {
         return Ok(());
     }
+    // A column of which nothing is known says nothing.
+    let uids = files.iter().any(|file| file.pod_uid.is_some());
+    let compared = files.iter().any(|file| file.runs.is_some());
+    let kept = |all: [String; 5]| {
+        let shown = [true, true, true, uids, compared];
+        all.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell)).collect::<Vec<String>>()
+    };
+    let headers = kept(["FILE", "VERDICT", "POD", "UID", "RUNS"].map(str::to_owned));
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let rows = files.into_iter().map(|file| {
         let pod = match (&file.pod_namespace, &file.pod_name) {
             (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
             _ => String::new(),
         };
-        vec![or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod)]
+        let uid = or_none(file.pod_uid.as_deref().unwrap_or_default());
+        let runs = or_none(&file.runs.as_ref().map(made).unwrap_or_default());
+        kept([or_none(&file.path), verdict(file.verdict).to_owned(), or_none(&pod), uid, runs])
     });
-    columns::write(out, style, &["FILE", "VERDICT", "POD"], rows)?;
+    columns::write(out, style, &headers, rows)?;
     writeln!(out)
+}
+
+/// What runs, against the file.
+fn made(made: &Made) -> String {
+    match made {
+        Made::Same { by } => format!("this text, by kubelet {}", by.join(" or ")),
+        Made::Another => "another text".to_owned(),
+        Made::Unknown => "<unknown>".to_owned(),
+    }
+}
+
+/// What another release does with each file.
+fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let (from, to) = (&upgrade.from, &upgrade.to);
+    writeln!(out, "{}", bold(&format!("upgrade from kubelet {from} to {to}:"), style))?;
+    let rows = upgrade.files.iter().map(|file| {
+        vec![
+            or_none(&file.path),
+            or_none(file.pod.as_deref().unwrap_or_default()),
+            after(file).to_owned(),
+            or_none(file.uid_from.as_deref().unwrap_or_default()),
+            or_none(file.uid_to.as_deref().unwrap_or_default()),
+            or_none(&file.newly_read.join(", ")),
+        ]
+    });
+    let (before, then) = (format!("UID {from}"), format!("UID {to}"));
+    columns::write(out, style, &["FILE", "POD", "AFTER", &before, &then, "NEWLY READ"], rows)?;
+    let count =
+        |wanted: &dyn Fn(&UpgradedFile) -> bool| upgrade.files.iter().filter(|file| wanted(file)).count();
+    let restarts = count(&|file| file.restarts == Some(true));
+    let lost = count(&UpgradedFile::is_lost);
+    let pods = |number: usize| counted(number, "pod").unwrap_or_else(|| "no pod".to_owned());
+    let lost = match lost {
+        0 => "none is refused".to_owned(),
+        lost => format!("{} refused and stopped", pods(lost)),
+    };
+    writeln!(out, "{} restarted, all within a minute of the new kubelet's start; {lost}\n", pods(restarts))
+}
+
+fn after(file: &UpgradedFile) -> &'static str {
+    match (file.verdict_from, file.verdict_to, file.restarts) {
+        _ if file.is_lost() => "refused",
+        (Verdict::Loaded, Verdict::Loaded, Some(true)) => "restarts",
+        (Verdict::Loaded, Verdict::Loaded, Some(false)) => "runs on",
+        (Verdict::Loaded, Verdict::Loaded, None) => "<unknown>",
+        (_, Verdict::Loaded, _) => "starts",
+        _ => "as before",
+    }
 }
 
 fn sums(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
@@ -185,6 +248,7 @@ fn sums(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
         (sums.rejected, "rejected"),
         (sums.shadowed, "shadowed"),
         (sums.ignored, "ignored"),
+        (sums.not_judged, "not judged"),
     ];
     let findings = [
         counted(sums.errors, "error"),

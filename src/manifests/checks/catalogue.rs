@@ -34,7 +34,8 @@ impl Check {
             60..80 => "Metadata and what is special about static pods",
             80..100 => "Containers, ports, volumes, probes, resources",
             100..120 => "Across files",
-            _ => "Against the runtime",
+            120..140 => "Against the runtime",
+            _ => "Against another release (`--upgrade-to`)",
         }
     }
 }
@@ -138,6 +139,11 @@ pub const CHECKS: &[Check] = &[
     warning(130, "the running pod has another UID than the file"),
     info(131, "the node is called differently"),
     info(132, "a pod has had many sandboxes"),
+    info(134, "the running pod was made by a kubelet of another release"),
+    error(140, "the new release does not load the file"),
+    warning(141, "the new release loads a file that the old one refuses"),
+    info(142, "the upgrade restarts the pod"),
+    warning(143, "the new release obeys fields that the old one drops"),
 ];
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plegctl::cri::Rpc;
 use plegctl::manifests::checks::runtime::container_hash;
+use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::Value;
 
 use super::{GOOD, directory, lint, report};
@@ -56,7 +57,8 @@ fn look(files: &TempDir, node: Node) -> (Output, Vec<(String, String)>) {
 fn look_as(files: &TempDir, node: Node, more: &[&str]) -> (Output, Vec<(String, String)>) {
     let fake = FakeRuntime::start(node);
     let endpoint = fake.endpoint();
-    let output = lint(files.path(), &[&["-r", &endpoint, "-o", "json"], more].concat());
+    let this = ["-r", &endpoint, "-o", "json", "--as", "/etc/kubernetes/manifests"];
+    let output = lint(files.path(), &[&this[..], more].concat());
     let report = report(&output);
     let found = report["runtime"].as_array().unwrap().iter().map(|finding: &Value| {
         let text = |key: &str| finding[key].as_str().unwrap().to_owned();
@@ -135,7 +137,7 @@ fn sp124_labels_and_annotations_that_differ() {
         "web.yaml",
         &GOOD.replace("  name: web\n", "  name: web\n  labels: {tier: a}\n  annotations: {x: w}\n"),
     )]);
-    assert_found(&files, app(web()), &[("SP124", "warning"), ("SP124", "warning")]);
+    assert_found(&files, app(web()), &[("SP124", "warning")]);
     let same = web().annotation("x", "w").edit_sandbox(|sandbox| {
         sandbox.labels.push(crate::support::wire::pair("tier", "a"));
     });
@@ -270,4 +272,81 @@ fn only_the_nodes_own_manifests_are_compared_with_a_runtime_that_nobody_named() 
     let output = plegctl(&["static-pods", "lint", "--host-root", &root]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stderr.contains("not compared with what runs"), "{output}");
+}
+
+/// The UID that a kubelet 1.`minor` gives web.yaml of this text.
+fn uid_by(text: &str, minor: u8) -> String {
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
+    let file = inspect_bytes(Path::new("/etc/kubernetes/manifests/web.yaml"), text.as_bytes(), &kubelet);
+    file.uid.unwrap().unwrap()
+}
+
+fn made(output: &Output) -> Value {
+    report(output)["files"][0]["runs"].clone()
+}
+
+#[test]
+fn a_pod_with_the_files_uid_was_made_from_this_text_by_a_release_that_is_named() {
+    let files = old(&[("web.yaml", GOOD)]);
+    for (minor, by) in [(28, "1.28"), (30, "1.30"), (32, "1.32"), (34, "1.34"), (36, "1.36")] {
+        let node = || app(static_pod(Node::new(), "kube-system/web-node1", &uid_by(GOOD, minor), "s1"));
+        let (output, found) = look(&files, node());
+        assert_eq!(found, [], "{output}");
+        let runs = made(&output);
+        assert_eq!(runs["text"], "same", "{output}");
+        assert!(runs["madeBy"].as_array().unwrap().contains(&Value::from(by)), "{output}");
+        // Who says that the kubelet is 1.36 is told that it did not make the pod.
+        let (output, found) = look_as(&files, node(), &["--kubelet-version", "1.36"]);
+        let expected: &[(String, String)] = match minor {
+            36 => &[],
+            _ => &[("SP134".to_owned(), "info".to_owned())],
+        };
+        assert_eq!(found, expected, "{output}");
+    }
+}
+
+#[test]
+fn sp123_is_certain_where_the_uids_of_the_node_are_understood() {
+    let db = GOOD.replace("name: web", "name: db");
+    let edited = GOOD.replace("app:1.0", "app:1.0\n    args: [--verbose]");
+    let files = old(&[("db.yaml", &db), ("web.yaml", &edited)]);
+    let kubelet = Kubelet::new(KubeletVersion::nearest(33), "node1");
+    let of_db = inspect_bytes(Path::new("/etc/kubernetes/manifests/db.yaml"), db.as_bytes(), &kubelet);
+    let before = static_pod(app(web()), "kube-system/db-node1", &of_db.uid.unwrap().unwrap(), "s2");
+    let before = before
+        .container("c2", "app")
+        .annotation("io.kubernetes.container.hash", &container_hash("app", IMAGE));
+    let (output, found) = look(&files, before);
+    assert_eq!(found, [("SP123".to_owned(), "error".to_owned())], "{output}");
+    let report = report(&output);
+    let message = report["runtime"][0]["message"].as_str().unwrap();
+    assert!(message.contains("arguments") && message.contains("last changed at"), "{message}");
+    assert_eq!(report["files"][1]["runs"]["text"], "another", "{output}");
+    // Without a pod that is explained, a strange UID proves nothing.
+    let (output, found) = look(&old(&[("web.yaml", &edited)]), app(web()));
+    assert_eq!(found, [], "{output}");
+    let report = crate::lint::report(&output);
+    assert!(report["notChecked"][0]["why"].as_str().unwrap().contains("--as"), "{output}");
+}
+
+#[test]
+fn issue_10_a_directory_that_is_not_the_nodes_has_no_orphans() {
+    let files = old(&[("web.yaml", GOOD)]);
+    let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
+    let output = lint(files.path(), &["-r", &fake.endpoint(), "-o", "json"]);
+    assert_eq!(report(&output)["runtime"], Value::Array(Vec::new()), "{output}");
+}
+
+#[test]
+fn issue_10_the_nodes_own_directory_is_known_by_any_of_its_names() {
+    let host = TempDir::new();
+    let own = host.path().join("etc/kubernetes/manifests");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("web.yaml"), GOOD).unwrap();
+    let link = host.path().join("link");
+    std::os::unix::fs::symlink(&own, &link).unwrap();
+    let root = host.path().display().to_string();
+    let output = lint(&link, &["--host-root", &root, "-o", "json"]);
+    assert!(output.stderr.contains("not compared with what runs"), "{output}");
+    assert_eq!(report(&output)["files"][0]["podUid"], uid_by(GOOD, 36), "{output}");
 }

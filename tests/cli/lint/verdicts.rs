@@ -9,6 +9,9 @@ use super::{TempDir, report};
 use crate::support::plegctl::plegctl;
 use crate::support::static_pods::{content, nine_releases};
 
+/// Where the recorded kubelets had the files.
+const DIRECTORY: &str = "/etc/kubernetes/manifests";
+
 fn expected(kubelet: &Value) -> (&str, Option<&str>, Option<&str>) {
     match kubelet["ok"].as_bool() {
         Some(true) => ("loaded", kubelet["namespace"].as_str(), kubelet["name"].as_str()),
@@ -29,16 +32,25 @@ fn directories(place: &TempDir, records: &[Value]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_verdict_equals_that_of_nine_kubelets() {
+fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
     let records = nine_releases();
     let place = TempDir::new();
     let paths = directories(&place, &records);
     let paths: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let mut compared = 0;
+    let (mut compared, mut uids) = (0, 0);
     for minor in 28..=36 {
         let version = format!("1.{minor}");
-        let arguments =
-            ["static-pods", "lint", "--node-name", "node1", "--kubelet-version", &version, "--no-cri"];
+        let arguments = [
+            "static-pods",
+            "lint",
+            "--node-name",
+            "node1",
+            "--kubelet-version",
+            &version,
+            "--no-cri",
+            "--as",
+            DIRECTORY,
+        ];
         let output = plegctl(&[&arguments[..], &["-o", "json", "--fail-on", "never"], &paths].concat());
         assert_eq!(output.code, Some(0), "{output}");
         let report = report(&output);
@@ -51,11 +63,15 @@ fn every_verdict_equals_that_of_nine_kubelets() {
                 (file["verdict"].as_str().unwrap(), file["podNamespace"].as_str(), file["podName"].as_str());
             let kubelet = &record["kubelet"][&version];
             assert_eq!(found, expected(kubelet), "{name} {version}");
+            if let Some(uid) = kubelet["uid"].as_str() {
+                assert_eq!(file["podUid"], uid, "{name} {version}: {file}");
+                uids += 1;
+            }
             // A refusal without a word about the reason helps nobody.
             let explained = file["findings"].as_array().unwrap().iter().any(|one| one["severity"] == "error");
             assert!(found.0 != "rejected" || explained, "{name} {version}: {file}");
             compared += 1;
         }
     }
-    assert_eq!(compared, 161 * 9);
+    assert_eq!((compared, uids), (161 * 9, 715));
 }

@@ -1,10 +1,11 @@
 //! File by file, then what is left over.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::RuntimeFinding;
 use super::hash::{SINCE, container_hash};
+use super::made::{self, Made};
 use super::running::{Instance, Latest, MANY_RESTARTS, Running, Source};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
@@ -33,19 +34,32 @@ pub struct Question<'a> {
     pub now: Wall,
 }
 
+/// What runs, held against the files.
+#[derive(Clone, Debug, Default)]
+pub struct Compared {
+    /// What does not agree.
+    pub findings: Vec<RuntimeFinding>,
+    /// By path of a file, whether its pod was made from its text.
+    pub made: HashMap<String, Made>,
+    /// Whether UIDs could be compared at all.
+    pub understood: bool,
+}
+
 /// What does not agree between the files and what runs.
-pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<'_>) -> Vec<RuntimeFinding> {
+pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<'_>) -> Compared {
     let mut findings = Vec::new();
     let files: Vec<(&SourceReport, &FileReport)> =
         sources.iter().flat_map(|source| source.files.iter().map(move |file| (source, file))).collect();
     let node = node_name(&files, running, question.kubelet);
     findings.extend(other_node(&node, running, question.kubelet));
+    let kubelet = Kubelet { node_name: node.clone(), ..question.kubelet.clone() };
+    let texts = Texts::of(&files, running, &kubelet);
     let mut expected = HashSet::new();
     for (source, file) in &files {
         let Some(pod) = identity(file, &node) else { continue };
         let instances = running.of(&pod);
         let mut found = match file.verdict {
-            Verdict::Loaded => loaded(file, &pod, instances, question),
+            Verdict::Loaded => loaded(file, &pod, instances, &texts.of_file(file), question),
             Verdict::Rejected => rejected(&pod, instances, source.kind),
             Verdict::NotJudged => Vec::new(),
             Verdict::Ignored | Verdict::Shadowed => continue,
@@ -70,7 +84,42 @@ pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<
     findings.sort_by(|left, right| {
         (&left.pod.namespace, &left.pod.name, left.id).cmp(&(&right.pod.namespace, &right.pod.name, right.id))
     });
-    findings
+    Compared { findings, understood: texts.understood, made: texts.made }
+}
+
+/// For each file whose pod runs, whether it was made from the file's text.
+struct Texts {
+    made: HashMap<String, Made>,
+    /// Some UID on this node is that of a file: then the others mean what they say too.
+    understood: bool,
+}
+
+impl Texts {
+    fn of(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet: &Kubelet) -> Self {
+        let mut made = HashMap::new();
+        for (_, file) in files.iter().filter(|(_, file)| file.verdict == Verdict::Loaded) {
+            let instances =
+                identity(file, &kubelet.node_name).map(|pod| running.of(&pod)).unwrap_or_default();
+            if let Some(newest) = ready(instances).next() {
+                made.insert(path_text(file), made::made(file, newest.uid(), kubelet));
+            }
+        }
+        let understood = made.values().any(|made| matches!(made, Made::Same { .. }));
+        if !understood {
+            for made in made.values_mut() {
+                *made = Made::Unknown;
+            }
+        }
+        Self { made, understood }
+    }
+
+    fn of_file(&self, file: &FileReport) -> Made {
+        self.made.get(&path_text(file)).cloned().unwrap_or(Made::Unknown)
+    }
+}
+
+fn path_text(file: &FileReport) -> String {
+    file.path.to_string_lossy().into_owned()
 }
 
 /// The name under which the pod of a file would run; for a file that does not load, the best guess.
@@ -148,6 +197,7 @@ fn loaded(
     file: &FileReport,
     pod: &PodIdentity,
     instances: &[Instance],
+    made: &Made,
     question: &Question<'_>,
 ) -> Vec<RuntimeFinding> {
     let Some(decoded) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
@@ -157,14 +207,21 @@ fn loaded(
     let Some(newest) = ready(instances).next() else {
         return nothing_runs(file, pod, instances, &root, question.now).into_iter().collect();
     };
-    let mut findings = differences(pod, newest, &root, question);
-    findings.extend(drift(pod, newest, &root));
+    let mut findings = Vec::new();
+    match made {
+        Made::Same { by } => findings.extend(other_release(pod, newest, by, question)),
+        Made::Another => findings.push(another_text(file, pod, newest, &root, question)),
+        Made::Unknown => {
+            findings.extend(differences(pod, newest, &root, question));
+            findings.extend(drift(pod, newest, &root));
+        }
+    }
     findings.extend(not_started(pod, newest, &root, question.now));
     findings.extend(other_uid(pod, newest, &root));
     findings.extend(
         newest.containers.iter().filter_map(|(name, latest)| crash_loop(pod, name, latest, question.now)),
     );
-    if !findings.iter().any(|finding| finding.severity > Severity::Info) {
+    if *made == Made::Unknown && !findings.iter().any(|finding| finding.severity > Severity::Info) {
         findings.extend(touched(file, pod, newest, &root));
     }
     findings
@@ -223,29 +280,97 @@ fn rejected(pod: &PodIdentity, instances: &[Instance], kind: PathKind) -> Vec<Ru
     ]
 }
 
+/// Differences that are named; the rest is counted.
+const NAMED: usize = 3;
+
+fn named(mut differences: Vec<String>) -> String {
+    let more = differences.len().saturating_sub(NAMED);
+    differences.truncate(NAMED);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{more}", differences.join("; "))
+}
+
+/// The UID says for certain that the file has been changed since, or was never what runs.
+fn another_text(
+    file: &FileReport,
+    pod: &PodIdentity,
+    newest: &Instance,
+    root: &At<'_>,
+    question: &Question<'_>,
+) -> RuntimeFinding {
+    let changed = modified(file);
+    let since = changed.map(|changed| format!(", which was last changed at {changed}")).unwrap_or_default();
+    let (mut seen, ids) = other_containers(newest, root, question);
+    seen.extend(other_metadata(newest, root));
+    let what = if seen.is_empty() {
+        "commands, arguments, environment, mounts or other fields that the runtime does not show".to_owned()
+    } else {
+        named(seen)
+    };
+    let message = format!("what runs was made from another text than the file has{since}: {what}");
+    let ids = std::iter::once(newest.sandbox.id.clone()).chain(ids);
+    let young = changed.is_some_and(|changed| question.now.duration_since(changed) <= slack(root));
+    if young {
+        let severity = Severity::Info;
+        return RuntimeFinding::new(123, severity, pod, message)
+            .with_fix("wait for the kubelet's next scan and for the end of the old pod")
+            .with_ids(ids);
+    }
+    RuntimeFinding::new(123, Severity::Error, pod, message).with_fix(NOT_TAKEN_UP).with_ids(ids)
+}
+
+/// The text is the same, but another release made the pod of it than the one whose rules were asked for.
+fn other_release(
+    pod: &PodIdentity,
+    newest: &Instance,
+    by: &[String],
+    question: &Question<'_>,
+) -> Option<RuntimeFinding> {
+    let asked = question.kubelet.version.to_string();
+    if !question.version_given || by.contains(&asked) {
+        return None;
+    }
+    let message = format!(
+        "what runs was made from this very text by a kubelet {}; kubelet {asked} gives it another UID and restarts it",
+        by.join(" or ")
+    );
+    Some(
+        RuntimeFinding::new(134, Severity::Info, pod, message)
+            .with_fix("plegctl static-pods lint --upgrade-to says what an upgrade restarts")
+            .with_ids([newest.sandbox.id.clone()]),
+    )
+}
+
+const NOT_TAKEN_UP: &str = "the kubelet has not taken up the file: look for a second file of this pod, a fixed uid, \
+                            or a kubelet that is down";
+
 fn differences(
     pod: &PodIdentity,
     newest: &Instance,
     root: &At<'_>,
     question: &Question<'_>,
-) -> Vec<RuntimeFinding> {
-    const WHY: &str = "the kubelet has not taken up the file: look for a second file of this pod, a fixed uid, or a \
-                       kubelet that is down";
+) -> Option<RuntimeFinding> {
+    let (seen, ids) = other_containers(newest, root, question);
+    if seen.is_empty() {
+        return None;
+    }
+    let ids = std::iter::once(newest.sandbox.id.clone()).chain(ids);
+    Some(RuntimeFinding::new(123, Severity::Error, pod, named(seen)).with_fix(NOT_TAKEN_UP).with_ids(ids))
+}
+
+/// Containers that the file does not have, or has with another image; in words, and their ids.
+fn other_containers(newest: &Instance, root: &At<'_>, question: &Question<'_>) -> (Vec<String>, Vec<String>) {
     let spec = root.get("spec");
     let wanted: Vec<At<'_>> = containers(&spec).collect();
-    let mut findings = Vec::new();
-    for (name, latest) in &newest.containers {
-        let differs = match wanted.iter().find(|container| container.get("name").str() == name) {
-            None => Some(format!("container {name} runs and is not in the file")),
-            Some(container) => other_image(name, latest, container.get("image").str(), question),
-        };
-        findings.extend(differs.map(|message| {
-            RuntimeFinding::new(123, Severity::Error, pod, message)
-                .with_fix(WHY)
-                .with_ids([newest.sandbox.id.clone(), latest.container.id.clone()])
-        }));
-    }
-    findings
+    let differs = |name: &String, latest: &Latest| match wanted
+        .iter()
+        .find(|container| container.get("name").str() == name)
+    {
+        None => Some(format!("container {name} runs and is not in the file")),
+        Some(container) => other_image(name, latest, container.get("image").str(), question),
+    };
+    let found = newest.containers.iter();
+    found.filter_map(|(name, latest)| Some((differs(name, latest)?, latest.container.id.clone()))).unzip()
 }
 
 /// What the runtime was told decides; where it does not say, the kubelet's hash.
@@ -268,9 +393,21 @@ fn other_image(name: &str, latest: &Latest, image: &str, question: &Question<'_>
 }
 
 /// Labels and annotations as the file has them, on the sandbox.
-fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Vec<RuntimeFinding> {
+fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+    let seen = other_metadata(newest, root);
+    if seen.is_empty() {
+        return None;
+    }
+    Some(
+        RuntimeFinding::new(124, Severity::Warning, pod, named(seen))
+            .with_fix("touch the file, or look for a second file of this pod")
+            .with_ids([newest.sandbox.id.clone()]),
+    )
+}
+
+fn other_metadata(newest: &Instance, root: &At<'_>) -> Vec<String> {
     let metadata = root.get("metadata");
-    let mut findings = Vec::new();
+    let mut seen = Vec::new();
     for (kind, found) in [("label", &newest.sandbox.labels), ("annotation", &newest.sandbox.annotations)] {
         let wanted = metadata.get(if kind == "label" { "labels" } else { "annotations" });
         for (entry, value) in wanted.entries() {
@@ -279,18 +416,13 @@ fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Vec<RuntimeFind
             if ours || found.get(key) == Some(value.str()) {
                 continue;
             }
-            let message = match found.get(key) {
+            seen.push(match found.get(key) {
                 Some(other) => format!("{kind} {key} is {other} on what runs, {} in the file", value.str()),
                 None => format!("what runs has no {kind} {key}, the file has"),
-            };
-            findings.push(
-                RuntimeFinding::new(124, Severity::Warning, pod, message)
-                    .with_fix("touch the file, or look for a second file of this pod")
-                    .with_ids([newest.sandbox.id.clone()]),
-            );
+            });
         }
     }
-    findings
+    seen
 }
 
 fn not_started(pod: &PodIdentity, newest: &Instance, root: &At<'_>, now: Wall) -> Vec<RuntimeFinding> {

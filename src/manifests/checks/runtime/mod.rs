@@ -1,14 +1,16 @@
-//! What runs, compared with the files: SP120 to SP132.
+//! What runs, compared with the files: SP120 to SP134.
 //!
-//! Asks the runtime for its two lists, and for the status of static pods' containers that restart. The command line of
-//! a container is not in them: an edit of it cannot be seen from here.
+//! Asks the runtime for its two lists, and for the status of static pods' containers that restart. Command lines are
+//! not in them, but they are in the pod's UID: a pod with the UID of a file was made from all of its text.
 
 mod compare;
 mod hash;
+mod made;
 mod running;
 
-pub use compare::{Question, compare};
+pub use compare::{Compared, Question, compare};
 pub use hash::container_hash;
+pub use made::Made;
 pub use running::{Running, look};
 
 use serde::Serialize;

@@ -1,0 +1,86 @@
+//! `--upgrade-to`: what another release of the kubelet restarts, refuses and newly reads.
+
+use serde_json::Value;
+
+use super::{GOOD, directory, ids, lint, report};
+
+fn upgrade(files: &[(&str, &str)], from: &str, to: &str) -> (Option<i32>, Value) {
+    let directory = directory(files);
+    let output = lint(
+        directory.path(),
+        &[
+            "--no-cri",
+            "--kubelet-version",
+            from,
+            "--upgrade-to",
+            to,
+            "--as",
+            "/etc/kubernetes/manifests",
+            "-o",
+            "json",
+        ],
+    );
+    (output.code, report(&output))
+}
+
+#[test]
+fn every_pod_restarts_where_the_new_release_prints_it_differently() {
+    let (code, report) = upgrade(&[("web.yaml", GOOD)], "1.34", "1.36");
+    let file = &report["upgrade"]["files"][0];
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!((&report["upgrade"]["from"], &report["upgrade"]["to"]), (&"1.34".into(), &"1.36".into()));
+    assert_eq!(file["restarts"], true, "{report}");
+    assert_ne!(file["uidFrom"], file["uidTo"], "{report}");
+    assert_eq!(file["uidFrom"], report["files"][0]["podUid"], "{report}");
+    assert_eq!(ids(&report["files"][0]["findings"]), ["SP142"], "{report}");
+    // 1.28 and 1.29 print this pod alike.
+    let (_, report) = upgrade(&[("web.yaml", GOOD)], "1.28", "1.29");
+    assert_eq!(report["upgrade"]["files"][0]["restarts"], false, "{report}");
+}
+
+#[test]
+fn what_the_new_release_refuses_is_an_error() {
+    let with_secret = format!("{GOOD}  imagePullSecrets: [{{name: registry}}]\n");
+    let (code, report) = upgrade(&[("web.yaml", &with_secret)], "1.33", "1.34");
+    let file = &report["upgrade"]["files"][0];
+    assert_eq!(code, Some(1), "{report}");
+    assert_eq!((&file["verdictFrom"], &file["verdictTo"]), (&"loaded".into(), &"rejected".into()));
+    assert_eq!(file["reason"], "static pods may not reference secrets", "{report}");
+    assert!(ids(&report["files"][0]["findings"]).contains(&"SP140"), "{report}");
+}
+
+#[test]
+fn fields_that_only_the_new_release_obeys_are_named() {
+    let with_signal = GOOD.replace("app:1.0", "app:1.0\n    lifecycle: {stopSignal: SIGTERM}");
+    let with_signal = format!("{with_signal}  os: {{name: linux}}\n");
+    let (_, report) = upgrade(&[("web.yaml", &with_signal)], "1.32", "1.33");
+    let newly = &report["upgrade"]["files"][0]["newlyRead"];
+    assert_eq!(newly[0], "spec.containers[0].lifecycle.stopSignal", "{report}");
+    let odd = [("web.yaml", GOOD)];
+    let (_, report) = upgrade(&odd, "1.32", "1.32");
+    let file = &report["upgrade"]["files"][0];
+    assert_eq!((&file["restarts"], &file["newlyRead"]), (&Value::Bool(false), &Value::Null), "{report}");
+}
+
+#[test]
+fn the_table_counts_what_restarts_and_an_unknown_release_is_the_nearest() {
+    let files = directory(&[("web.yaml", GOOD), ("broken.yaml", "kind: Pod")]);
+    let output = lint(
+        files.path(),
+        &["--no-cri", "--kubelet-version", "1.35", "--upgrade-to", "1.99", "--fail-on", "never"],
+    );
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("1.99 is not known"), "{output}");
+    for text in ["upgrade from kubelet 1.35 to 1.36:", "restarts", "1 pod restarted, all within a minute"] {
+        assert!(output.stdout.contains(text), "{text}: {output}");
+    }
+}
+
+#[test]
+fn a_uid_that_depends_on_more_than_the_file_is_left_out_with_the_reason() {
+    let with_time = GOOD.replace("  name: web\n", "  name: web\n  creationTimestamp: 2024-01-01T00:00:00Z\n");
+    let (_, report) = upgrade(&[("web.yaml", &with_time)], "1.34", "1.36");
+    let file = &report["files"][0];
+    assert!(file["podUid"].is_null() && file["podUidUnknown"].as_str().unwrap().contains("time"), "{report}");
+    assert!(report["upgrade"]["files"][0]["restarts"].is_null(), "{report}");
+}
