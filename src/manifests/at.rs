@@ -9,12 +9,14 @@ pub struct At<'a> {
     node: Option<&'a Node>,
     position: Position,
     path: String,
+    /// What the kubelet calls it, where that is something else.
+    kubelet_path: Option<String>,
 }
 
 impl<'a> At<'a> {
     /// The whole Pod.
     pub fn root(pod: &'a Node) -> Self {
-        Self { node: Some(pod), position: pod.position, path: String::new() }
+        Self { node: Some(pod), position: pod.position, path: String::new(), kubelet_path: None }
     }
 
     /// The field `name` below this one.
@@ -33,7 +35,7 @@ impl<'a> At<'a> {
     }
 
     fn below(&self, node: Option<&'a Node>, path: String) -> Self {
-        Self { node, position: node.map_or(self.position, |node| node.position), path }
+        Self { node, position: node.map_or(self.position, |node| node.position), path, kubelet_path: None }
     }
 
     /// The items of a list; none if it is absent.
@@ -53,6 +55,7 @@ impl<'a> At<'a> {
                     node: Some(&entry.value),
                     position: entry.key_position,
                     path: format!("{}[{}]", self.path, entry.key),
+                    kubelet_path: None,
                 },
             )
         };
@@ -143,6 +146,18 @@ impl<'a> At<'a> {
     /// Where it stands, or where it would: its nearest ancestor.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The same place under the name that the kubelet's log has for it.
+    #[must_use]
+    pub fn called(mut self, kubelet_path: String) -> Self {
+        self.kubelet_path = Some(kubelet_path);
+        self
+    }
+
+    /// Its path in the kubelet's log: not always its own, and a runbook greps for it.
+    pub fn kubelet_path(&self) -> &str {
+        self.kubelet_path.as_deref().unwrap_or(&self.path)
     }
 
     /// Its path, `spec.containers[0].image`.

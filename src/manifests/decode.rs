@@ -252,9 +252,18 @@ impl Decoder {
             return None;
         };
         let mut decoded = Map::default();
+        for entry in map.replaced() {
+            let field = object.field(&entry.key).or_else(|| more?.field(&entry.key));
+            if let Some(field) = field.filter(|field| field.known_in(self.minor)) {
+                self.value(field.ty, &entry.value, &Path::Field(path, &entry.key));
+            }
+        }
         for entry in map.entries() {
             let known = object.field(&entry.key).or_else(|| more?.field(&entry.key));
             let Some(field) = known.filter(|field| field.known_in(self.minor)) else {
+                if self.dropped.len() >= KEPT {
+                    continue;
+                }
                 let why = known.map_or_else(
                     || Dropped::Unknown {
                         near: nearest::field(object, &entry.key),

@@ -43,10 +43,12 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
         Some((b'*', rest)) => {
             (0..=name.len()).any(|skip| matches(rest, name.get(skip..).unwrap_or_default()))
         }
-        Some((b'?', rest)) => name.split_first().is_some_and(|(_, tail)| matches(rest, tail)),
-        Some((b'[', rest)) => name.split_first().is_some_and(|(byte, tail)| {
-            class(rest, *byte).is_some_and(|(fits, rest)| fits && matches(rest, tail))
-        }),
+        Some((b'?', rest)) => !name.is_empty() && matches(rest, rune(name).1),
+        Some((b'[', rest)) => {
+            let (letter, tail) = rune(name);
+            let fits = class(rest, letter).is_some_and(|(fits, rest)| fits && matches(rest, tail));
+            !name.is_empty() && fits
+        }
         Some((b'\\', rest)) => rest.split_first().is_some_and(|(wanted, rest)| literal(*wanted, rest, name)),
         Some((wanted, rest)) => literal(*wanted, rest, name),
     }
@@ -56,8 +58,23 @@ fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
     name.split_first().is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
 }
 
-/// Reads a character class after its `[`: whether the byte is in it, and what follows its `]`.
-fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+/// The first character, as Go takes it: a byte that is no UTF-8 stands for U+FFFD.
+fn rune(text: &[u8]) -> (char, &[u8]) {
+    let longest = text.get(..text.len().min(4)).unwrap_or_default();
+    let valid = match std::str::from_utf8(longest) {
+        Ok(valid) => valid,
+        Err(error) => longest
+            .get(..error.valid_up_to())
+            .and_then(|start| std::str::from_utf8(start).ok())
+            .unwrap_or_default(),
+    };
+    let letter = valid.chars().next();
+    let length = letter.map_or(1, char::len_utf8);
+    (letter.unwrap_or(char::REPLACEMENT_CHARACTER), text.get(length..).unwrap_or_default())
+}
+
+/// Reads a character class after its `[`: whether the letter is in it, and what follows its `]`.
+fn class(pattern: &[u8], letter: char) -> Option<(bool, &[u8])> {
     let (negated, mut rest) = match pattern.split_first()? {
         (b'^', rest) => (true, rest),
         _ => (false, pattern),
@@ -69,22 +86,26 @@ fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
             return Some((found != negated, after));
         }
         first = false;
-        let (low, after) = class_byte(rest)?;
+        let (low, after) = class_letter(rest)?;
         let (high, after) = match after.split_first() {
-            Some((b'-', range)) => class_byte(range)?,
+            Some((b'-', range)) => class_letter(range)?,
             _ => (low, after),
         };
-        found |= (low..=high).contains(&byte);
+        found |= (low..=high).contains(&letter);
         rest = after;
     }
 }
 
-fn class_byte(pattern: &[u8]) -> Option<(u8, &[u8])> {
-    match pattern.split_first()? {
-        (b'-' | b']', _) => None,
-        (b'\\', rest) => rest.split_first().map(|(byte, rest)| (*byte, rest)),
-        (byte, rest) => Some((*byte, rest)),
-    }
+fn class_letter(pattern: &[u8]) -> Option<(char, &[u8])> {
+    let pattern = match pattern.split_first()? {
+        (b'-' | b']', _) => return None,
+        (b'\\', rest) => rest,
+        _ => pattern,
+    };
+    // Go refuses a pattern whose class is no UTF-8.
+    let (letter, rest) = rune(pattern);
+    let broken = letter == char::REPLACEMENT_CHARACTER && !pattern.starts_with("\u{fffd}".as_bytes());
+    (!pattern.is_empty() && !broken).then_some((letter, rest))
 }
 
 #[cfg(test)]
@@ -102,5 +123,13 @@ mod tests {
         assert!(matches(b"a\\*", b"a*"));
         assert!(!matches(b"[", b"["));
         assert!(!matches(b"[]a]", b"a"));
+    }
+
+    #[test]
+    fn a_character_of_several_bytes_is_one() {
+        assert!(matches("?".as_bytes(), "é".as_bytes()) && !matches("??".as_bytes(), "é".as_bytes()));
+        assert!(matches("[à-ü]x".as_bytes(), "éx".as_bytes()));
+        assert!(!matches("[à-ü]x".as_bytes(), "ex".as_bytes()));
+        assert!(matches(b"a?", b"a\xff") && matches(b"[^a]", b"\xff"));
     }
 }

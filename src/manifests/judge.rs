@@ -64,13 +64,19 @@ impl Judge {
 
     /// Objects to the value at `at` under check `id`. `why` completes "spec.x: ".
     pub fn object(&mut self, id: u16, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
+        let shown = if objection.shows_value() { at.shown() } else { String::new() };
+        self.object_as(id, at, objection, &shown, why)
+    }
+
+    /// Objects to a value that the kubelet has changed before it looks: `shown` is what it sees.
+    fn object_as(&mut self, id: u16, at: &At<'_>, objection: Objection, shown: &str, why: &str) -> &mut Self {
         self.count += 1;
         if self.count > KEPT {
             return self;
         }
         let path = at.path();
-        let shown = if objection.shows_value() { format!(": {}", at.shown()) } else { String::new() };
-        self.reasons.push(format!("{path}: {}{shown}: {why}", objection.words()));
+        let shown = if objection.shows_value() { format!(": {shown}") } else { String::new() };
+        self.reasons.push(format!("{}: {}{shown}: {why}", at.kubelet_path(), objection.words()));
         self.findings.push(Finding::error(id, format!("{path}: {why}")).on_field(path).at(at.position()));
         self
     }
@@ -90,6 +96,11 @@ impl Judge {
     /// A value breaks a rule.
     pub fn invalid(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
         self.object(id, at, Objection::Invalid, why)
+    }
+
+    /// A value breaks a rule in the form that the kubelet has given it.
+    pub fn invalid_as(&mut self, id: u16, at: &At<'_>, value: &str, why: &str) -> &mut Self {
+        self.object_as(id, at, Objection::Invalid, &format!("\"{value}\""), why)
     }
 
     /// Something must not be there.

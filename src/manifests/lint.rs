@@ -1,6 +1,6 @@
 //! The whole answer of `plegctl static-pods lint`: files, what runs, and the sums.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -258,18 +258,22 @@ fn pods(sources: &[SourceReport]) -> Vec<PodOfFile> {
 
 fn pods_of(source: &SourceReport) -> Vec<PodOfFile> {
     let path = |file: &FileReport| file.path.to_string_lossy().into_owned();
+    let mut shadowed: HashMap<&PodIdentity, Vec<String>> = HashMap::new();
+    for file in source.files.iter().filter(|file| file.verdict == Verdict::Shadowed) {
+        if let Some(pod) = &file.pod {
+            shadowed.entry(pod).or_default().push(path(file));
+        }
+    }
     let loaded = source.files.iter().filter(|file| file.verdict == Verdict::Loaded);
     loaded
         .filter_map(|file| {
             let pod = file.pod.as_ref()?;
-            let shadowed =
-                |other: &&FileReport| other.verdict == Verdict::Shadowed && other.pod.as_ref() == Some(pod);
             Some(PodOfFile {
                 namespace: pod.namespace.clone(),
                 name: pod.name.clone(),
                 file: path(file),
                 uid: file.uid.clone().and_then(Result::ok),
-                shadows: source.files.iter().filter(shadowed).map(path).collect(),
+                shadows: shadowed.get(pod).cloned().unwrap_or_default(),
             })
         })
         .collect()

@@ -60,6 +60,8 @@ pub enum EntryKind {
     DanglingLink,
     /// A FIFO. Never opened.
     Fifo,
+    /// A file of the kernel's, such as `/proc/kmsg`, that may never end. Never opened.
+    Endless,
     /// A socket or a device. Never opened.
     Special,
     /// It cannot be looked at.

@@ -145,6 +145,17 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
                 .with_fix("remove the FIFO and restart the kubelet"),
             ),
         ),
+        EntryKind::Endless => {
+            report.verdict = Verdict::NotJudged;
+            report.findings.push(
+                Finding::error(
+                    16,
+                    "this leads to a file of the kernel's, which may never end: reading it hangs the kubelet's file source, and no static pod is started, changed or stopped",
+                )
+                .with_fix("remove the link and restart the kubelet"),
+            );
+            return report;
+        }
         EntryKind::Special => (
             "Manifest path is not a directory or file",
             Some(Finding::error(17, "a socket or a device is skipped").with_fix("remove it")),
@@ -208,7 +219,10 @@ fn meta(path: &Path) -> Option<EntryMeta> {
     let own = fs::symlink_metadata(path).ok()?;
     let symlink = own.is_symlink();
     let (kind, meta) = match fs::metadata(path) {
-        Ok(meta) => (entry_kind(&meta), meta),
+        Ok(meta) => match entry_kind(&meta) {
+            EntryKind::File if is_kernels(path) => (EntryKind::Endless, meta),
+            kind => (kind, meta),
+        },
         Err(error) if symlink && error.kind() == io::ErrorKind::NotFound => (EntryKind::DanglingLink, own),
         Err(_) => (EntryKind::Unreadable, own),
     };
@@ -225,6 +239,14 @@ fn meta(path: &Path) -> Option<EntryMeta> {
         links: meta.nlink(),
         modified_nanos,
     })
+}
+
+/// Whether a file lies in a file system that the kernel makes up, whose regular files need not end.
+fn is_kernels(path: &Path) -> bool {
+    /// proc, debugfs and tracefs (linux/magic.h).
+    const MADE_UP: [u64; 3] = [0x9fa0, 0x6462_6720, 0x7472_6163];
+    let found = rustix::fs::statfs(path).ok().and_then(|found| u64::try_from(found.f_type).ok());
+    found.is_some_and(|magic| MADE_UP.contains(&magic))
 }
 
 fn entry_kind(meta: &Metadata) -> EntryKind {

@@ -56,6 +56,8 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     entries: Vec<Entry>,
+    /// What later values of the same key replaced, where the kubelet decodes it all the same.
+    replaced: Vec<Entry>,
 }
 
 /// One key of a mapping and its value.
@@ -72,7 +74,17 @@ pub struct Entry {
 impl Map {
     /// A mapping with these entries; the caller answers for unique keys.
     pub fn new(entries: Vec<Entry>) -> Self {
-        Self { entries }
+        Self { entries, replaced: Vec::new() }
+    }
+
+    /// A mapping with what later values replaced.
+    pub fn with_replaced(entries: Vec<Entry>, replaced: Vec<Entry>) -> Self {
+        Self { entries, replaced }
+    }
+
+    /// Values of repeated JSON keys before the last: they have no effect, but their types count.
+    pub fn replaced(&self) -> &[Entry] {
+        &self.replaced
     }
 
     /// The entry of `key`.

@@ -108,8 +108,12 @@ fn syntax_stop(error: &SyntaxError) -> Stop {
         Fault::Encoding => 34,
         Fault::Json => 38,
         Fault::Directive => 41,
+        Fault::TooLarge => 42,
     };
-    let mut finding = Finding::error(id, error.message.clone());
+    let mut finding = match error.fault {
+        Fault::TooLarge => Finding::warning(id, error.message.clone()),
+        _ => Finding::error(id, error.message.clone()),
+    };
     finding.fix.clone_from(&error.fix);
     if let Some(position) = error.position {
         finding = finding.at(position);

@@ -3,7 +3,7 @@
 //! `static-pods-1.28-1.36` holds 161 files, half of them at the corners of what changed between releases;
 //! `static-pods-odd` holds 718 mutated ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -113,4 +113,55 @@ fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
     }
     println!("{}", comparison.table());
     assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
+}
+
+/// The field paths that validation objected to.
+fn paths(reason: &str) -> BTreeSet<String> {
+    const KINDS: &[&str] = &[
+        ": Required value",
+        ": Invalid value",
+        ": Unsupported value",
+        ": Duplicate value",
+        ": Forbidden",
+        ": Too long",
+        ": Too many",
+        ": Not found",
+    ];
+    let start = |end: usize| reason[..end].rfind([' ', '[']).map_or(0, |blank| blank + 1);
+    // A path may hold brackets of its own.
+    let whole = |end: usize| {
+        let mut from = start(end);
+        while from > 0 && reason[from..end].matches(']').count() > reason[from..end].matches('[').count() {
+            from = start(from - 1);
+        }
+        reason[from..end].to_owned()
+    };
+    let ends = KINDS.iter().flat_map(|kind| reason.match_indices(kind)).map(|(end, _)| end);
+    ends.map(whole).filter(|path| path.starts_with(['s', 'm'])).collect()
+}
+
+#[test]
+fn nine_of_ten_refusals_name_the_very_field_paths_of_the_kubelet() {
+    let (mut same, mut all, mut different) = (0, 0, String::new());
+    for record in nine_releases() {
+        let bytes = content(&record);
+        let file = record["file"].as_str().unwrap();
+        for (version, kubelet) in record["kubelet"].as_object().unwrap() {
+            let Some(theirs) = kubelet["error"].as_str().filter(|error| error.starts_with("invalid pod: ["))
+            else {
+                continue;
+            };
+            let kubelet = Kubelet::new(KubeletVersion::nearest(minor(version)), "node1");
+            let report = inspect_bytes(Path::new("/p.yaml"), &bytes, &kubelet);
+            let ours = paths(report.kubelet_reason.as_deref().unwrap_or_default());
+            all += 1;
+            if ours == paths(theirs) {
+                same += 1;
+            } else {
+                writeln!(different, "{version} {file}: {ours:?}, the kubelet: {:?}", paths(theirs)).unwrap();
+            }
+        }
+    }
+    println!("{same} of {all} refusals with the same field paths\n{different}");
+    assert!(all > 400 && same * 10 >= all * 9, "{same} of {all}\n{different}");
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::containers::containers;
 use super::files::looks_like_backup;
-use crate::manifests::{At, FileReport, Finding, PodIdentity, Position, Verdict};
+use crate::manifests::reader::json_text;
+use crate::manifests::{At, FileReport, Finding, Node, PodIdentity, Position, Verdict};
 
 pub fn check(files: &mut [FileReport]) {
     duplicates(files);
@@ -68,22 +69,38 @@ fn same_uid(files: &mut [FileReport]) {
     for (uid, holders) in holders.into_iter().filter(|(_, holders)| holders.len() > 1) {
         for (place, &(index, position)) in holders.iter().enumerate() {
             let other = holders.get(usize::from(place == 0)).and_then(|&(other, _)| files.get(other));
-            let Some(other) = other.map(|other| file_name(&other.path)) else { continue };
+            let Some(other) = other else { continue };
+            let same = files.get(index).is_some_and(|file| looks_the_same(file, other));
+            let name = file_name(&other.path);
+            let message = if same {
+                format!(
+                    "{name} has the UID {uid} too, and looks the same to the kubelet: one of the two pods never runs"
+                )
+            } else {
+                format!("{name} has the UID {uid} too: the kubelet changes between the two pods for ever")
+            };
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
-                    Finding::error(
-                        101,
-                        format!(
-                            "{other} has the UID {uid} too: the kubelet changes between the two pods for ever"
-                        ),
-                    )
-                    .with_fix("remove metadata.uid")
-                    .on_field("metadata.uid")
-                    .at(position),
+                    Finding::error(101, message)
+                        .with_fix("remove metadata.uid")
+                        .on_field("metadata.uid")
+                        .at(position),
                 );
             }
         }
     }
+}
+
+/// What the kubelet compares to tell whether a pod of the same UID was changed; the name is not part of it.
+fn looks_the_same(left: &FileReport, right: &FileReport) -> bool {
+    let compared = |file: &FileReport| {
+        let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
+        let text = |node: Option<&Node>| node.map(json_text).unwrap_or_default();
+        let metadata = pod.get("metadata");
+        let of_metadata = |field: &str| text(metadata.and_then(|metadata| metadata.get(field)));
+        Some([text(pod.get("spec")), of_metadata("labels"), of_metadata("annotations")])
+    };
+    compared(left).is_some() && compared(left) == compared(right)
 }
 
 /// One port of the node that a pod wants.

@@ -85,6 +85,7 @@ pub const CHECKS: &[Check] = &[
     warning(39, "a YAML 1.1 value reads differently from how it looks"),
     info(40, "a merge replaces a key that was given before"),
     error(41, "the YAML directive is not supported"),
+    warning(42, "the file is too large to be judged here"),
     error(50, "the object is not a Pod"),
     error(51, "kind or apiVersion is missing or wrong"),
     error(52, "a value has the wrong type"),

@@ -34,6 +34,8 @@ pub fn source(path: &str, kind: PathKind, verdicts: &[Verdict]) -> SourceReport 
         meta: None,
         verdict,
         pod: None,
+        seen_as: None,
+        uid: None,
         kubelet_reason: None,
         findings: Vec::new(),
         document: None,

@@ -1,10 +1,10 @@
 //! Parsed nodes to the tree: keys become strings, merges are applied where they stand, the last of equal keys wins.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::map_builder::MapBuilder;
-use super::scalar::Scalar;
+use super::scalar::{self, Scalar};
 use super::yaml::{RawDocument, RawKind, RawNode, yaml_error};
 use super::{KEPT_DEPTH, MAX_NOTES, SyntaxError};
 use crate::manifests::report::{DuplicateKey, Merge, Notes};
@@ -12,15 +12,25 @@ use crate::manifests::tree::{Entry, Node, Position, Value};
 
 /// Makes the tree of a document whose aliases have been checked.
 pub fn compose(document: &RawDocument, notes: &mut Notes) -> Result<Node, SyntaxError> {
-    check_nodes(document)?;
+    check_nodes(document, &keys(document))?;
     let mut composer = Composer { document, notes, unfolded: HashMap::new(), quiet: 0 };
     composer.node(0, 0)
 }
 
+/// The numbers of the nodes that stand as keys only.
+fn keys(document: &RawDocument) -> HashSet<usize> {
+    let pairs = document.nodes.iter().filter_map(|node| match &node.kind {
+        RawKind::Map(pairs) => Some(pairs),
+        _ => None,
+    });
+    pairs.flatten().map(|(key, _)| *key).collect()
+}
+
 /// What is wrong with a node by itself, however deep it stands.
-fn check_nodes(document: &RawDocument) -> Result<(), SyntaxError> {
-    for node in &document.nodes {
+fn check_nodes(document: &RawDocument, keys: &HashSet<usize>) -> Result<(), SyntaxError> {
+    for (number, node) in document.nodes.iter().enumerate() {
         match &node.kind {
+            RawKind::Scalar(Scalar::NotFinite) if keys.contains(&number) => {}
             RawKind::Scalar(Scalar::NotFinite) => return Err(not_finite(node.position)),
             RawKind::Map(pairs) => {
                 for (key, value) in pairs {
@@ -49,7 +59,10 @@ fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), Sy
             Some("quote the value; if these are template braces, render the template first"),
         )),
         RawKind::Scalar(Scalar::Null) => Err(key_error("a key is null", place)),
-        RawKind::Scalar(Scalar::Int(number)) if *number > i128::from(i64::MAX) => {
+        // Beyond 64 bits it is a float, which the kubelet can turn into a key.
+        RawKind::Scalar(Scalar::Int(number))
+            if (i128::from(i64::MAX) + 1..=i128::from(u64::MAX)).contains(number) && !is_float(node) =>
+        {
             Err(key_error("a key is a number that is too large", place))
         }
         _ => Ok(()),
@@ -157,7 +170,7 @@ impl Composer<'_> {
                 RawKind::Merge => self.merge(entries, place.position, *value, depth)?,
                 RawKind::Scalar(scalar) => {
                     let value = self.node(*value, depth + 1)?;
-                    let entry = Entry { key: key_text(scalar), key_position: place.position, value };
+                    let entry = Entry { key: key_text(scalar, raw), key_position: place.position, value };
                     self.insert(entries, entry);
                 }
                 _ => {}
@@ -224,12 +237,42 @@ fn scalar_value(scalar: &Scalar) -> Value {
     }
 }
 
-fn key_text(scalar: &Scalar) -> Arc<str> {
+/// Whether a number was written as a float, however whole it is.
+fn is_float(raw: &RawNode) -> bool {
+    raw.written.as_deref().is_some_and(|written| !scalar::is_integer(written))
+}
+
+/// Go's shortest form of a float of 32 bits, which is what keys are cut to.
+fn float_key(number: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "the kubelet's converter cuts it in the same way")]
+    let number = number as f32;
+    let text = format!("{number:e}");
+    let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+    let power: i32 = power.parse().unwrap_or_default();
+    if (-4..21).contains(&power) {
+        return number.to_string();
+    }
+    format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.unsigned_abs())
+}
+
+fn key_text(scalar: &Scalar, raw: &RawNode) -> Arc<str> {
     match scalar {
+        Scalar::NotFinite => {
+            let written = raw.written.as_deref().unwrap_or_default().to_lowercase();
+            Arc::from(match written.as_str() {
+                ".nan" => ".nan",
+                "-.inf" => "-.inf",
+                _ => ".inf",
+            })
+        }
+        Scalar::Int(_) if is_float(raw) => {
+            let number = raw.written.as_deref().and_then(|text| text.replace('_', "").parse().ok());
+            Arc::from(float_key(number.unwrap_or_default()))
+        }
+        Scalar::Float(number) => Arc::from(float_key(*number)),
         Scalar::Str(text) => Arc::clone(text),
         Scalar::Bool(truth) => Arc::from(truth.to_string()),
         Scalar::Int(number) => Arc::from(number.to_string()),
-        Scalar::Float(number) => Arc::from(number.to_string()),
-        Scalar::Null | Scalar::NotFinite => Arc::from("null"),
+        Scalar::Null => Arc::from("null"),
     }
 }

@@ -105,7 +105,14 @@ impl Reader<'_, '_> {
         let position = self.position;
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(self.fault("more than 500000 values in one file"));
+            let what = "more than 500000 values in one file: what the kubelet makes of it is not judged here";
+            return Err(SyntaxError {
+                fault: Fault::TooLarge,
+                message: what.to_owned(),
+                fix: None,
+                reason: String::new(),
+                position: Some(self.position),
+            });
         }
         if open.len() >= MAX_DEPTH && matches!(self.peek(), Some('{' | '[')) {
             return Err(self.fault("nested more than 10000 levels deep"));
@@ -193,6 +200,8 @@ impl Reader<'_, '_> {
             let merged = overlay(before, after);
             let value = Node::new(entry.value.position, Value::Map(Arc::new(merged)));
             entries.insert(Entry { value, ..entry });
+        } else {
+            entries.keep_replaced([old]);
         }
     }
 
@@ -358,8 +367,11 @@ enum Added {
 fn overlay(before: &Map, after: &Map) -> Map {
     let mut merged = MapBuilder::default();
     for entry in before.entries().iter().chain(after.entries()) {
-        merged.insert(entry.clone());
+        if let Some(old) = merged.insert(entry.clone()) {
+            merged.keep_replaced([old]);
+        }
     }
+    merged.keep_replaced(before.replaced().iter().chain(after.replaced()).cloned());
     merged.finish()
 }
 

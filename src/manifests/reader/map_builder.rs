@@ -10,6 +10,8 @@ use crate::manifests::tree::{Entry, Map};
 pub struct MapBuilder {
     entries: Vec<Entry>,
     index: HashMap<Arc<str>, usize>,
+    /// Values that have been replaced, where that matters.
+    replaced: Vec<Entry>,
     /// Keys that a merge brought.
     merged: HashSet<Arc<str>>,
 }
@@ -23,6 +25,11 @@ impl MapBuilder {
         self.index.insert(Arc::clone(&entry.key), self.entries.len());
         self.entries.push(entry);
         None
+    }
+
+    /// Keeps what was replaced: JSON values are decoded one by one, before the next of the same key comes.
+    pub fn keep_replaced(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        self.replaced.extend(entries);
     }
 
     /// Adds an entry that is written here. What it replaces is given back if that was written here too: to override
@@ -40,6 +47,6 @@ impl MapBuilder {
 
     /// The finished mapping.
     pub fn finish(self) -> Map {
-        Map::new(self.entries)
+        Map::with_replaced(self.entries, self.replaced)
     }
 }

@@ -61,6 +61,8 @@ pub enum Fault {
     Directive,
     /// It starts like JSON and is not JSON.
     Json,
+    /// It is too large to be read here. The kubelet reads it.
+    TooLarge,
 }
 
 /// What became of the bytes.

@@ -116,6 +116,11 @@ fn number(text: &str) -> Option<Scalar> {
     float_text(&plain)
 }
 
+/// Whether a plain number is an integer to go-yaml, and not a float that happens to be whole.
+pub fn is_integer(text: &str) -> bool {
+    integer(&text.replace('_', "")).is_some()
+}
+
 /// Go's integer syntax with the base in the prefix, within what 64 bits hold.
 fn integer(plain: &str) -> Option<i128> {
     let (sign, signed, digits) = match plain.as_bytes().first() {
@@ -160,7 +165,8 @@ fn integral(value: f64) -> Option<i128> {
     if value.fract() != 0.0 || value.abs() >= 1e21 {
         return None;
     }
-    format!("{value:.0}").parse().ok()
+    // The shortest digits that name the float, and zeros, as Go prints it.
+    value.to_string().parse().ok()
 }
 
 fn looks_like_float(text: &str) -> bool {

@@ -180,7 +180,7 @@ impl Events<'_> {
             let position = position(event.start_mark);
             flow.work = flow.work.saturating_add(flow.depth);
             if flow.work > FLOW_WORK {
-                return Err(limit("exceeded max depth", "nested too deeply for its size", position));
+                return Err(too_large("nested too deeply for its size", position).into());
             }
             let starts_flow = matches!(
                 event.data,
@@ -227,7 +227,7 @@ impl Events<'_> {
             };
             let number = parsed.len();
             if number >= MAX_NODES {
-                return Err(limit("too many nodes", "more than 500000 values in one file", position));
+                return Err(too_large("more than 500000 values in one file", position).into());
             }
             let collection = matches!(kind, RawKind::List(_) | RawKind::Map(_));
             parsed.push(RawNode { position, kind, written });
@@ -249,7 +249,10 @@ impl Events<'_> {
     /// The value as the file has it.
     fn restore(&self, mut value: String, style: ScalarStyle, end: Mark) -> String {
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if block && self.end.is_some_and(|last| end.index >= last) && value.ends_with('\n') {
+        // A last line of blanks is no content, so that the line before it has its own end.
+        let last_line = self.text.trim_end_matches('\n').rsplit(['\n', '\r']).next().unwrap_or_default();
+        let content = !last_line.trim_matches(' ').is_empty();
+        if block && content && self.end.is_some_and(|last| end.index >= last) && value.ends_with('\n') {
             value.pop();
         }
         if self.colons {
@@ -339,6 +342,16 @@ const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 
 fn limit(reason: &str, message: &str, position: Position) -> Stop {
     yaml_error(reason, message, position, None).into()
+}
+
+fn too_large(what: &str, position: Position) -> SyntaxError {
+    SyntaxError {
+        fault: Fault::TooLarge,
+        message: format!("{what}: what the kubelet makes of it is not judged here"),
+        fix: None,
+        reason: String::new(),
+        position: Some(position),
+    }
 }
 
 fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> Result<RawKind, TagFault> {

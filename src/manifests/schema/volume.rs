@@ -304,7 +304,7 @@ static CLAIM_SPEC: Object = Object {
         field("volumeName", Str),
         field("storageClassName", Str),
         field("volumeMode", Str),
-        field("dataSource", Obj(&DATA_SOURCE)),
+        field("dataSource", Obj(&LOCAL_DATA_SOURCE)),
         field("dataSourceRef", Obj(&DATA_SOURCE)),
         newer(29, "volumeAttributesClassName", Str),
     ],
@@ -317,6 +317,11 @@ static CLAIM_RESOURCES: Object = Object {
         field("requests", QUANTITIES),
         super::older(29, "claims", List(&Obj(&RESOURCE_CLAIM))),
     ],
+};
+
+static LOCAL_DATA_SOURCE: Object = Object {
+    name: "TypedLocalObjectReference",
+    fields: &[field("apiGroup", Str), field("kind", Str), field("name", Str)],
 };
 
 static DATA_SOURCE: Object = Object {

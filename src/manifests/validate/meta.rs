@@ -42,13 +42,14 @@ fn generate_name(judge: &mut Judge, at: &At<'_>) {
 fn name(judge: &mut Judge, at: &At<'_>, identity: &PodIdentity) {
     if let Some(wrong) = names::subdomain(&identity.name) {
         let why = format!("the pod's name with the node's, `{}`, {wrong}", identity.name);
-        judge.invalid(61, at, &why);
+        judge.invalid_as(61, at, &identity.name, &why);
     }
 }
 
 /// Labels: keys are qualified names, values are short.
 pub fn labels(judge: &mut Judge, id: u16, at: &At<'_>) {
     for (entry, value) in at.entries() {
+        let value = value.called(at.path().to_owned());
         if let Some(wrong) = names::qualified(&entry.key) {
             judge.invalid(id, &value, &format!("the key `{}` {wrong}", entry.key));
         }
@@ -62,6 +63,7 @@ fn annotations(judge: &mut Judge, meta: &At<'_>) {
     let at = meta.get("annotations");
     for (entry, value) in at.entries() {
         if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
+            let value = value.called(at.path().to_owned());
             judge.invalid(61, &value, &format!("the key `{}` {wrong}", entry.key));
         }
     }

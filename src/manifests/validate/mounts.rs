@@ -46,6 +46,12 @@ fn known_volume(judge: &mut Judge, pod: &Pod<'_>, name: &At<'_>) {
     }
 }
 
+/// Of some fields the kubelet does not say in which mount they stand.
+fn listwise<'a>(mount: &At<'a>, field: &str) -> At<'a> {
+    let list = mount.path().rsplit_once('[').map_or(mount.path(), |(list, _)| list);
+    mount.get(field).called(format!("{list}.{field}"))
+}
+
 fn sub_paths(judge: &mut Judge, mount: &At<'_>) {
     let (path, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
     for at in [&path, &expression] {
@@ -59,7 +65,7 @@ fn sub_paths(judge: &mut Judge, mount: &At<'_>) {
 }
 
 fn propagation(judge: &mut Judge, mount: &At<'_>, container: &At<'_>) {
-    let mode = mount.get("mountPropagation");
+    let mode = listwise(mount, "mountPropagation");
     if !mode.is_set() {
         return;
     }
@@ -70,7 +76,7 @@ fn propagation(judge: &mut Judge, mount: &At<'_>, container: &At<'_>) {
 }
 
 fn recursive_read_only(judge: &mut Judge, mount: &At<'_>) {
-    let mode = mount.get("recursiveReadOnly");
+    let mode = listwise(mount, "recursiveReadOnly");
     if !mode.is_set() {
         return;
     }

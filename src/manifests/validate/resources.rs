@@ -20,7 +20,7 @@ pub fn validate(judge: &mut Judge, resources: &At<'_>, claims: &HashSet<&str>) {
 
 /// Judges `overhead`: amounts that are limits without requests.
 pub fn overhead(judge: &mut Judge, overhead: &At<'_>) {
-    list(judge, overhead, container_resource);
+    list_called(judge, overhead, &format!("{}.limits", overhead.path()), container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
         judge.forbidden(92, overhead, "huge pages need cpu or memory beside them");
     }
@@ -45,6 +45,7 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
     against_limits(judge, &limits, &requests);
     for (entry, request) in requests.entries() {
         if total(spec, "requests", &entry.key) > request.quantity() {
+            let request = request.called(requests.path().to_owned());
             judge.invalid(92, &request, "must be at least what the containers request together");
         }
     }
@@ -83,7 +84,13 @@ fn total(spec: &At<'_>, list: &str, name: &str) -> Quantity {
 }
 
 fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
+    list_called(judge, amounts, amounts.path(), named);
+}
+
+/// The same list under the name that the kubelet's log has for it.
+fn list_called(judge: &mut Judge, amounts: &At<'_>, path: &str, named: fn(&str) -> names::Wrong) {
     for (entry, amount) in amounts.entries() {
+        let amount = amount.called(format!("{path}[{}]", entry.key));
         if let Some(wrong) = named(&entry.key) {
             judge.invalid(92, &amount, &format!("the name `{}` {wrong}", entry.key));
         }

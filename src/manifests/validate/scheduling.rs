@@ -1,10 +1,11 @@
 //! Affinity, tolerations, spread constraints, gates.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
-use crate::manifests::tree::Node;
+use crate::manifests::tree::{Node, Value};
 
 use super::{meta, names};
 
@@ -235,7 +236,9 @@ pub fn tolerations_in(text: &str) -> Option<Node> {
     if !decoded.errors.is_empty() {
         return None;
     }
-    decoded.pod.get("spec")?.get("tolerations").cloned()
+    // JSON's `null` is no tolerations.
+    let none = || Node::new(root.position, Value::List(Arc::default()));
+    Some(decoded.pod.get("spec")?.get("tolerations").cloned().unwrap_or_else(none))
 }
 
 /// Judges topology spread constraints.
@@ -309,7 +312,11 @@ pub fn gates(judge: &mut Judge, spec: &At<'_>) {
     }
     if !gates.is_empty() {
         judge
-            .forbidden(67, &gates, "a static pod has its node already, so it cannot be held back by gates")
+            .forbidden(
+                67,
+                &gates.called("spec.nodeName".to_owned()),
+                "a static pod has its node already, so it cannot be held back by gates",
+            )
             .fix("remove schedulingGates");
     }
 }

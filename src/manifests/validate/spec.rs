@@ -73,7 +73,7 @@ fn host_users(judge: &mut Judge, spec: &At<'_>) {
             judge.forbidden(95, &spec.get(field), "may not be true when hostUsers is false");
         }
     }
-    if !judge.version.at_least(36) {
+    if !judge.version.at_least(34) {
         return;
     }
     for list in ["initContainers", "containers"] {
