@@ -13,7 +13,7 @@ TEST_LINTS := -A clippy::unwrap_used -A clippy::expect_used -A clippy::panic -A 
 	-A clippy::print_stdout -A clippy::print_stderr -A clippy::disallowed_methods -A clippy::missing_panics_doc \
 	-A clippy::large_futures -A missing_docs
 
-.PHONY: build static test lint unit real-runtimes docs bench completions install clean
+.PHONY: build static test lint unit real-runtimes docs fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -41,6 +41,11 @@ docs:
 real-runtimes:
 	tests/real_runtime/fetch.sh
 	CI=true $(CARGO) test --locked --test real_runtime
+
+# Each reader of bytes from outside for so long; without FUZZ it is two seconds, as in `unit`.
+FUZZ ?= 30m
+fuzz:
+	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test fuzz -- --nocapture
 
 bench:
 	$(CARGO) bench --locked

@@ -60,7 +60,7 @@ fn cri_answers() {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = event_loop.block_on(async {
         let server = InProcess::start("fuzz:parrot", Arc::clone(&parrot)).unwrap();
-        server.client(Duration::from_secs(5), Arc::new(SystemClock::start()))
+        server.client(Duration::from_secs(60), Arc::new(SystemClock::start()))
     });
     let streaming = client.clone().with_streamed_lists();
     fuzz("cri_answers", seeds(), |bytes| {

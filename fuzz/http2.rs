@@ -90,7 +90,7 @@ fn http2() {
                 std::future::ready(made)
             };
             let clock = Arc::new(SystemClock::start());
-            let client = Client::over(connect, "fuzz:http2", Duration::from_secs(5), clock);
+            let client = Client::over(connect, "fuzz:http2", Duration::from_secs(60), clock);
             if let Err(why) = client.version().await.result {
                 assert!(!why.to_string().contains("plegctl itself failed"), "{why}");
             }

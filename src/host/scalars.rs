@@ -57,6 +57,9 @@ pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsErro
     })
 }
 
+/// For the panic of a scanner, which says nothing that a user could use.
+const GIVES_UP: &str = "the parser gives up on it: is it cut off, or has it a tag or a directive?";
+
 /// Why a text says nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -80,7 +83,7 @@ pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
     let mut path: Vec<Option<String>> = Vec::new();
     let mut sequences = 0_u32;
     loop {
-        let event = held_quietly(|| parser.parse()).map_err(Trouble::Syntax)?;
+        let event = held_quietly(|| parser.parse()).map_err(|_| Trouble::Syntax(GIVES_UP.to_owned()))?;
         let event = event.map_err(|why| Trouble::Syntax(why.to_string()))?;
         match event.data {
             EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),

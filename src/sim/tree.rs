@@ -87,7 +87,7 @@ impl Reader<'_, '_> {
     fn next(&mut self) -> Result<Event, Wrong> {
         let start = Position { line: 1, column: 1 };
         let event = held_quietly(|| self.parser.parse())
-            .map_err(|why| Wrong::new(start, format!("this is not YAML: {why}")))?;
+            .map_err(|_| Wrong::new(start, "this is not YAML: the parser gives up on it"))?;
         event.map_err(|why| {
             let at = why.problem_mark().map_or(Position { line: 1, column: 1 }, position);
             Wrong::new(at, format!("this is not YAML: {}", why.problem()))

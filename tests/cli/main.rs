@@ -6,6 +6,7 @@ pub mod support;
 
 mod diff;
 mod evented;
+mod exhausted;
 mod fake_runtime;
 mod health;
 mod hostile;
@@ -14,4 +15,5 @@ mod relist;
 mod runner;
 mod sim;
 mod stream_records;
+mod syscalls;
 mod watch;

@@ -1,0 +1,101 @@
+//! A node without a process, a thread or a descriptor to spare: the very node that plegctl is meant for.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::support::impostor::Impostor;
+use crate::support::plegctl::{Invocation, Output};
+use crate::support::socket::TempDir;
+
+/// A user that has no process. Root is above the limit of processes, so as root the program runs as this one.
+const NOBODY: &str = "61234";
+
+/// The program where any user can start it.
+struct Place {
+    _folder: TempDir,
+    program: PathBuf,
+    as_root: bool,
+}
+
+impl Place {
+    fn new(runtime: &Impostor) -> Self {
+        let folder = TempDir::new();
+        let program = folder.path().join("plegctl");
+        fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
+        for (path, mode) in [(folder.path(), 0o755), (&program, 0o755), (&runtime.socket(), 0o777)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let socket_folder = runtime.socket().parent().map(Path::to_path_buf).unwrap();
+        fs::set_permissions(socket_folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let as_root =
+            fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        Self { _folder: folder, program, as_root }
+    }
+
+    /// Runs it with no room for another process or thread.
+    fn alone(&self, arguments: &[&str]) -> Output {
+        let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
+        let mut words: Vec<&str> = Vec::new();
+        if self.as_root {
+            words.push("setpriv");
+            words.extend(user.iter().map(String::as_str));
+        }
+        words.extend(["prlimit", "--nproc=1:1", self.program.to_str().unwrap()]);
+        words.extend(arguments);
+        Invocation::program(words[0], &words[1..]).run()
+    }
+}
+
+#[test]
+fn issue_12_health_without_a_thread_has_a_verdict_and_says_what_runs_out() {
+    let runtime = Impostor::start(|_| None);
+    let place = Place::new(&runtime);
+    let output = place.alone(&["health", "-o", "json", "-r", &runtime.endpoint()]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(
+        (&report["verdict"], &report["primary"]["id"]),
+        (&"degraded".into(), &"D14".into()),
+        "{output}"
+    );
+    assert!(output.stdout.contains("no thread could be started to read"), "{output}");
+}
+
+#[test]
+fn issue_12_watch_and_lint_go_on_without_a_thread() {
+    let runtime = Impostor::start(|_| None);
+    let place = Place::new(&runtime);
+    let watch = place.alone(&["watch", "--count", "2", "-o", "jsonl", "-r", &runtime.endpoint()]);
+    assert_eq!(watch.code, Some(0), "{watch}");
+    assert_eq!(watch.stdout.matches("\"kind\":\"Relist\"").count(), 2, "{watch}");
+    assert!(watch.stdout.contains("\"kind\":\"WatchSummary\""), "{watch}");
+    let relist = place.alone(&["relist", "-r", &runtime.endpoint()]);
+    assert_eq!(relist.code, Some(0), "{relist}");
+    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
+    let lint = place.alone(&["static-pods", "lint", "--no-cri", "--fail-on", "never", manifests]);
+    // The folder of the sources may be closed to others.
+    assert!(matches!(lint.code, Some(0 | 2)) && lint.signal.is_none(), "{lint}");
+    let evented = place.alone(&["watch", "--mode", "evented", "--count", "1", "-r", &runtime.endpoint()]);
+    assert_eq!(evented.code, Some(2), "{evented}");
+    assert!(evented.stderr.contains("cannot start the guard of the event stream"), "{evented}");
+}
+
+#[test]
+fn issue_12_help_into_a_full_device_is_no_success() {
+    let shell = |line: &str| {
+        let line = line.replace("plegctl", env!("CARGO_BIN_EXE_plegctl"));
+        Invocation::program("sh", &["-c", &line]).run()
+    };
+    for command in
+        ["plegctl --help > /dev/full", "plegctl --version > /dev/full", "plegctl sim list > /dev/full"]
+    {
+        let output = shell(command);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains("No space left on device"), "{output}");
+    }
+    let closed = shell("plegctl --help | true");
+    assert_eq!(closed.stderr, "", "{closed}");
+}
