@@ -180,6 +180,13 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         () = progress.turn() => return Err(Error::Start(io::ErrorKind::Interrupted.into())),
     };
     progress.end();
+    let of_metrics = || {
+        let said = report.kubelet.as_ref()?.version.as_deref()?;
+        KubeletVersion::parse(said).ok()
+    };
+    if let Some(note) = arguments.kubelet_version.or_else(of_metrics).and_then(KubeletVersion::note) {
+        context.remark(&note);
+    }
     Ok(report)
 }
 

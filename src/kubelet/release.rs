@@ -103,8 +103,9 @@ impl KubeletVersion {
     /// A word of warning where the release itself is not known and the nearest one stands in.
     pub fn note(self) -> Option<String> {
         let nearest = self.known();
+        let newer = if self > nearest { "; a newer plegctl may know it" } else { "" };
         (nearest != self).then(|| {
-            format!("kubelet {self} is not known; taking the relist of {nearest}, the nearest that is")
+            format!("kubelet {self} is not known; taking the relist of {nearest}, the nearest that is{newer}")
         })
     }
 }
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(version("1.20").era(), Era::A);
         assert!(version("1.20").note().unwrap().contains("1.28"));
         assert_eq!(version("1.40").era(), Era::C);
-        assert!(version("1.40").note().unwrap().contains("1.36"));
+        let newer = version("1.40").note().unwrap();
+        assert!(newer.contains("1.36") && newer.ends_with("a newer plegctl may know it"), "{newer}");
     }
 }

@@ -242,3 +242,15 @@ fn prometheus_has_one_verdict() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("verdict=\"healthy\"} 1\n"), "{output}");
 }
+
+#[test]
+fn a_kubelet_that_is_newer_than_we_know_is_said_to_be_once() {
+    let metrics = std::env::temp_dir().join(format!("plegctl-newer-{}", std::process::id()));
+    fs::write(&metrics, "kubernetes_build_info{git_version=\"v1.99.1\"} 1\n").unwrap();
+    let output = health("sim:quiet", &["--kubelet-metrics", metrics.to_str().unwrap()]);
+    fs::remove_file(&metrics).unwrap();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(output.stderr.matches("kubelet 1.99 is not known").count(), 1, "{output}");
+    let known = health("sim:quiet", &["--kubelet-version", "1.36"]);
+    assert!(!known.stderr.contains("not known"), "{known}");
+}

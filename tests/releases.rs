@@ -1,0 +1,149 @@
+//! A kubelet release is known everywhere or nowhere: the table of releases, the rules of manifests, the recordings and the
+//! documents name the same ones. What to change for a new one: `docs/adding-a-kubelet-release.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use plegctl::kubelet::{Era, KubeletVersion, RELEASES};
+use serde_json::Value;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn minors() -> BTreeSet<u8> {
+    RELEASES.iter().map(|release| release.minor).collect()
+}
+
+fn recordings() -> Vec<String> {
+    let entries = fs::read_dir(root().join("tests/recordings")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// The text between the oldest and the newest release, as files and documents write it.
+fn range(between: &str) -> String {
+    format!("{}{between}{}", KubeletVersion::OLDEST, KubeletVersion::NEWEST)
+}
+
+#[test]
+fn releases_follow_each_other_without_a_gap() {
+    for pair in RELEASES.windows(2) {
+        assert_eq!(pair[0].minor + 1, pair[1].minor);
+        assert!(
+            pair[0].released < pair[1].released,
+            "1.{} came out before 1.{}",
+            pair[1].minor,
+            pair[0].minor
+        );
+        assert!(pair[0].era <= pair[1].era, "1.{} relists as before 1.{}", pair[1].minor, pair[0].minor);
+    }
+}
+
+#[test]
+fn every_release_has_judged_the_recorded_manifests() {
+    let name = format!("static-pods-{}.jsonl.gz", range("-"));
+    let file = fs::File::open(root().join("tests/recordings").join(&name))
+        .unwrap_or_else(|why| panic!("{name}: {why}"));
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let mut judged: BTreeMap<u8, usize> = BTreeMap::new();
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        for version in record["kubelet"].as_object().unwrap().keys() {
+            *judged.entry(KubeletVersion::parse(version).unwrap().minor()).or_default() += 1;
+        }
+    }
+    assert_eq!(judged.keys().copied().collect::<BTreeSet<_>>(), minors(), "{name}");
+    assert!(judged.values().all(|files| *files == text.lines().count()), "{judged:?}");
+    let layouts = format!("pod-layouts-{}.json", range("-"));
+    assert!(recordings().contains(&layouts), "{layouts}");
+}
+
+#[test]
+fn every_era_begins_with_a_recorded_kubelet() {
+    let recorded: BTreeSet<u8> = recordings()
+        .iter()
+        .filter_map(|name| name.strip_prefix("pleg-")?.strip_suffix(".jsonl.gz").map(str::to_owned))
+        .map(|version| KubeletVersion::parse(&version).unwrap().minor())
+        .collect();
+    let mut first: BTreeMap<Era, u8> = BTreeMap::new();
+    for release in RELEASES {
+        first.entry(release.era).or_insert(release.minor);
+    }
+    assert!(recorded.is_subset(&minors()), "recorded and not known: {recorded:?}");
+    assert!(
+        first.values().all(|minor| recorded.contains(minor)),
+        "eras begin at {first:?}, recorded are {recorded:?}"
+    );
+}
+
+/// Every Rust file of the rules for manifests.
+fn rules() -> Vec<PathBuf> {
+    fn below(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                below(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    below(&root().join("src/manifests"), &mut found);
+    found
+}
+
+/// The releases that a line makes a difference between.
+fn compared(line: &str) -> Vec<u8> {
+    let after = |name: &str| line.split_once(name).map_or("", |(_, rest)| rest);
+    let number = |word: &str| {
+        let digits: String = word.trim().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    };
+    let calls = [("at_least(", 1), (" newer(", 1), (" older(", 1), (" between(", 2), (": u8 = ", 1)];
+    calls.iter().flat_map(|(name, count)| after(name).split(',').take(*count).map_while(number)).collect()
+}
+
+#[test]
+fn no_rule_is_of_a_release_that_is_not_known() {
+    let mut seen = BTreeSet::new();
+    for path in rules() {
+        let text = fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            for minor in compared(line).into_iter().filter(|minor| *minor > 20 && *minor < u8::MAX) {
+                let known = minor > KubeletVersion::OLDEST.minor() && minor <= KubeletVersion::NEWEST.minor();
+                assert!(known, "{}:{}: 1.{minor} in `{}`", path.display(), number + 1, line.trim());
+                seen.insert(minor);
+            }
+        }
+    }
+    assert!(
+        seen.contains(&KubeletVersion::NEWEST.minor()),
+        "nothing is known to have changed in the newest: {seen:?}"
+    );
+    assert!(seen.len() >= 6, "the differences are no longer found: {seen:?}");
+}
+
+#[test]
+fn comparisons_are_found_in_a_line() {
+    assert_eq!(compared("        newer(36, \"x\", Obj(&Y)),"), [36]);
+    assert_eq!(compared("        between(35, 36, \"x\", Str),"), [35, 36]);
+    assert_eq!(compared("    if !judge.version.at_least(31) {"), [31]);
+    assert_eq!(compared("const BAN: u8 = 34;"), [34]);
+    assert!(compared("    field(\"x\", Int32),").is_empty());
+}
+
+#[test]
+fn the_documents_name_the_newest_release() {
+    for document in ["README.md", "docs/walkthrough.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        assert!(text.contains(&KubeletVersion::NEWEST.to_string()), "{document}");
+    }
+    let text = fs::read_to_string(root().join("docs/adding-a-kubelet-release.md")).unwrap();
+    let range = format!("Oldest and newest known: {}.", range(" to "));
+    assert!(text.contains(&range), "docs/adding-a-kubelet-release.md does not say: {range}");
+}
