@@ -1,6 +1,10 @@
 //! The committed completion scripts are what the program prints.
 //!
-//! After a change of the command line: `PLEGCTL_BLESS=1 cargo test --test completions`.
+//! After a change of the command line: `PLEGCTL_BLESS=1 cargo test --test completions`; with `-- --nocapture` it shows
+//! what changed.
+
+#[path = "support/difference.rs"]
+mod difference;
 
 use std::path::Path;
 use std::process::Command;
@@ -20,12 +24,11 @@ fn committed_completions_are_current() {
             Command::new(env!("CARGO_BIN_EXE_plegctl")).args(["completions", shell]).output().unwrap();
         assert!(output.status.success());
         let path = folder.join(file);
-        if env::var_os("PLEGCTL_BLESS").is_some() {
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(&path, &output.stdout).unwrap();
-        }
-        let committed = fs::read(&path).unwrap_or_default();
-        assert!(committed == output.stdout, "completions/{file} is stale: run `make completions`");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        difference::blessed(&path, &printed);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        let changed = difference::difference(&committed, &printed);
+        assert!(committed == printed, "completions/{file} is stale: run `make completions`\n{changed}");
     }
 }
 
