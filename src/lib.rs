@@ -1,10 +1,22 @@
 //! Says which CRI call, which pod and which container hold up the kubelet's PLEG.
 //!
 //! See `docs/design.md` for how the modules lean on each other.
+//!
+//! What is public is public for a reason:
+//!
+//! * [`cri`] to ask a runtime, every call timed, counted and told apart from its failures;
+//! * [`pleg`] to relist as the kubelet of a release does;
+//! * [`diagnosis`] to ask what holds PLEG up;
+//! * [`manifests`] to know what a kubelet makes of a static pod;
+//! * [`stacks`] to know who waits for whom in a dump of goroutines;
+//! * [`sim`] to try all of that without a node;
+//! * [`clock`], [`host`], [`kubelet`] and [`report`] because the others take or give what is in them.
+//!
+//! The command line is nobody else's.
 
 pub mod capture;
 pub mod clock;
-pub mod cmd;
+mod cmd;
 pub mod cri;
 pub mod diagnosis;
 pub mod host;
@@ -15,3 +27,5 @@ pub mod pleg;
 pub mod report;
 pub mod sim;
 pub mod stacks;
+
+pub use cmd::{Exit, main};

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    plegctl::cmd::main(std::env::args_os()).into()
+    plegctl::main(std::env::args_os()).into()
 }

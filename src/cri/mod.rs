@@ -3,6 +3,26 @@
 //! The only place that knows gRPC. Above it there are plain node types, a [`Call`] for every question asked, and the
 //! [`Runtime`] trait. It sends the RPCs of [`Rpc`] and no others, never retries one, and keeps none of them secret:
 //! each comes back with its duration, the bytes it received and how it ended.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use plegctl::clock::SystemClock;
+//! use plegctl::cri::{Filter, Runtime};
+//! use plegctl::sim::{self, Simulator};
+//!
+//! let clock = Arc::new(SystemClock::start());
+//! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
+//! let client = simulator.client(Duration::from_secs(10), clock);
+//! let call = client.list_sandboxes(&Filter::default()).await;
+//! println!("{} took {:?} and {} bytes", call.rpc, call.duration, call.response_bytes);
+//! assert!(!call.result?.is_empty());
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+//! ```
 
 mod call;
 mod client;

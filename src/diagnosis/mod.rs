@@ -19,21 +19,21 @@
 //! ```
 
 mod budget;
-pub mod commands;
+pub(crate) mod commands;
 pub mod estimate;
 pub mod evidence;
 mod gather;
-pub mod hunt;
+pub(crate) mod hunt;
 pub mod join;
 pub mod kubelet;
 pub mod limits;
-pub mod names;
+pub(crate) mod names;
 mod offload;
 mod probes;
 pub mod render;
 pub mod report;
 pub mod rules;
-pub mod silence;
+pub(crate) mod silence;
 mod verdict;
 mod words;
 

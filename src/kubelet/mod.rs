@@ -7,11 +7,11 @@ mod address;
 mod config;
 mod duration;
 mod era;
-pub mod http;
+pub(crate) mod http;
 mod metrics;
 mod process;
 mod release;
-pub mod timing;
+pub(crate) mod timing;
 mod told;
 
 pub use address::is_address;

@@ -24,7 +24,7 @@ mod defaults;
 mod finding;
 mod glob;
 mod judge;
-pub mod lint;
+pub(crate) mod lint;
 mod nearest;
 mod path;
 mod pod_resources;

@@ -6,12 +6,12 @@
 
 mod confidence;
 mod document;
-pub mod escape;
-pub mod load;
+pub(crate) mod escape;
+pub(crate) mod load;
 mod patience;
 mod reference;
 mod rule;
-pub mod save;
+pub(crate) mod save;
 mod seconds;
 mod severity;
 
