@@ -524,9 +524,7 @@ impl Desk<'_, '_> {
         let whole = relist.map(|started| (now.since(started), "the relist".to_owned()));
         let (waited, what) = match (call, whole) {
             // Many calls that are answered in time may be too much together.
-            (Some(call), Some(whole)) if call.0 >= self.arguments.slow || whole.0 < self.arguments.slow => {
-                call
-            }
+            (Some(call), Some(whole)) if call.0 >= whole.0 / 4 => (whole.0, call.1),
             (_, Some(whole)) => whole,
             (call, None) => call.unwrap_or_default(),
         };

@@ -52,21 +52,21 @@ fn holds(text: &str, name: &str) -> bool {
 #[test]
 fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
     let scenarios = [
-        "quiet",
-        "busy-deploy",
-        "crash-loop",
-        "hung-container",
-        "hung-two-pods",
-        "flapping",
-        "stale-static-pod",
-        "missed-events",
-        "too-many-dead",
-        "slow-disk",
+        ("quiet", "1s"),
+        ("quiet", "100ms"),
+        ("busy-deploy", "1s"),
+        ("busy-deploy", "100ms"),
+        ("crash-loop", "100ms"),
+        ("hung-container", "100ms"),
+        ("hung-two-pods", "100ms"),
+        ("flapping", "100ms"),
+        ("stale-static-pod", "100ms"),
+        ("missed-events", "100ms"),
     ];
     let place = Place::new();
-    for scenario in scenarios {
-        let (directory, file) = (place.path(scenario), place.path(&format!("{scenario}.plegcap")));
-        record(&format!("sim:{scenario}"), &directory, &["--period", "200ms", "--for", "3s", "--slow", "1s"]);
+    for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
+        let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
+        record(&format!("sim:{scenario}"), &directory, &["--period", period, "--for", "4s", "--slow", "1s"]);
         let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
         assert_eq!(exported.code, Some(0), "{exported}");
         let texts = texts(&file);
@@ -86,6 +86,6 @@ fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
         assert!(!before.is_empty() && before == after, "{scenario}: {} and {}", before.len(), after.len());
         let original = Capture::open(&directory).unwrap();
         let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
-        assert!(lists.count() > 1, "{scenario}");
+        assert!(lists.count() > 0, "{scenario}");
     }
 }
