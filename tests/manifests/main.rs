@@ -9,4 +9,5 @@ mod rules;
 mod source;
 #[path = "../support/static_pods.rs"]
 mod static_pods;
+mod uids;
 mod verdicts;
