@@ -260,6 +260,13 @@ impl Context {
         Ok(self.simulator.get_or_init(|| started))
     }
 
+    /// Lines and columns of the terminal that stdout is, if it is one.
+    pub fn terminal_size() -> Option<(usize, usize)> {
+        let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        Some((usize::from(size.ws_row), usize::from(size.ws_col)))
+            .filter(|(rows, columns)| *rows > 0 && *columns > 0)
+    }
+
     /// How text on stdout is to look.
     pub fn style(&self) -> Style {
         Style { headers: self.headers, color: self.color() }

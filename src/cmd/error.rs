@@ -53,6 +53,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// No finding has this id.
+    #[error("nothing is known of `{id}`")]
+    NoSuchId {
+        /// What was asked for.
+        id: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
     /// The kubelet cannot be asked this way.
     #[error(transparent)]
     Kubelet(http::Error),
@@ -101,6 +109,10 @@ impl Error {
             }
             Self::NoReport { .. } => Some("make one with `plegctl relist --save FILE`".to_owned()),
             Self::NoHealthReport { .. } => Some("make one with `plegctl health --save FILE`".to_owned()),
+            Self::NoSuchId { nearest, .. } => Some(nearest.as_ref().map_or_else(
+                || "plegctl explain lists every id".to_owned(),
+                |nearest| format!("did you mean {nearest}? plegctl explain lists every id"),
+            )),
             Self::Kubelet(why) => why.hint().map(str::to_owned),
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),

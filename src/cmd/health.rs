@@ -8,6 +8,7 @@
 //! Asks each question once, inside a budget, and says what it could not ask. It changes nothing; what would change
 //! something is printed for a person to do.
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +18,11 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::context::{Context, block_on};
+use super::render::health::{self as text, npd, screen};
 use super::render::json;
 use super::{Error, Exit, positive_duration};
+use crate::clock::Wall;
 use crate::cri::{Client, Endpoint, EndpointError};
-use crate::diagnosis::render::{self, npd, screen};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::kubelet::KubeletVersion;
@@ -251,16 +253,24 @@ fn metrics(source: &str) -> Result<MetricsSource, Error> {
         http::check(source).map_err(Error::Kubelet)?;
         return Ok(MetricsSource::Url(source.to_owned()));
     }
-    let (name, text) = if source == "-" {
-        ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
+    let (name, text, written) = if source == "-" {
+        ("stdin".to_owned(), load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin")))
     } else {
-        (source.to_owned(), load(Path::new(source), LARGEST_REPORT))
+        let path = Path::new(source);
+        (source.to_owned(), load(path, LARGEST_REPORT), written(path))
     };
     let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
     Ok(match text {
-        Ok(text) => MetricsSource::Text { name, text },
+        Ok(text) => MetricsSource::Text { name, text, written },
         Err(why) => MetricsSource::Unreadable { name, why: why.to_string() },
     })
+}
+
+/// When a regular file was written; a pipe has no such time.
+fn written(path: &Path) -> Option<Wall> {
+    let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Wall::from_nanos(0).plus(since))
 }
 
 fn saved(path: &Path) -> Result<HealthReport, Error> {
@@ -281,12 +291,17 @@ fn print(arguments: &HealthArgs, context: &Context, report: &HealthReport) -> io
         writeln!(out, "{}", npd(report))?;
         return out.flush();
     }
-    let style = render::Style { color: context.style().color, wide: arguments.output == Output::Wide };
+    let style = text::Style {
+        color: context.style().color,
+        wide: arguments.output == Output::Wide,
+        terminal: Context::terminal_size(),
+        saved: arguments.from.as_ref().map(|_| context.clock.wall().duration_since(report.taken_at)),
+    };
     match arguments.output {
         Output::Table | Output::Wide => screen(report, &mut out, style)?,
         Output::Json => json::pretty(report, &mut out)?,
         Output::Jsonl => json::line(report, &mut out)?,
-        Output::Prometheus => render::prometheus(report, &mut out)?,
+        Output::Prometheus => text::prometheus(report, &mut out)?,
     }
     out.flush()
 }

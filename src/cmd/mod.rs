@@ -8,6 +8,7 @@ mod context;
 mod diff;
 mod error;
 mod exit;
+mod explain;
 mod health;
 mod lint;
 mod record;
@@ -53,6 +54,7 @@ enum Command {
     Diff(diff::DiffArgs),
     Record(record::RecordArgs),
     Capture(capture::CaptureArgs),
+    Explain(explain::ExplainArgs),
     StaticPods(static_pods::StaticPodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
@@ -162,6 +164,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Diff(arguments) => diff::run(arguments, &context()),
         Command::Record(arguments) => record::run(arguments, &context()),
         Command::Capture(arguments) => capture::run(arguments, &context()),
+        Command::Explain(arguments) => explain::run(arguments, &context()),
         Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),

@@ -22,6 +22,8 @@ pub const RELIST_VERY_SLOW: Duration = Duration::from_secs(60);
 pub const CALL_SLOW: Duration = Duration::from_millis(100);
 /// A status call slower than this is told by name.
 pub const STATUS_SLOW: Duration = Duration::from_secs(2);
+/// How long CRI-O waits at least for an exit that was lost: six steps of 3.74 s in all.
+pub const LOST_EXIT_WAIT: Duration = Duration::from_secs(3);
 /// How many times slower than the typical call one has to be to stand out.
 pub const OUTLIER_FACTOR: u32 = 5;
 /// What changed within this time is churn.
@@ -82,6 +84,10 @@ pub const GROWTH_PERCENT: u64 = 5;
 
 /// PLEG age that is a warning.
 pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
+/// A PLEG age below which the kubelet relists as it should.
+pub const PLEG_AGE_YOUNG: Duration = Duration::from_secs(10);
+/// A file with metrics that was written longer ago says so.
+pub const READING_OLD: Duration = Duration::from_secs(60);
 /// How far apart two readings of the kubelet's metrics have to be.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
 /// How long a task may wait uninterruptibly without anybody taking note.

@@ -18,27 +18,29 @@
 //! # }
 //! ```
 
+mod advice;
 mod budget;
 pub(crate) mod commands;
+mod culprits;
 pub mod estimate;
 pub mod evidence;
 mod gather;
 pub(crate) mod hunt;
 pub mod join;
+mod judge;
 pub mod kubelet;
 pub mod limits;
 pub(crate) mod names;
 mod offload;
 mod probes;
-pub mod render;
 pub mod report;
 pub mod rules;
 pub(crate) mod silence;
-mod verdict;
-mod words;
+mod summary;
+pub(crate) mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,10 +49,10 @@ use std::time::Duration;
 pub use crate::host::proc;
 pub use evidence::Evidence;
 pub use gather::gather;
+pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource};
 pub use probes::KnownHang;
 pub use report::HealthReport;
-pub use verdict::judge;
 
 use crate::clock::Clock;
 use crate::cri::Runtime;

@@ -115,6 +115,15 @@ impl Names {
         self.0.contains_key(id)
     }
 
+    /// `namespace/pod/container`, as far as known; else the short id.
+    pub fn name(&self, id: &str) -> String {
+        match (self.pod(id), self.container(id)) {
+            (Some(pod), Some(container)) => format!("{pod}/{}", container.name),
+            (Some(pod), None) => pod.to_string(),
+            (None, _) => short(id).to_owned(),
+        }
+    }
+
     /// `namespace/pod/container`, as far as known, and the short id.
     pub fn describe(&self, id: &str) -> String {
         let short = short(id);

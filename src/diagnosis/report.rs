@@ -11,11 +11,11 @@ pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 
 /// Number of an entry in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the title of each is in `rules::RULES`")]
+#[expect(missing_docs, reason = "the title of each is in `rules::CATALOGUE`")]
 #[rustfmt::skip]
 pub enum RuleId {
     D00, D01, D02, D03, D04, D05, D06, D07, D08, D09, D10, D11, D12, D13, D14, D15, D16, D17, D18, D19, D20,
-    D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32,
+    D21, D22, D23, D24, D25, D26, D27, D28, D29, D30, D31, D32, D33,
 }
 
 impl fmt::Display for RuleId {
@@ -113,6 +113,43 @@ pub struct Finding {
     pub next: Vec<String>,
 }
 
+/// How a culprit kept us waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CulpritOutcome {
+    /// It was not answered.
+    Silent,
+    /// It was answered late.
+    Slow,
+    /// It was answered with an error.
+    Error,
+}
+
+/// One sandbox or container whose status call keeps the kubelet waiting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CulpritReport {
+    /// The call.
+    pub rpc: String,
+    /// Full id of the sandbox or container.
+    pub id: String,
+    /// Its pod.
+    #[serde(default, with = "crate::report::known", skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The container, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerRef>,
+    /// How long it took, or has been waited for.
+    pub waited_seconds: f64,
+    /// How it ended.
+    pub outcome: CulpritOutcome,
+    /// How sure we are of that.
+    pub confidence: Confidence,
+    /// What holds it up, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+}
+
 /// One probe and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,9 +232,15 @@ pub struct KubeletReport {
     /// Events that it threw away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
+    /// How old the reading of its metrics was when it was used, if it came from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading_age_seconds: Option<f64>,
     /// Whether it listens to the runtime's event stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
+    /// Where what it says and what was measured here do not agree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<String>,
 }
 
 /// The whole report.
@@ -221,11 +264,17 @@ pub struct HealthReport {
     pub verdict: Verdict,
     /// Where in the relist.
     pub phase: Phase,
+    /// The verdict's reason in one sentence.
+    #[serde(default)]
+    pub summary: String,
     /// The finding to start with, the same as the first of `findings`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<Finding>,
     /// All of them, the one to start with first.
     pub findings: Vec<Finding>,
+    /// Who keeps the kubelet waiting, the surest first.
+    #[serde(default)]
+    pub culprits: Vec<CulpritReport>,
     /// Every probe.
     pub probes: Vec<ProbeReport>,
     /// Calls that were given up and may still be pending in the runtime.

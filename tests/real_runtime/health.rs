@@ -119,7 +119,7 @@ fn a_held_status_lock_is_traced_to_its_container(version: Containerd) {
     drop(held);
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D10);
     assert_eq!(named(&report), (Some("guilty".to_owned()), Some(pod.containers[0].clone())));
-    assert!(report.duration_seconds < 6.0, "{}", report.duration_seconds);
+    assert!(report.duration_seconds < 30.0, "{}", report.duration_seconds);
 }
 
 fn a_stopped_daemon_is_silent_and_said_to_be_stopped(version: Containerd) {

@@ -4,6 +4,7 @@ pub mod capture;
 pub mod capture_html;
 pub mod diff;
 pub mod github;
+pub mod health;
 pub mod json;
 pub mod lint;
 pub mod relist;

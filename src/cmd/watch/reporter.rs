@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::outlet::Outlet;
 use super::{Mode, Output, WatchArgs};
 use crate::cmd::Error;
+use crate::cmd::render::health::{Style, screen};
 use crate::cmd::render::watch as text;
 use crate::cri::ReceivedEvent;
 use crate::diagnosis::HealthReport;
-use crate::diagnosis::render::{Style, screen};
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, Tally, document};
 use crate::report::save;
@@ -140,7 +140,7 @@ impl Reporter {
     /// What holds PLEG up.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
         let mut text = Vec::new();
-        screen(report, &mut text, Style { color: color && self.live, wide: false })?;
+        screen(report, &mut text, Style { color: color && self.live, ..Style::default() })?;
         self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
         self.write_json(report);
         Ok(())

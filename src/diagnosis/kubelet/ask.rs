@@ -6,6 +6,8 @@ use super::{Healthz, KubeletEvidence, MetricsSource, Reading};
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
+use crate::diagnosis::limits;
+use crate::diagnosis::words::seconds;
 use crate::kubelet::{Metrics, http};
 use crate::report::NotChecked;
 
@@ -89,7 +91,20 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
     match metrics {
         None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
         Some(Ok(metrics)) => {
-            answers.found.first = Some(Reading { at: inputs.clock.wall(), metrics });
+            // A file says how things were when it was written, not how they are.
+            let now = inputs.clock.wall();
+            let at = match &inputs.kubelet.metrics {
+                Some(MetricsSource::Text { written: Some(written), .. }) => (*written).min(now),
+                _ => now,
+            };
+            if let Some(MetricsSource::Text { name, .. }) = &inputs.kubelet.metrics
+                && now.duration_since(at) >= limits::READING_OLD
+            {
+                let old = seconds(now.duration_since(at));
+                answers
+                    .skip("the kubelet's metrics of this moment", format!("`{name}` was written {old} ago"));
+            }
+            answers.found.first = Some(Reading { at, metrics });
         }
         Some(Err(MetricsTrouble::Silent(waited))) => {
             answers.found.metrics_silent = Some(waited);
@@ -120,7 +135,7 @@ pub(in crate::diagnosis) async fn read_metrics(
         MetricsSource::Unreadable { name, why } => {
             return Err(MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")));
         }
-        MetricsSource::Text { name, text } => (name.clone(), text.clone()),
+        MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
         MetricsSource::Url(url) => match http::get(url, limit).await {
             Ok(answer) if answer.status == 200 => (url.clone(), answer.body),
             Ok(answer) => {

@@ -22,6 +22,8 @@ pub enum MetricsSource {
         name: String,
         /// The text.
         text: String,
+        /// When it was written, if it is a file.
+        written: Option<Wall>,
     },
     /// A file that could not be read.
     Unreadable {
@@ -101,6 +103,11 @@ impl KubeletEvidence {
     /// The later reading, or the only one.
     pub fn latest(&self) -> Option<&Reading> {
         self.second.as_ref().or(self.first.as_ref())
+    }
+
+    /// How long before `now` the latest reading was made.
+    pub fn reading_age(&self, now: Wall) -> Option<f64> {
+        Some(now.seconds_since(self.latest()?.at).max(0.0))
     }
 
     /// Age of the last relist by the latest reading.

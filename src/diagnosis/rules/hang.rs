@@ -2,11 +2,12 @@
 
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
+use crate::diagnosis::advice;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds, short};
+use crate::diagnosis::words::{plural, seconds};
 
 /// Ids that may be named. When nothing but Version answers, or when very many are silent, it is not the fault of
 /// each of them, and none is named.
@@ -45,7 +46,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         Some(culprit) => format!(
             "{lists} {verb} not answer, nor does {} of {}",
             culprit.rpc,
-            case.evidence.names.describe(&culprit.id)
+            case.evidence.names.name(&culprit.id)
         ),
         None => format!("{lists} {verb} not answer; the daemon is alive"),
     };
@@ -65,13 +66,15 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         Some(culprit) => vec![
             "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"
                 .to_owned(),
-            format!("{}; then see its shim and its cgroup", inspect(culprit.rpc, &culprit.id)),
-        ],
+        ]
+        .into_iter()
+        .chain(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id))
+        .collect(),
         None => vec![
             "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
         ],
     });
-    found.next.push("save the runtime's goroutine stacks before any restart (below)".to_owned());
+    found.next.push("keep the runtime's goroutine stacks before any restart (below)".to_owned());
     vec![found]
 }
 
@@ -171,7 +174,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
             1 => (String::new(), "does"),
             many => (format!(" and {} more", many - 1), "do"),
         };
-        let who = case.evidence.names.describe(&first.target.id);
+        let who = case.evidence.names.name(&first.target.id);
         format!("{} of {who}{more} {verb} not answer", first.rpc)
     };
     let mut found = finding(RuleId::D01, Severity::Critical, sure(first), title);
@@ -196,11 +199,9 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.push(format!("{lists}, and so do {}", plural(answered, "other status call")));
     found.evidence.push(consequence(case));
     if !case.culprits.is_empty() {
-        found.next.push(inspect(first.rpc, &first.target.id));
-        found.next.push(
-            "see its shim, its OCI runtime process, its cgroup and its volumes; do not drain the node for one pod".to_owned(),
-        );
-        found.next.push("last resort: delete this one pod, or kill its shim (changes state)".to_owned());
+        found.next.extend(advice::for_culprit(case.evidence, first.rpc, &first.target.id));
+        let others = silent.iter().skip(1);
+        found.next.extend(others.map(|record| advice::ask_again(record.rpc, &record.target.id)));
     }
     vec![found]
 }
@@ -223,13 +224,6 @@ fn consequence(case: &Case<'_>) -> String {
             "the kubelet gives up such a call after {gives_up}, below its threshold of {threshold}: the node stays Ready"
         )
     }
-}
-
-/// The same question by the tool that everybody has.
-fn inspect(rpc: Rpc, id: &str) -> String {
-    let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
-    // crictl by itself gives up after 2 s, which proves nothing.
-    format!("crictl --timeout 20s {verb} {}   # does not answer either", short(id))
 }
 
 /// D28: one hung call hides below the threshold.

@@ -1,35 +1,75 @@
 //! D22, D23, D32: the kubelet itself.
 
 use super::{Case, finding, state};
-use crate::diagnosis::kubelet::Healthz;
+use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::kubelet::{Healthz, KubeletEvidence};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
+use crate::diagnosis::words::{plural, seconds};
+use crate::kubelet::kubelet_of;
 
-/// D22. Needs two readings, a relist time that is there, and a runtime that is well now.
-pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
-    let kubelet = &case.evidence.kubelet;
+impl Evidence {
+    /// Whether the kubelet says itself that its PLEG is not healthy. With Evented PLEG its last-seen time says nothing.
+    pub fn kubelet_is_over(&self) -> bool {
+        let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
+        self.kubelet.evented() != Some(true) && self.kubelet.pleg_age().is_some_and(over)
+    }
+}
+
+/// Whether the runtime answers well now, so that it does not explain an old relist.
+fn runtime_is_well(case: &Case<'_>) -> bool {
     let runtime = &case.evidence.runtime;
-    let (Some(first), Some(second)) = (&kubelet.first, &kubelet.second) else {
-        return Vec::new();
-    };
-    let (Some(before), Some(after)) = (first.pleg_age(), second.pleg_age()) else {
-        return Vec::new();
-    };
-    let apart = second.at.seconds_since(first.at);
-    let grows = apart >= limits::METRICS_APART.as_secs_f64() && after - before >= apart - 1.0;
-    let well = state::quick(runtime.sandboxes.first.as_ref())
+    state::quick(runtime.sandboxes.first.as_ref())
         && state::quick(runtime.containers.first.as_ref())
         && !case.hangs()
-        && case.estimate.full_answering < limits::RELIST_SLOW;
-    let old = after > limits::PLEG_AGE_STALE.as_secs_f64();
-    if !(old && grows && well) || kubelet.evented() == Some(true) {
+        && case.estimate.full_answering < limits::RELIST_SLOW
+}
+
+/// D22. Over the threshold the kubelet's own word is enough, from one reading too. Below it: two readings between which
+/// the age has grown, beside a runtime that is well now.
+pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
+    let kubelet = &case.evidence.kubelet;
+    let threshold = case.evidence.settings.threshold.value;
+    let (Some(age), false) = (kubelet.pleg_age(), kubelet.evented() == Some(true)) else {
+        return Vec::new();
+    };
+    let over = case.evidence.kubelet_is_over();
+    let grown = growth(kubelet);
+    let stands_still = grown.is_some_and(|(before, apart)| {
+        apart >= limits::METRICS_APART.as_secs_f64() && age - before >= apart - 1.0
+    });
+    let well = runtime_is_well(case);
+    let stuck = age > limits::PLEG_AGE_STALE.as_secs_f64() && stands_still && well;
+    if !(over || stuck) {
         return Vec::new();
     }
-    let title = format!("the runtime is well; the kubelet's own relist is {after:.0} s old and stands still");
-    let mut found = finding(RuleId::D22, Severity::Critical, Confidence::Likely, title);
+    let said = said_of(age);
+    let (confidence, title) = if over {
+        (
+            Confidence::Certain,
+            format!("the kubelet's last relist is {said} old, over its threshold of {}", seconds(threshold)),
+        )
+    } else {
+        (Confidence::Likely, format!("the kubelet's last relist is {said} old and stands still"))
+    };
+    let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
     found.phase = Phase::Kubelet;
-    found.evidence.push(format!("age {before:.0} s, {apart:.0} s later {after:.0} s"));
-    if let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
+    if let Some((before, apart)) = grown {
+        found.evidence.push(format!("age {before:.0} s, {apart:.0} s later {age:.0} s"));
+        if age < before {
+            found.evidence.push("it falls: the kubelet relists again".to_owned());
+        }
+    }
+    let old =
+        kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
+    found.evidence.extend(old.map(|old| format!("by metrics that are {} old themselves", said_of(old))));
+    found.evidence.push(if well {
+        "the runtime answers well now: what waits is in the kubelet, or is over".to_owned()
+    } else {
+        "the runtime does not answer well either: start there".to_owned()
+    });
+    if let (Some(first), Some(second)) = (&kubelet.first, &kubelet.second)
+        && let (Some(before), Some(after)) = (first.metrics.discarded, second.metrics.discarded)
         && after > before
     {
         found
@@ -40,11 +80,59 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.extend(stuck.take(3).map(|(process, task)| {
         format!("{}, task {} waits uninterruptibly in {}", process.label(), task.tid, task.wchan)
     }));
-    found
-        .next
-        .push("kubectl get --raw '/api/v1/nodes/<node>/proxy/debug/pprof/goroutine?debug=2'".to_owned());
+    found.next.push(format!(
+        "kubectl get --raw '/api/v1/nodes/{}/proxy/debug/pprof/goroutine?debug=2' > kubelet.txt",
+        if case.evidence.node.is_empty() { "NODE" } else { &case.evidence.node }
+    ));
     found.next.push("then restart the kubelet (changes state)".to_owned());
     vec![found]
+}
+
+/// The age at the first of two readings, and how many seconds they are apart.
+fn growth(kubelet: &KubeletEvidence) -> Option<(f64, f64)> {
+    let (first, second) = (kubelet.first.as_ref()?, kubelet.second.as_ref()?);
+    Some((first.pleg_age()?, second.at.seconds_since(first.at)))
+}
+
+/// An age as people say it.
+fn said_of(age: f64) -> String {
+    std::time::Duration::try_from_secs_f64(age).map_or_else(|_| format!("{age:.0} s"), seconds)
+}
+
+/// Where the kubelet says one thing and we measured another.
+pub fn disagreements(case: &Case<'_>) -> Vec<String> {
+    let evidence = case.evidence;
+    let kubelet = &evidence.kubelet;
+    let mut lines = Vec::new();
+    let well = runtime_is_well(case);
+    if let Some(age) = kubelet.pleg_age().filter(|_| kubelet.evented() != Some(true)) {
+        let said = said_of(age);
+        if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
+            lines.push(format!(
+                "the kubelet's last relist is {said} old; a relist of ours takes {}",
+                seconds(case.estimate.serial)
+            ));
+        }
+        if case.estimate.would_trip && age < limits::PLEG_AGE_YOUNG.as_secs_f64() {
+            lines.push(format!("the kubelet relisted {said} ago, although a call does not answer us"));
+        }
+        if evidence.kubelet_is_over() && kubelet.healthz == Some(Healthz::Ok) {
+            lines.push("its /healthz says ok: PLEG is no part of that".to_owned());
+        }
+    }
+    if well && let Some(Healthz::Failing { status, .. }) = &kubelet.healthz {
+        lines.push(format!("its /healthz answers {status}; the runtime answers well"));
+    }
+    if kubelet.metrics_silent.is_some() && kubelet.healthz == Some(Healthz::Ok) {
+        lines.push("its /healthz says ok and its /metrics is silent: it waits for a list itself".to_owned());
+    }
+    if let Some(used) = &kubelet.config.endpoint {
+        let plain = |endpoint: &str| endpoint.trim_start_matches("unix://").to_owned();
+        if plain(&used.value) != plain(&evidence.endpoint) && evidence.socket.is_some() {
+            lines.push(format!("the kubelet uses {}, and this asked {}", used.value, evidence.endpoint));
+        }
+    }
+    lines
 }
 
 /// D23. A fact, not a cause.
@@ -74,10 +162,15 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D32. A machine that never had a kubelet misses none.
+/// D32. A machine that never had a kubelet misses none, and a pod that sees only its own processes cannot tell.
 pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
-    let kubelet = &case.evidence.kubelet;
-    let runtime_runs = case.evidence.node().is_some();
+    let evidence = case.evidence;
+    let kubelet = &evidence.kubelet;
+    if let Some(stopped) = stopped_kubelet(case) {
+        return vec![stopped];
+    }
+    // Some id in a cgroup makes the table this runtime's; only the daemon itself makes it the node's.
+    let runtime_runs = evidence.daemon().is_some();
     let (severity, confidence, title, line) = match &kubelet.healthz {
         Some(Healthz::Failing { status, text }) => (
             Severity::Warning,
@@ -89,15 +182,16 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             Severity::Warning,
             Confidence::Likely,
             "the kubelet does not answer /healthz".to_owned(),
-            format!("no answer within {}", crate::diagnosis::words::seconds(*waited)),
+            format!("no answer within {}", seconds(*waited)),
         ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),
         None | Some(Healthz::Refused) => {
-            let (severity, confidence) = if kubelet.installed {
-                (Severity::Warning, Confidence::Likely)
-            } else {
-                (Severity::Info, Confidence::Possible)
+            let has_pods = !evidence.runtime.pod_uids().is_empty();
+            let (severity, confidence) = match (kubelet.installed, has_pods) {
+                (true, true) => (Severity::Critical, Confidence::Likely),
+                (true, false) => (Severity::Warning, Confidence::Likely),
+                (false, _) => (Severity::Info, Confidence::Possible),
             };
             (
                 severity,
@@ -110,7 +204,44 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
     let mut found = finding(RuleId::D32, severity, confidence, title);
     found.phase = Phase::Kubelet;
     found.evidence.push(line);
+    if severity == Severity::Critical {
+        found.evidence.push(format!(
+            "one belongs here: its directory exists and the runtime has {}",
+            plural(evidence.runtime.pod_uids().len(), "pod")
+        ));
+    }
     found.evidence.push("the runtime is not at fault for this".to_owned());
     found.next.push("systemctl status kubelet; journalctl -u kubelet --since -15min".to_owned());
     vec![found]
+}
+
+/// A kubelet that is there and does not run: stopped by a signal, or frozen with its cgroup.
+fn stopped_kubelet(case: &Case<'_>) -> Option<Finding> {
+    let host = case.evidence.node()?;
+    let sample = host.latest();
+    let process = kubelet_of(sample)?;
+    let frozen = sample.frozen.iter().find(|freeze| {
+        process.cgroup == freeze.path || process.cgroup.starts_with(&format!("{}/", freeze.path))
+    });
+    let (title, next) = match frozen {
+        _ if process.is_stopped() => (
+            format!("the kubelet is stopped: {} is in state {}", process.label(), process.state),
+            format!("who stopped it? to let it go on: kill -CONT {} (changes state)", process.pid),
+        ),
+        Some(freeze) => (
+            format!("the kubelet is frozen: {} is in {}", process.label(), freeze.path),
+            "who froze it? thaw its cgroup (changes state)".to_owned(),
+        ),
+        None => return None,
+    };
+    let mut found = finding(RuleId::D32, Severity::Critical, Confidence::Certain, title);
+    found.phase = Phase::Kubelet;
+    if let Some(Healthz::Silent(waited)) = &case.evidence.kubelet.healthz {
+        found.evidence.push(format!("its /healthz did not answer within {}", seconds(*waited)));
+    }
+    found
+        .evidence
+        .push("while it stands still nobody relists; the runtime is not at fault for this".to_owned());
+    found.next.push(next);
+    Some(found)
 }

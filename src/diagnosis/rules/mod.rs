@@ -2,6 +2,7 @@
 //!
 //! A rule is a function of the evidence; it returns what it found, or nothing. None of them asks anything.
 
+mod catalogue;
 pub mod hang;
 mod journal;
 mod kubelet;
@@ -13,6 +14,9 @@ pub mod state;
 mod versions;
 
 use std::time::Duration;
+
+pub use catalogue::{CATALOGUE, Row, row};
+pub use kubelet::disagreements;
 
 use super::estimate::Estimate;
 use super::evidence::Evidence;
@@ -112,65 +116,16 @@ impl<'a> Case<'a> {
     }
 }
 
-/// One entry of the catalogue.
-pub struct Rule {
-    /// Its number.
-    pub id: RuleId,
-    /// What it is about.
-    pub about: &'static str,
-    /// Judges.
-    pub judge: fn(&Case<'_>) -> Vec<Finding>,
-}
-
-const fn rule(id: RuleId, about: &'static str, judge: fn(&Case<'_>) -> Vec<Finding>) -> Rule {
-    Rule { id, about, judge }
-}
-
-/// The rules that look at the evidence alone. D00 and D30 look at what these found.
-#[rustfmt::skip]
-pub const RULES: [Rule; 31] = [
-    rule(RuleId::D01, "a single pod or container does not answer its status call", hang::status_hangs),
-    rule(RuleId::D02, "a list hangs and the daemon is alive", hang::list_hangs),
-    rule(RuleId::D03, "a list is too large for gRPC", size::too_large),
-    rule(RuleId::D04, "dead containers or sandboxes pile up", size::backlog),
-    rule(RuleId::D05, "the serial status pass is too slow", size::slow_pass),
-    rule(RuleId::D06, "the endpoint cannot be reached", reach::unreachable),
-    rule(RuleId::D07, "the daemon does not answer at all", reach::silent),
-    rule(RuleId::D08, "storage stalls", node::storage),
-    rule(RuleId::D09, "a network or user-space file system does not answer", node::remote),
-    rule(RuleId::D10, "an OCI runtime process or a shim hangs", node::holder),
-    rule(RuleId::D11, "a cgroup is frozen", node::frozen),
-    rule(RuleId::D12, "memory is exhausted", load::memory),
-    rule(RuleId::D13, "the CPU is starved", load::cpu),
-    rule(RuleId::D14, "processes, threads or descriptors are exhausted", load::exhausted),
-    rule(RuleId::D15, "systemd or D-Bus does not answer", load::systemd),
-    rule(RuleId::D16, "the network plugin is slow or not ready", state::network),
-    rule(RuleId::D17, "exec probes leak or storm", load::execs),
-    rule(RuleId::D18, "a name stays reserved", journal::reserved),
-    rule(RuleId::D19, "the runtime's state contradicts reality", state::inconsistent),
-    rule(RuleId::D20, "status calls fail", state::failing_status),
-    rule(RuleId::D21, "the runtime restarts or recovers", journal::recovering),
-    rule(RuleId::D22, "the runtime is well and the kubelet's PLEG is stale", kubelet::stale),
-    rule(RuleId::D23, "Evented PLEG is in use", kubelet::evented),
-    rule(RuleId::D24, "the first relist never succeeded", journal::never_relisted),
-    rule(RuleId::D25, "PLEG flaps", journal::flapping),
-    rule(RuleId::D26, "a watchdog restarts the kubelet", journal::watchdog),
-    rule(RuleId::D27, "a version with a known fault", versions::known_bad),
-    rule(RuleId::D28, "healthy, but events are late", hang::hidden_stall),
-    rule(RuleId::D29, "a list fails", reach::list_fails),
-    rule(RuleId::D31, "the runtime says that it is not ready", state::not_ready),
-    rule(RuleId::D32, "the kubelet does not run or does not answer", kubelet::absent),
-];
-
 /// Applies all of them. A rule that fails of itself is one that was not applied, by its id and with its words; what the
 /// others found stands.
 pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     let mut findings = Vec::new();
     let mut failed = Vec::new();
-    for rule in &RULES {
-        match held(|| (rule.judge)(case)) {
+    for row in CATALOGUE {
+        let Some(judge) = row.judge else { continue };
+        match held(|| judge(case)) {
             Ok(found) => findings.extend(found),
-            Err(why) => failed.push((rule.id, why)),
+            Err(why) => failed.push((row.id, why)),
         }
     }
     match held(|| size::slow_lists(case, &findings)) {

@@ -199,15 +199,17 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
 
 /// D05 of single calls: answered, and so late that the pod's events wait for them. Late is not hung.
 fn late_answers(case: &Case<'_>) -> Vec<Finding> {
-    let slow = case.evidence.runtime.slow_calls();
+    let lost = super::state::lost_exits(case.evidence);
+    let mut slow = case.evidence.runtime.slow_calls();
+    slow.retain(|record| !lost.iter().any(|lost| lost.target == record.target));
     let Some(slowest) = slow.first() else { return Vec::new() };
-    let who = case.evidence.names.describe(&slowest.target.id);
+    let who = case.evidence.names.name(&slowest.target.id);
     let (more, verb) = match slow.len() {
         1 => (String::new(), "is"),
         many => (format!(" and {} more", many - 1), "are"),
     };
     let title =
-        format!("{} of {who}{more} {verb} slow: answered after {}", slowest.rpc, seconds(slowest.duration));
+        format!("{} of {who}{more} {verb} slow, answered after {}", slowest.rpc, seconds(slowest.duration));
     let mut found =
         case.about(finding(RuleId::D05, Severity::Warning, Confidence::Certain, title), &slowest.target.id);
     found.phase = Phase::Status;

@@ -6,7 +6,8 @@ use super::{Case, finding};
 use crate::cri::{
     Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
 };
-use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::advice::Family;
+use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
@@ -334,6 +335,74 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     found.next.push(
         "the pod's events wait until this call is answered; see the runtime's journal for this id".to_owned(),
     );
+    vec![found]
+}
+
+/// Calls of CRI-O that wait for an exit which was lost: its signature is the time that it waits for the exit file, and the
+/// exit code that it then gives.
+pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
+    if evidence.family() != Family::Crio {
+        return Vec::new();
+    }
+    let runtime = &evidence.runtime;
+    let lost = |record: &&StatusRecord| {
+        record.duration >= limits::LOST_EXIT_WAIT
+            && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
+    };
+    let mut found: Vec<&StatusRecord> = runtime.asked.iter().filter(lost).collect();
+    found.sort_by(|one, other| one.target.id.cmp(&other.target.id));
+    found
+}
+
+/// D33. Slow, however many: it answers in the end, with an exit code that says that nobody saw the exit.
+pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    let lost = lost_exits(evidence);
+    let Some(first) = lost.first() else { return Vec::new() };
+    let who = evidence.names.name(&first.target.id);
+    let more = if lost.len() > 1 { format!(" and {} more", lost.len() - 1) } else { String::new() };
+    let title = format!(
+        "the exit of {who}{more} was lost: each status call waits {} for it",
+        seconds(first.duration)
+    );
+    let found = finding(RuleId::D33, Severity::Warning, Confidence::Certain, title);
+    let mut found = case.about(found, &first.target.id);
+    found.phase = Phase::Status;
+    found.rpc = Some(first.rpc.name().to_owned());
+    found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
+    let total: std::time::Duration = lost.iter().map(|record| record.duration).sum();
+    found.evidence.push(format!(
+        "answered EXITED with exit code -1: slow, not hung; a relist over all of them takes {}",
+        seconds(total)
+    ));
+    for record in lost.iter().take(5) {
+        let id = &record.target.id;
+        let who = evidence.names.describe(id);
+        match crate::diagnosis::join::holders(evidence, id).shim {
+            Some(conmon) if conmon.is_stopped() => {
+                found.evidence.push(format!(
+                    "{who}: its {} is stopped (state {})",
+                    conmon.label(),
+                    conmon.state
+                ));
+                found.next.push(format!(
+                    "who stopped it? kill -CONT {} makes its calls quick (changes state)",
+                    conmon.pid
+                ));
+            }
+            Some(conmon) => found.evidence.push(format!("{who}: its {} lives", conmon.label())),
+            None if evidence.node().is_some() => {
+                found.evidence.push(format!("{who}: its conmon is gone, and the exit code with it"));
+                found.next.push(format!("crictl rm {} (changes state)", crate::diagnosis::words::short(id)));
+            }
+            None => found.evidence.push(format!("{who}: its conmon is stopped or gone")),
+        }
+    }
+    if found.next.is_empty() {
+        let id = crate::diagnosis::words::short(&first.target.id);
+        found.next.push(format!("pgrep -af {id}   # its conmon: in state T, let it go on with kill -CONT"));
+        found.next.push(format!("gone: crictl rm {id} (changes state)"));
+    }
     vec![found]
 }
 

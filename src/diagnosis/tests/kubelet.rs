@@ -42,10 +42,17 @@ async fn a_stale_kubelet_beside_a_healthy_runtime_is_d22() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_reading_a_recovery_or_evented_pleg_are_no_d22() {
-    let mut once = healthy().await;
-    once.kubelet.first = Some(reading(1000, 900.0));
-    assert!(find(&judge(&once), RuleId::D22).is_none());
+async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_threshold() {
+    let mut near = healthy().await;
+    near.kubelet.first = Some(reading(1000, 821.0));
+    let report = judge(&near);
+    assert!(
+        find(&report, RuleId::D22).is_none(),
+        "179 s are below the threshold, and nothing shows that it grows"
+    );
+    assert_eq!(report.verdict, Verdict::Healthy);
+    let disagreements = report.kubelet.unwrap().disagreements;
+    assert!(disagreements[0].contains("2m59s old"), "{disagreements:?}");
 
     let mut recovered = healthy().await;
     recovered.kubelet.first = Some(reading(1000, 900.0));
@@ -53,13 +60,74 @@ async fn one_reading_a_recovery_or_evented_pleg_are_no_d22() {
     assert!(find(&judge(&recovered), RuleId::D22).is_none());
 
     let mut evented = healthy().await;
-    evented.kubelet.first = Some(reading(1000, 900.0));
-    evented.kubelet.second = Some(reading(1005, 900.0));
+    evented.kubelet.first = Some(reading(1000, 300.0));
     evented.kubelet.config.evented = Some(true);
     let report = judge(&evented);
     assert!(find(&report, RuleId::D22).is_none());
     assert_eq!(find(&report, RuleId::D23).unwrap().severity, Severity::Info);
     assert_eq!(report.verdict, Verdict::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_age_over_the_threshold_is_unhealthy_by_one_reading() {
+    let mut evidence = healthy().await;
+    evidence.kubelet.first = Some(reading(1000, 371.0));
+    evidence.kubelet.healthz = Some(Healthz::Ok);
+    let report = judge(&evidence);
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D22, Confidence::Certain));
+    assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Kubelet));
+    assert_eq!(
+        report.summary,
+        "the kubelet's last relist is 10m29s old, over its threshold of 3m00s: this node is NotReady"
+    );
+    let disagreements = report.kubelet.unwrap().disagreements;
+    assert_eq!(disagreements.len(), 2, "the runtime is well, and /healthz says ok: {disagreements:?}");
+
+    // A hang explains it: the hang is where to start, and the kubelet's word stays.
+    let hung = Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs);
+    let mut evidence = gather(&inputs(hung), &|_| ()).await;
+    evidence.kubelet.first = Some(reading(1000, 371.0));
+    let report = judge(&evidence);
+    assert_eq!((report.verdict, report.primary.as_ref().unwrap().id), (Verdict::Unhealthy, RuleId::D01));
+    assert!(find(&report, RuleId::D22).is_some());
+    assert!(report.summary.ends_with("this node is NotReady"), "{}", report.summary);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_relists_says_when_the_node_goes() {
+    let hung = Scripted::with_pods(3).on(crate::cri::Rpc::ListContainers, Behaviour::Hangs);
+    let mut evidence = gather(&inputs(hung), &|_| ()).await;
+    // 1970-01-01 00:16:40, and it relisted four seconds before.
+    evidence.kubelet.first = Some(reading(1000, 996.0));
+    let report = judge(&evidence);
+    assert!(report.summary.ends_with("this node goes NotReady at 00:19 UTC"), "{}", report.summary);
+    assert!(report.kubelet.unwrap().disagreements[0].contains("although a call does not answer us"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_says_how_things_were_when_it_was_written() {
+    let mut inputs = inputs(Scripted::with_pods(3));
+    let now = inputs.clock.wall();
+    let hour_ago = Wall::from_nanos(now.nanos() - 3_600_000_000_000);
+    let last_seen = |seconds_before: i64| {
+        format!("kubelet_pleg_last_seen_seconds {}\n", hour_ago.nanos() / 1_000_000_000 - seconds_before)
+    };
+    for (age, verdict) in [(2, Verdict::Healthy), (629, Verdict::Unhealthy)] {
+        inputs.kubelet.metrics = Some(crate::diagnosis::MetricsSource::Text {
+            name: "m.txt".into(),
+            text: last_seen(age),
+            written: Some(hour_ago),
+        });
+        let report = judge(&gather(&inputs, &|_| ()).await);
+        assert_eq!(report.verdict, verdict, "{report:#?}");
+        assert!(
+            report.not_checked.iter().any(|skipped| skipped.why == "`m.txt` was written 60m00s ago"),
+            "{report:#?}"
+        );
+        let said = report.kubelet.unwrap();
+        assert!((said.reading_age_seconds.unwrap() - 3600.0).abs() < 1.0);
+    }
 }
 
 #[tokio::test(start_paused = true)]

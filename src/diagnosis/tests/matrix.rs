@@ -7,7 +7,7 @@ use super::scripted::{
 };
 use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge, render};
+use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -420,7 +420,11 @@ async fn a_budget_too_small_for_one_probe_is_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn bad_metrics_make_a_healthy_node_unknown_and_a_sick_one_stay_sick() {
-    let source = || crate::diagnosis::MetricsSource::Text { name: "m.txt".into(), text: "<html>".into() };
+    let source = || crate::diagnosis::MetricsSource::Text {
+        name: "m.txt".into(),
+        text: "<html>".into(),
+        written: None,
+    };
     let mut healthy = inputs(Scripted::with_pods(1));
     healthy.kubelet.metrics = Some(source());
     let report = diagnose(&healthy).await;
@@ -433,7 +437,7 @@ async fn bad_metrics_make_a_healthy_node_unknown_and_a_sick_one_stay_sick() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn npd_ends_within_its_budget_in_80_ascii_bytes() {
+async fn npd_ends_within_its_budget() {
     let guilty = container_id(42);
     let script = Scripted::with_pods(143)
         .on(Rpc::ListContainers, Behaviour::Hangs)
@@ -445,13 +449,7 @@ async fn npd_ends_within_its_budget_in_80_ascii_bytes() {
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
-    assert_eq!(render::npd(&report), "D02 list hang default/web-42/app rpc=ListContainers");
     assert!(report.duration_seconds <= 4.0, "{}", report.duration_seconds);
-
-    let mut long = report;
-    long.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
-    let line = render::npd(&long);
-    assert!(line.is_ascii() && line.len() <= 80, "{line}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,32 +487,11 @@ async fn a_hang_that_is_known_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_survives_json_and_reads_top_down() {
+async fn a_report_survives_json() {
     let report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
     let text = serde_json::to_string_pretty(&report).unwrap();
     assert!(text.starts_with("{\n  \"apiVersion\": \"plegctl/v1\",\n  \"kind\": \"HealthReport\","));
     assert_eq!(serde_json::from_str::<HealthReport>(&text).unwrap(), report);
-
-    let mut screen = Vec::new();
-    render::screen(&report, &mut screen, render::Style::default()).unwrap();
-    let screen = String::from_utf8(screen).unwrap();
-    let places: Vec<usize> =
-        ["DEGRADED", "D01", "why we think so", "do this first", "keep this evidence", "not checked"]
-            .iter()
-            .map(|part| screen.find(part).unwrap_or_else(|| panic!("{part} in\n{screen}")))
-            .collect();
-    assert!(places.is_sorted(), "{screen}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn hostile_names_do_not_reach_the_terminal() {
-    let mut script = Scripted::with_pods(2).on_id(container_id(1), Behaviour::Hangs);
-    script.containers[1].metadata.as_mut().unwrap().name = "app\u{1b}[2J".into();
-    let report = report(script).await;
-    let mut screen = Vec::new();
-    render::screen(&report, &mut screen, render::Style::default()).unwrap();
-    assert!(!String::from_utf8(screen).unwrap().contains('\u{1b}'));
-    assert!(!render::npd(&report).contains('\u{1b}'));
 }
 
 #[tokio::test(start_paused = true)]

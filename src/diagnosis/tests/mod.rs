@@ -3,5 +3,5 @@
 mod kubelet;
 mod matrix;
 mod node;
-mod scripted;
+pub(crate) mod scripted;
 mod silence;

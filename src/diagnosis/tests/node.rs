@@ -420,7 +420,36 @@ async fn a_kubelet_is_missed_only_where_there_was_one() {
     bare.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
     let report = bare.diagnose(Scripted::with_pods(3)).await;
     assert_primary(&report, RuleId::D32, Confidence::Likely, Phase::Kubelet, None);
-    assert_eq!(report.verdict, Verdict::Degraded);
+    assert_eq!(report.verdict, Verdict::Unhealthy, "its directory is there, and pods are");
+    let nothing = bare.diagnose(Scripted::with_pods(0)).await;
+    assert_ne!(
+        nothing.verdict,
+        Verdict::Unhealthy,
+        "a runtime without a pod may have lost its kubelet for good"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_sees_only_its_own_processes_misses_no_kubelet() {
+    let pod = Node::new("own-table").with_pods(3);
+    fs::remove_dir_all(pod.proc().join("100")).unwrap();
+    fs::remove_dir_all(pod.proc().join("200")).unwrap();
+    pod.file("var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n");
+    let report = pod.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Healthy, "{report:#?}");
+    assert!(report.findings.iter().all(|finding| finding.id != RuleId::D32));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_kubelet_is_named_by_its_state() {
+    let node = Node::new("stopped-kubelet").with_pods(3);
+    node.process(&Made { pid: 100, comm: "kubelet", state: 'T', ..Made::default() });
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_primary(&report, RuleId::D32, Confidence::Certain, Phase::Kubelet, None);
+    assert_eq!(report.verdict, Verdict::Unhealthy);
+    let summary = "the kubelet is stopped: kubelet[100] is in state T: this node goes NotReady";
+    assert_eq!(report.summary, summary);
+    assert!(report.primary.unwrap().next[0].contains("kill -CONT 100"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use crate::cri::{
 
 /// How a call behaves.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Behaviour {
+pub(crate) enum Behaviour {
     #[default]
     Answers,
     After(Duration),
@@ -25,39 +25,39 @@ pub(super) enum Behaviour {
 
 /// The script and the population.
 #[derive(Default)]
-pub(super) struct Scripted {
-    pub(super) sandboxes: Vec<Sandbox>,
-    pub(super) containers: Vec<Container>,
-    pub(super) by_rpc: BTreeMap<Rpc, Behaviour>,
-    pub(super) by_id: BTreeMap<String, Behaviour>,
+pub(crate) struct Scripted {
+    pub(crate) sandboxes: Vec<Sandbox>,
+    pub(crate) containers: Vec<Container>,
+    pub(crate) by_rpc: BTreeMap<Rpc, Behaviour>,
+    pub(crate) by_id: BTreeMap<String, Behaviour>,
     /// Bytes of an answer to a list of everything.
-    pub(super) list_bytes: Option<u64>,
-    pub(super) conditions: Vec<Condition>,
+    pub(crate) list_bytes: Option<u64>,
+    pub(crate) conditions: Vec<Condition>,
     /// Ids whose status has no creation time and so on are not needed; these fail with "not found".
-    pub(super) gone: BTreeSet<String>,
+    pub(crate) gone: BTreeSet<String>,
     /// Only the first call of each RPC follows the script.
-    pub(super) recovers: bool,
-    pub(super) asked: Mutex<Vec<(Rpc, String)>>,
-    pub(super) now: i64,
+    pub(crate) recovers: bool,
+    pub(crate) asked: Mutex<Vec<(Rpc, String)>>,
+    pub(crate) now: i64,
     /// Where a container is, made when the first one is asked for.
     places: OnceLock<BTreeMap<String, usize>>,
 }
 
-pub(super) fn id(number: usize, kind: char) -> String {
+pub(crate) fn id(number: usize, kind: char) -> String {
     format!("{kind}{number:063x}")
 }
 
-pub(super) fn sandbox_id(pod: usize) -> String {
+pub(crate) fn sandbox_id(pod: usize) -> String {
     id(pod, 'a')
 }
 
-pub(super) fn container_id(pod: usize) -> String {
+pub(crate) fn container_id(pod: usize) -> String {
     id(pod, 'c')
 }
 
 impl Scripted {
     /// A node with this many pods of one sandbox and one container each, all old.
-    pub(super) fn with_pods(pods: usize) -> Self {
+    pub(crate) fn with_pods(pods: usize) -> Self {
         let now = SystemClock::start().wall().nanos();
         let old = now - 3_600_000_000_000;
         let mut script = Self {
@@ -72,12 +72,12 @@ impl Scripted {
         script
     }
 
-    pub(super) fn on(mut self, rpc: Rpc, behaviour: Behaviour) -> Self {
+    pub(crate) fn on(mut self, rpc: Rpc, behaviour: Behaviour) -> Self {
         self.by_rpc.insert(rpc, behaviour);
         self
     }
 
-    pub(super) fn on_id(mut self, id: String, behaviour: Behaviour) -> Self {
+    pub(crate) fn on_id(mut self, id: String, behaviour: Behaviour) -> Self {
         self.by_id.insert(id, behaviour);
         self
     }
@@ -90,7 +90,7 @@ impl Scripted {
         places.get(container_id).copied()
     }
 
-    pub(super) fn times_asked(&self, rpc: Rpc, id: &str) -> usize {
+    pub(crate) fn times_asked(&self, rpc: Rpc, id: &str) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(asked, about)| *asked == rpc && about == id).count()
     }
@@ -120,7 +120,7 @@ impl Scripted {
     }
 }
 
-pub(super) fn condition(kind: &str, holds: bool) -> Condition {
+pub(crate) fn condition(kind: &str, holds: bool) -> Condition {
     Condition {
         kind: kind.into(),
         holds,
@@ -137,7 +137,7 @@ fn pod_labels(pod: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(super) fn sandbox(pod: usize, state: SandboxState, created_at: i64) -> Sandbox {
+pub(crate) fn sandbox(pod: usize, state: SandboxState, created_at: i64) -> Sandbox {
     Sandbox {
         id: sandbox_id(pod),
         metadata: Some(SandboxMetadata {
@@ -153,7 +153,7 @@ pub(super) fn sandbox(pod: usize, state: SandboxState, created_at: i64) -> Sandb
     }
 }
 
-pub(super) fn container(pod: usize, state: ContainerState, created_at: i64) -> Container {
+pub(crate) fn container(pod: usize, state: ContainerState, created_at: i64) -> Container {
     Container {
         id: container_id(pod),
         sandbox_id: sandbox_id(pod),
@@ -180,7 +180,7 @@ fn matches(labels: &Labels, wanted: &[(String, String)]) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-pub(super) fn not_found(rpc: Rpc) -> Error {
+pub(crate) fn not_found(rpc: Rpc) -> Error {
     Error::Runtime { rpc, code: Code::NotFound, message: "not found".into() }
 }
 
@@ -293,7 +293,7 @@ impl Runtime for Scripted {
 }
 
 /// Inputs of a run against `script`, with nothing of this machine in them.
-pub(super) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
+pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     let runtime = Arc::new(script);
     let mut inputs =
         crate::diagnosis::Inputs::new(Arc::clone(&runtime), runtime, Arc::new(SystemClock::start()));

@@ -6,7 +6,7 @@ use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::Rpc;
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
-use crate::pleg::KubeletVersion;
+use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
     judge(&gather(inputs, &|_| ()).await)
@@ -190,4 +190,34 @@ async fn what_is_waited_for_is_said_while_it_is() {
     let about = "waiting for ContainerStatus of default/web-1/app";
     assert!(said.iter().any(|line| line.starts_with(about) && line.ends_with(": 3.0 s")), "{said:?}");
     assert!(said.iter().any(|line| line.starts_with(about) && line.contains("likely hung")), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn culprits_are_everybody_sorted() {
+    let why = crate::cri::Error::Runtime {
+        rpc: Rpc::PodSandboxStatus,
+        code: crate::cri::Code::Unknown,
+        message: "busy".into(),
+    };
+    let script = Scripted::with_pods(20)
+        .on_id(sandbox_id(1), Behaviour::Fails(why))
+        .on_id(container_id(2), late(3000))
+        .on_id(container_id(3), late(6000))
+        .on_id(container_id(9), Behaviour::Hangs)
+        .on_id(container_id(4), Behaviour::Hangs);
+    let report = diagnose(&inputs(script)).await;
+    let json = serde_json::to_value(&report.culprits).unwrap();
+    let rows: Vec<(&str, &str)> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["pod"]["name"].as_str().unwrap(), row["outcome"].as_str().unwrap()))
+        .collect();
+    let silent = |rows: &[(&str, &str)]| rows.iter().all(|(_, outcome)| *outcome == "silent");
+    assert!(rows.len() == 5 && silent(&rows[..2]), "{json:#}");
+    assert_eq!(rows[2..], [("web-3", "slow"), ("web-2", "slow"), ("web-1", "error")]);
+    assert_eq!(json[0]["rpc"], "ContainerStatus");
+    assert_eq!(json[0]["container"]["name"], "app");
+    assert_eq!(json[0]["confidence"], "certain");
+    assert!(json[0]["waitedSeconds"].as_f64().unwrap() >= 10.0);
 }

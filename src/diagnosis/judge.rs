@@ -4,52 +4,15 @@ use std::cmp::Reverse;
 
 use super::estimate::{self, Estimate};
 use super::evidence::{Evidence, StatusRecord};
-use super::proc::Role;
 use super::report::{
     Confidence, Finding, HealthReport, KubeletReport, NotChecked, Phase, ProbeReport, RuleId, Severity,
     Verdict,
 };
 use super::rules::{self, Case};
 use super::words::seconds;
+use super::{culprits, summary};
 use crate::cri::{Call, Error, Outcome};
 use crate::report::RuntimeRef;
-
-/// Causes before symptoms. What comes earlier here explains what comes later.
-const CHAIN: [RuleId; 33] = [
-    RuleId::D21,
-    RuleId::D06,
-    RuleId::D07,
-    RuleId::D03,
-    RuleId::D09,
-    RuleId::D11,
-    RuleId::D08,
-    RuleId::D12,
-    RuleId::D14,
-    RuleId::D15,
-    RuleId::D13,
-    RuleId::D10,
-    RuleId::D02,
-    RuleId::D29,
-    RuleId::D31,
-    RuleId::D01,
-    RuleId::D05,
-    RuleId::D04,
-    RuleId::D30,
-    RuleId::D18,
-    RuleId::D16,
-    RuleId::D17,
-    RuleId::D20,
-    RuleId::D19,
-    RuleId::D22,
-    RuleId::D32,
-    RuleId::D24,
-    RuleId::D28,
-    RuleId::D23,
-    RuleId::D25,
-    RuleId::D26,
-    RuleId::D27,
-    RuleId::D00,
-];
 
 /// Judges what was found.
 pub fn judge(evidence: &Evidence) -> HealthReport {
@@ -81,13 +44,15 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         duration_seconds: evidence.took.as_secs_f64(),
         verdict,
         phase,
+        summary: summary::sentence(&case, verdict, primary.as_ref()),
         primary,
+        culprits: culprits::culprits(&case),
         findings,
         probes: probes(evidence),
         abandoned_calls: abandoned(evidence),
         not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
         estimate: version.map(|_| case.estimate.report(&evidence.settings)),
-        kubelet: kubelet(evidence),
+        kubelet: kubelet(&case),
         keep,
     }
 }
@@ -96,8 +61,8 @@ fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
     NotChecked { what: format!("rule {rule:?}"), why: format!("plegctl itself failed over it: {why}") }
 }
 
-fn order(finding: &Finding) -> (bool, Reverse<Severity>, usize, Confidence) {
-    let rank = CHAIN.iter().position(|id| *id == finding.id).unwrap_or(CHAIN.len());
+fn order(finding: &Finding) -> (bool, Reverse<Severity>, u8, Confidence) {
+    let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.place);
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 
@@ -108,8 +73,14 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     }
     let runtime = &evidence.runtime;
     let sure = |finding: &&Finding| finding.confidence != Confidence::Possible;
-    let not_ready = findings.iter().filter(sure).any(|finding| finding.id == RuleId::D31);
-    if case.estimate.would_trip || not_ready {
+    let by_itself = |finding: &Finding| match finding.id {
+        RuleId::D31 => true,
+        // The kubelet's own word, or that there is no kubelet at work; short of that both are warnings.
+        RuleId::D22 => case.evidence.kubelet_is_over(),
+        RuleId::D32 => finding.severity == Severity::Critical,
+        _ => false,
+    };
+    if case.estimate.would_trip || findings.iter().filter(sure).any(by_itself) {
         return Verdict::Unhealthy;
     }
     if !runtime.lists_are_known() || !evidence.bad_input.is_empty() {
@@ -231,9 +202,9 @@ fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
     all
 }
 
-fn kubelet(evidence: &Evidence) -> Option<KubeletReport> {
+fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
     use super::kubelet::Healthz;
-    let kubelet = &evidence.kubelet;
+    let kubelet = &case.evidence.kubelet;
     let reading = kubelet.latest();
     let report = KubeletReport {
         pid: kubelet.pid,
@@ -245,6 +216,8 @@ fn kubelet(evidence: &Evidence) -> Option<KubeletReport> {
             Healthz::Silent(waited) => format!("no answer within {}", seconds(*waited)),
         }),
         pleg_age_seconds: kubelet.pleg_age(),
+        reading_age_seconds: kubelet.reading_age(case.evidence.taken_at).filter(|age| *age >= 1.0),
+        disagreements: rules::disagreements(case),
         discarded_events: reading.and_then(|reading| reading.metrics.discarded),
         evented_pleg: kubelet.evented(),
     };
@@ -256,32 +229,18 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[Finding]) -> Vec<String> 
     if verdict == Verdict::Healthy {
         return Vec::new();
     }
+    let evidence = case.evidence;
     let mut keep = Vec::new();
-    if let Some(host) = case.evidence.node() {
-        let sample = host.latest();
-        if let super::proc::Ownership::Ours { daemon: Some(pid) } = host.ownership
-            && let Some(daemon) = sample.processes.get(&pid)
-        {
-            let place = if daemon.comm == "crio" {
-                "writes /tmp/crio-goroutine-stacks-*.log"
-            } else {
-                "writes /tmp/containerd.*.stacks.log"
-            };
-            if daemon.role == Role::Daemon && daemon.comm != "dockerd" {
-                keep.push(format!("kill -USR1 {pid}   # {place}; twice, 60 s apart"));
-            }
-        }
-        for (process, task) in case.blocked().into_iter().take(5) {
-            keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
-        }
-    } else if findings.iter().all(|finding| finding.id != RuleId::D06) {
-        keep.push(
-            "kill -USR1 $(pidof containerd)   # or crio: goroutine stacks under /tmp; twice, 60 s apart"
-                .into(),
-        );
+    if findings.iter().all(|finding| finding.id != RuleId::D06) {
+        keep.extend(evidence.save_stacks());
     }
-    keep.push("dmesg -T | tail -n 200".into());
-    keep.push("journalctl --since -30min -u kubelet -u containerd -u crio > journal.txt".into());
+    for (process, task) in case.blocked().into_iter().take(5) {
+        keep.push(format!("cat /proc/{}/task/{}/stack   # {} in D", process.pid, task.tid, process.comm));
+    }
+    keep.push(format!(
+        "dmesg -T > dmesg.txt; journalctl --since -30min -u kubelet {} > journal.txt",
+        evidence.runtime_units()
+    ));
     keep
 }
 

@@ -1,0 +1,235 @@
+//! A health report for a person: the verdict and the culprit in the first line, then why, what to do, what to keep. One
+//! screen, because the reader is tired; everything else with `-o wide`. And the one line for node-problem-detector.
+//!
+//! All text from outside is escaped here; the report itself holds it as it came.
+
+mod npd;
+mod prometheus;
+mod wide;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+pub use self::npd::npd;
+pub use self::prometheus::prometheus;
+use crate::cmd::render::words::elapsed;
+use crate::diagnosis::report::{Confidence, Finding, HealthReport, Verdict};
+use crate::diagnosis::words::plural;
+use crate::report::escape::escaped;
+
+/// No line is longer, however wide the terminal is: it goes into a chat, too.
+const COLUMNS: usize = 100;
+/// No screen is longer.
+const LINES: usize = 24;
+/// A terminal smaller than this is not believed.
+const LEAST: (usize, usize) = (12, 40);
+
+/// How it may look. Colour helps and carries no meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether escape sequences for colour may be written.
+    pub color: bool,
+    /// Whether everything is shown.
+    pub wide: bool,
+    /// Lines and columns of the terminal; `None` where it is none.
+    pub terminal: Option<(usize, usize)>,
+    /// How long ago the report was made, if it was saved.
+    pub saved: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+enum Tone {
+    Good,
+    Bad,
+    Care,
+    Head,
+    Faint,
+}
+
+impl Style {
+    fn paint(self, tone: Tone, text: &str) -> String {
+        if !self.color {
+            return text.to_owned();
+        }
+        let code = match tone {
+            Tone::Good => "32",
+            Tone::Bad => "1;31",
+            Tone::Care => "33",
+            Tone::Head => "1",
+            Tone::Faint => "2",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    fn columns(self) -> usize {
+        self.terminal.map_or(COLUMNS, |(_, columns)| columns.max(LEAST.1).min(COLUMNS))
+    }
+
+    /// One line of the terminal is the next prompt's.
+    fn lines(self) -> usize {
+        self.terminal.map_or(LINES, |(lines, _)| lines.saturating_sub(1).max(LEAST.0).min(LINES))
+    }
+}
+
+/// Writes the screen.
+pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    if !style.wide {
+        return short(report, out, style);
+    }
+    let mut whole = Vec::new();
+    head(report, style).iter().try_for_each(|line| writeln!(whole, "{line}"))?;
+    wide::sections(report, &mut whole, style)?;
+    out.write_all(&whole)?;
+    let lines = whole.split(|byte| *byte == b'\n').count();
+    if style.terminal.is_some_and(|(rows, _)| lines > rows) {
+        // The first line has scrolled away; what it says must not.
+        writeln!(out)?;
+        return sentence(report, style).iter().try_for_each(|line| writeln!(out, "{line}"));
+    }
+    Ok(())
+}
+
+/// The verdict's word and the sentence, in as few lines as the width allows.
+fn sentence(report: &HealthReport, style: Style) -> Vec<String> {
+    let word = report.verdict.as_str().to_uppercase();
+    let tone = match report.verdict {
+        Verdict::Healthy => Tone::Good,
+        Verdict::Degraded | Verdict::Unknown => Tone::Care,
+        Verdict::Unhealthy => Tone::Bad,
+    };
+    // A report of an earlier release has no summary.
+    let title = report.primary.as_ref().map_or("", |primary| primary.title.as_str());
+    let text = if report.summary.is_empty() { title } else { &report.summary };
+    let mut lines = wrapped(&format!("{word}  {}", escaped(text)), style.columns(), "  ");
+    if let Some(first) = lines.first_mut()
+        && let Some(rest) = first.strip_prefix(&word)
+    {
+        *first = format!("{}{rest}", style.paint(tone, &word));
+    }
+    lines
+}
+
+/// The sentence, and below it what was asked, when, and how sure we are.
+fn head(report: &HealthReport, style: Style) -> Vec<String> {
+    let mut lines = sentence(report, style);
+    let mut parts = Vec::new();
+    if let Some(age) = style.saved {
+        parts.push(format!("SAVED {} ago", elapsed(age)));
+    }
+    if let Some(primary) = &report.primary {
+        parts.push(format!("{} {}", primary.id, primary.confidence.as_str()));
+    }
+    if !report.node.is_empty() {
+        parts.push(escaped(&report.node).into_owned());
+    }
+    let runtime = match (&report.runtime.name, &report.runtime.version) {
+        (Some(name), Some(version)) => format!("{} {}", escaped(name), escaped(version)),
+        _ => "runtime unknown".to_owned(),
+    };
+    parts.push(format!("{runtime} at {}", escaped(&report.runtime.endpoint)));
+    let taken = report.taken_at.to_string();
+    let moment = taken.get(..19).map_or_else(|| taken.clone(), |text| text.replace('T', " "));
+    parts.push(format!("{moment} UTC in {:.1} s", report.duration_seconds));
+    lines.push(style.paint(Tone::Faint, &cut(&parts.join(", "), style.columns())));
+    lines
+}
+
+/// A heading and what is below it, already wrapped.
+struct Part {
+    name: &'static str,
+    lines: Vec<String>,
+    shown: usize,
+}
+
+impl Part {
+    fn new(name: &'static str, texts: impl IntoIterator<Item = String>, most: usize, style: Style) -> Self {
+        let lines: Vec<String> = texts
+            .into_iter()
+            .flat_map(|text| wrapped(&format!("  {}", escaped(&text)), style.columns(), "      "))
+            .collect();
+        let shown = lines.len().min(most);
+        Self { name, lines, shown }
+    }
+}
+
+fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let head = head(report, style);
+    let primary = report.primary.as_ref();
+    let evidence = primary.map(|primary| primary.evidence.clone()).unwrap_or_default();
+    let disagreements = report.kubelet.iter().flat_map(|kubelet| kubelet.disagreements.clone());
+    let next = primary.map(|primary| primary.next.clone()).unwrap_or_default();
+    let rest: Vec<&Finding> = report.findings.iter().skip(1).collect();
+    let sure = rest.iter().filter(|finding| finding.confidence != Confidence::Possible);
+    let also =
+        sure.map(|finding| format!("{} {}: {}", finding.id, finding.confidence.as_str(), finding.title));
+    let mut parts = vec![
+        Part::new("why", evidence.into_iter().chain(disagreements), 7, style),
+        Part::new("do first", next, 6, style),
+        Part::new("keep before any restart", report.keep.clone(), 4, style),
+        Part::new("also", also, 4, style),
+    ];
+    parts.retain(|part| !part.lines.is_empty());
+    let foot = wrapped(&more(report, primary), style.columns(), "  ");
+    let room = style.lines().saturating_sub(head.len() + foot.len() + parts.len());
+    while parts.iter().map(|part| part.shown).sum::<usize>() > room {
+        let Some(longest) = parts.iter_mut().max_by_key(|part| part.shown).filter(|part| part.shown > 1)
+        else {
+            break;
+        };
+        longest.shown -= 1;
+    }
+    head.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    for part in &parts {
+        writeln!(out, "{}", style.paint(Tone::Head, part.name))?;
+        part.lines.iter().take(part.shown).try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    foot.iter().try_for_each(|line| writeln!(out, "{}", style.paint(Tone::Faint, line)))
+}
+
+/// What is not on the screen, and where it is.
+fn more(report: &HealthReport, primary: Option<&Finding>) -> String {
+    let mut parts = Vec::new();
+    if report.estimate.is_some() {
+        parts.push("the estimate".to_owned());
+    }
+    parts.push(plural(report.probes.len(), "probe"));
+    let possible =
+        report.findings.iter().filter(|finding| finding.confidence == Confidence::Possible).count();
+    if possible > 0 {
+        parts.push(plural(possible, "possible finding"));
+    }
+    if !report.not_checked.is_empty() {
+        parts.push(format!("{} not checked", plural(report.not_checked.len(), "thing")));
+    }
+    let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
+    format!("with -o wide: {}{}", parts.join(", "), explain.unwrap_or_default())
+}
+
+/// At most so many characters.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// Broken between words; what goes on is indented. A word that is longer than a line is broken too.
+fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text.trim_end().to_owned();
+    while rest.chars().count() > columns {
+        let limit = rest.char_indices().nth(columns).map_or(rest.len(), |(at, _)| at);
+        let margin = rest.len() - rest.trim_start().len();
+        let between = rest.get(..=limit).and_then(|part| part.trim_end().rfind(' '));
+        let at = between.filter(|at| *at > margin).unwrap_or(limit);
+        let after = rest.split_off(at);
+        lines.push(rest.trim_end().to_owned());
+        rest = format!("{indent}{}", after.trim_start());
+    }
+    lines.push(rest);
+    lines
+}

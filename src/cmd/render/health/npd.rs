@@ -1,0 +1,44 @@
+//! The one line for node-problem-detector.
+
+use crate::diagnosis::report::{Confidence, Finding, HealthReport, RuleId, Verdict};
+use crate::diagnosis::rules;
+
+/// The longest line that node-problem-detector keeps.
+const NPD_BYTES: usize = 80;
+
+/// One line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run.
+pub fn npd(report: &HealthReport) -> String {
+    let line = match &report.primary {
+        Some(primary) if report.verdict != Verdict::Healthy => {
+            let phrase = rules::row(primary.id).map_or("unknown", |row| row.phrase);
+            let mut line = format!("{} {}{phrase}", primary.id, degree(primary));
+            if let Some(pod) = &primary.pod {
+                line.push(' ');
+                line.push_str(&pod.to_string());
+                if let Some(container) = &primary.container {
+                    line.push('/');
+                    line.push_str(&container.name);
+                }
+            }
+            if let Some(rpc) = &primary.rpc {
+                line.push_str(" rpc=");
+                line.push_str(rpc);
+            }
+            line
+        }
+        _ if report.verdict == Verdict::Healthy => "D00 healthy".to_owned(),
+        _ => "D00 unknown: not judged".to_owned(),
+    };
+    line.chars()
+        .map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' })
+        .take(NPD_BYTES)
+        .collect()
+}
+
+/// Silence is told with its degree: a short run cannot be certain of it.
+const fn degree(primary: &Finding) -> &'static str {
+    match (primary.id, primary.confidence) {
+        (RuleId::D01 | RuleId::D02 | RuleId::D07, Confidence::Likely) => "likely ",
+        _ => "",
+    }
+}

@@ -1,0 +1,123 @@
+//! The screen in every size, on reports of scripted runs.
+
+use super::*;
+use crate::cri::Rpc;
+use crate::diagnosis::report::{KubeletReport, RuleId};
+use crate::diagnosis::tests::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
+use crate::diagnosis::{Mode, gather, judge};
+
+async fn report(script: Scripted) -> HealthReport {
+    judge(&gather(&inputs(script), &|_| ()).await)
+}
+
+fn shown(report: &HealthReport, style: Style) -> String {
+    let mut out = Vec::new();
+    screen(report, &mut out, style).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Reports of many kinds.
+async fn all() -> Vec<HealthReport> {
+    let mut many = Scripted::with_pods(60);
+    for pod in 0..8 {
+        many = many.on_id(container_id(pod), Behaviour::Hangs);
+    }
+    let why = crate::cri::Error::Refused { endpoint: "unix:///run/test.sock".into() };
+    vec![
+        report(Scripted::with_pods(3)).await,
+        report(many).await,
+        report(Scripted::with_pods(5).on_id(sandbox_id(1), Behaviour::Hangs)).await,
+        report(Scripted::with_pods(5).on(Rpc::ListContainers, Behaviour::Hangs)).await,
+        report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs)).await,
+        report(Scripted::with_pods(5).on(Rpc::Version, Behaviour::Fails(why))).await,
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_screen_has_24_lines_of_100_columns_and_fits_the_terminal() {
+    for mut report in all().await {
+        for findings in [1, 40] {
+            // However much there is to say.
+            report.primary.as_mut().unwrap().evidence = vec!["word ".repeat(50); findings];
+            for terminal in [None, Some((24, 80)), Some((40, 120)), Some((12, 40)), Some((2, 5))] {
+                let (lines, columns) = match terminal {
+                    None | Some((40, 120)) => (24, 100),
+                    Some((24, 80)) => (23, 80),
+                    _ => (24, 40),
+                };
+                let text = shown(&report, Style { terminal, ..Style::default() });
+                assert!(text.lines().count() <= lines, "{terminal:?}:\n{text}");
+                assert!(text.lines().all(|line| line.chars().count() <= columns), "{terminal:?}:\n{text}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_line_has_the_verdict_and_the_culprit() {
+    let hung = Scripted::with_pods(9)
+        .on_id(container_id(1), Behaviour::Hangs)
+        .on_id(container_id(2), Behaviour::Hangs);
+    let report = report(hung).await;
+    let text = shown(&report, Style::default());
+    let first = text.lines().next().unwrap();
+    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer: this node goes";
+    assert!(first.starts_with(begins), "{text}");
+    let places: Vec<usize> =
+        ["UNHEALTHY", "D01 certain", "\nwhy\n", "\ndo first\n", "\nkeep before", "with -o wide"]
+            .iter()
+            .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in\n{text}")))
+            .collect();
+    assert!(places.is_sorted(), "{text}");
+    assert!(text.contains("crictl --timeout 20s inspect c000"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_scrolls_away_is_said_again() {
+    let report = report(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs)).await;
+    let style = Style { wide: true, terminal: Some((24, 100)), ..Style::default() };
+    let text = shown(&report, style);
+    assert!(text.lines().count() > 24, "{text}");
+    assert_eq!(text.lines().next(), text.lines().last());
+    let tall = shown(&report, Style { terminal: Some((200, 100)), ..style });
+    assert_eq!(tall.matches("DEGRADED").count(), 1, "{tall}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saved_report_says_so_and_how_old_it_is() {
+    let report = report(Scripted::with_pods(1)).await;
+    let style = Style { saved: Some(Duration::from_secs(11_520)), ..Style::default() };
+    assert!(shown(&report, style).lines().nth(1).unwrap().starts_with("SAVED 3h12m ago, "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn disagreements_are_on_the_screen() {
+    let mut report = report(Scripted::with_pods(1)).await;
+    report.kubelet =
+        Some(KubeletReport { disagreements: vec!["it says one thing".into()], ..KubeletReport::default() });
+    assert!(shown(&report, Style::default()).contains("it says one thing"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hostile_names_do_not_reach_the_terminal() {
+    let mut script = Scripted::with_pods(2).on_id(container_id(1), Behaviour::Hangs);
+    script.containers[1].metadata.as_mut().unwrap().name = "app\u{1b}[2J".into();
+    let report = report(script).await;
+    for wide in [false, true] {
+        assert!(!shown(&report, Style { wide, ..Style::default() }).contains('\u{1b}'));
+    }
+    assert!(!npd(&report).contains('\u{1b}'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn npd_has_80_ascii_bytes_and_says_likely() {
+    let mut inputs = inputs(Scripted::with_pods(143).on_id(container_id(42), Behaviour::Hangs));
+    inputs.mode = Mode::Npd;
+    inputs.budget = Duration::from_secs(4);
+    let mut report = judge(&gather(&inputs, &|_| ()).await);
+    assert_eq!(npd(&report), "D01 likely status hang default/web-42/app rpc=ContainerStatus");
+    report.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
+    let line = npd(&report);
+    assert!(line.is_ascii() && line.len() <= 80, "{line}");
+    assert_eq!(report.primary.unwrap().id, RuleId::D01);
+}

@@ -1,0 +1,188 @@
+//! Everything that the report has, section by section.
+
+use std::io::{self, Write};
+
+use super::{Style, Tone};
+use crate::diagnosis::report::{
+    Confidence, CulpritOutcome, EstimateReport, Finding, HealthReport, KubeletReport, PodRef,
+};
+use crate::diagnosis::words::{plural, seconds};
+use crate::report::escape::escaped;
+
+/// Writes what follows the first two lines.
+pub(super) fn sections(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    if let Some(primary) = &report.primary {
+        culprit(primary, out, style)?;
+        section(out, style, "why we think so", &primary.evidence)?;
+        section(out, style, "do this first", &primary.next)?;
+    }
+    culprits(report, out, style)?;
+    section(out, style, "keep this evidence before you restart anything", &report.keep)?;
+    others(report, out, style)?;
+    if let Some(estimate) = &report.estimate {
+        relist(estimate, out, style)?;
+    }
+    if let Some(kubelet) = &report.kubelet {
+        kubelets_view(kubelet, out, style)?;
+    }
+    probes(report, out, style)?;
+    not_checked(report, out, style)
+}
+
+fn culprit(primary: &Finding, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    writeln!(out)?;
+    writeln!(out, "{} {}", primary.id, style.paint(Tone::Head, &escaped(&primary.title)))?;
+    let mut row = |name: &str, value: &str| writeln!(out, "  {name:<10} {}", escaped(value));
+    if let Some(rpc) = &primary.rpc {
+        row("call", rpc)?;
+    }
+    if let Some(pod) = &primary.pod {
+        row("pod", &pod_text(pod))?;
+    }
+    if let Some(container) = &primary.container {
+        row("container", &format!("{} {}", container.name, container.id))?;
+    } else if let Some(id) = primary.ids.first() {
+        row("id", id)?;
+    }
+    Ok(())
+}
+
+fn culprits(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let lines: Vec<String> = report
+        .culprits
+        .iter()
+        .map(|culprit| {
+            let pod = culprit.pod.as_ref().map_or_else(String::new, |pod| format!("{pod} "));
+            let container = culprit.container.as_ref().map_or("", |container| container.name.as_str());
+            let outcome = match culprit.outcome {
+                CulpritOutcome::Silent => "silent for",
+                CulpritOutcome::Slow => "answered after",
+                CulpritOutcome::Error => "failed after",
+            };
+            let waited = std::time::Duration::try_from_secs_f64(culprit.waited_seconds).unwrap_or_default();
+            let holder = culprit.holder.as_ref().map(|holder| format!("; {holder}")).unwrap_or_default();
+            format!(
+                "{} {pod}{container} {}: {outcome} {} ({}){holder}",
+                culprit.rpc,
+                culprit.id,
+                seconds(waited),
+                culprit.confidence.as_str()
+            )
+        })
+        .collect();
+    section(out, style, "who keeps the kubelet waiting", &lines)
+}
+
+fn pod_text(pod: &PodRef) -> String {
+    if pod.uid.is_empty() || pod.name.is_empty() { pod.to_string() } else { format!("{pod} ({})", pod.uid) }
+}
+
+fn section(out: &mut dyn Write, style: Style, name: &str, lines: &[String]) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    writeln!(out, "{}", style.paint(Tone::Head, name))?;
+    lines.iter().try_for_each(|line| writeln!(out, "  {}", escaped(line)))
+}
+
+fn others(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let rest = report.findings.get(1..).unwrap_or_default();
+    let (possible, sure): (Vec<&Finding>, Vec<&Finding>) =
+        rest.iter().partition(|finding| finding.confidence == Confidence::Possible);
+    let line = |finding: &&Finding| {
+        let severity = finding.severity.as_str();
+        let about = match (&finding.pod, finding.ids.as_slice()) {
+            (Some(_), [_, _, ..]) => format!(" (and {} more)", finding.ids.len() - 1),
+            _ => String::new(),
+        };
+        format!("{} {severity}, {}: {}{about}", finding.id, finding.confidence.as_str(), finding.title)
+    };
+    let sure: Vec<String> = sure.iter().map(line).collect();
+    let possible: Vec<String> = possible.iter().map(line).collect();
+    section(out, style, "contributing", &sure)?;
+    section(out, style, "also seen, not part of the verdict", &possible)
+}
+
+fn relist(estimate: &EstimateReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let time =
+        |value: f64| std::time::Duration::try_from_secs_f64(value).map_or_else(|_| "?".to_owned(), seconds);
+    let mut lines = vec![
+        format!(
+            "a relist now takes {}: both lists, and {} that changed within a minute",
+            time(estimate.serial_relist_seconds),
+            plural(estimate.changed_pods, "pod"),
+        ),
+        format!(
+            "one that visits every pod, as after a kubelet restart, takes {}",
+            time(estimate.full_relist_seconds)
+        ),
+    ];
+    if estimate.hung_calls > 0 {
+        lines.push(format!(
+            "{} in it run out of the kubelet's {}",
+            plural(estimate.hung_calls, "call"),
+            time(estimate.request_timeout_seconds)
+        ));
+    }
+    lines.push(match estimate.peak_age_seconds {
+        None => "no relist succeeds, so that PLEG's age grows until the lists answer".to_owned(),
+        Some(peak) => format!(
+            "PLEG's age reaches {}, and the node is NotReady from {} on: {}",
+            time(peak),
+            time(estimate.threshold_seconds),
+            match (estimate.would_trip, estimate.flaps) {
+                (false, _) => "it stays Ready",
+                (true, true) => "it goes NotReady and comes back, again and again",
+                (true, false) => "it goes NotReady and stays so",
+            }
+        ),
+    });
+    lines.extend(
+        estimate.basis.iter().map(|basis| format!("{} {} ({})", basis.what, basis.value, basis.source)),
+    );
+    lines.extend(estimate.other_era.clone());
+    section(out, style, "what the kubelet's relist would take", &lines)
+}
+
+fn kubelets_view(kubelet: &KubeletReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut lines = Vec::new();
+    lines.extend(kubelet.pid.map(|pid| format!("process {pid}")));
+    lines.extend(kubelet.version.as_ref().map(|version| format!("version {version}")));
+    lines.extend(kubelet.healthz.as_ref().map(|healthz| format!("/healthz: {healthz}")));
+    lines.extend(kubelet.pleg_age_seconds.map(|age| format!("last relist {age:.0} s ago by its metrics")));
+    lines.extend(kubelet.disagreements.iter().map(|line| format!("but: {line}")));
+    lines.extend(kubelet.discarded_events.map(|count| format!("{count:.0} events thrown away")));
+    lines.extend(kubelet.evented_pleg.filter(|on| *on).map(|_| "Evented PLEG is in use".to_owned()));
+    section(out, style, "what the kubelet says", &lines)
+}
+
+fn probes(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let mut lines: Vec<String> = report
+        .probes
+        .iter()
+        .map(|probe| {
+            let calls = probe.calls.map(|calls| format!(" x {calls}")).unwrap_or_default();
+            let bytes = probe.response_bytes.map(|bytes| format!(", {bytes} bytes")).unwrap_or_default();
+            format!(
+                "{}{calls}: {}, {:.3} s{bytes}",
+                probe.name,
+                probe.outcome.as_str(),
+                probe.duration_seconds
+            )
+        })
+        .collect();
+    if report.abandoned_calls > 0 {
+        lines.push(format!(
+            "{} given up, perhaps still waiting inside the runtime; none was repeated",
+            plural(report.abandoned_calls, "call")
+        ));
+    }
+    section(out, style, "probes", &lines)
+}
+
+fn not_checked(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let lines: Vec<String> =
+        report.not_checked.iter().map(|skipped| format!("{}: {}", skipped.what, skipped.why)).collect();
+    section(out, style, "not checked", &lines)
+}

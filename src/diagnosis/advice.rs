@@ -1,0 +1,129 @@
+//! What to type, for the runtime that answers and with the process ids that were found. Printed, never done.
+
+use std::path::Path;
+
+use super::evidence::Evidence;
+use super::join::{self, Holders};
+use super::proc::{Ownership, Process, Role};
+use super::words::short;
+use crate::cri::Rpc;
+
+/// Whose commands are the right ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// containerd and its shims.
+    Containerd,
+    /// CRI-O and its conmon.
+    Crio,
+    /// Something else, or nobody knows.
+    Other,
+}
+
+impl Evidence {
+    /// The runtime's family, by its own word, else by the process that listens.
+    pub fn family(&self) -> Family {
+        let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
+        let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
+        match by_name.or_else(by_process) {
+            Some("containerd") => Family::Containerd,
+            Some("cri-o" | "crio") => Family::Crio,
+            _ => Family::Other,
+        }
+    }
+
+    /// The process that listens on the runtime's socket.
+    pub fn daemon(&self) -> Option<&Process> {
+        let host = self.node()?;
+        let Ownership::Ours { daemon: Some(pid) } = host.ownership else { return None };
+        host.latest().processes.get(&pid)
+    }
+
+    /// The unit whose journal has the runtime's words.
+    pub fn runtime_units(&self) -> &'static str {
+        match self.family() {
+            Family::Containerd => "-u containerd",
+            Family::Crio => "-u crio",
+            Family::Other => "-u containerd -u crio",
+        }
+    }
+
+    /// How the runtime says what its goroutines do.
+    pub fn save_stacks(&self) -> Option<String> {
+        let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
+        match self.family() {
+            Family::Containerd => {
+                let pid =
+                    daemon.map_or_else(|| "$(pidof containerd)".to_owned(), |daemon| daemon.pid.to_string());
+                Some(format!(
+                    "kill -USR1 {pid}   # stacks into /tmp/containerd.*.stacks.log; twice, 60 s apart"
+                ))
+            }
+            Family::Crio => {
+                let socket = self.socket.as_deref().unwrap_or_else(|| Path::new("/run/crio/crio.sock"));
+                Some(format!(
+                    "curl -s --unix-socket {} http://localhost/debug/goroutines > crio-1.txt   # again after 60 s",
+                    socket.display()
+                ))
+            }
+            Family::Other => None,
+        }
+    }
+}
+
+impl Family {
+    /// What watches over one container.
+    pub const fn monitor(self) -> &'static str {
+        match self {
+            Self::Containerd => "shim",
+            Self::Crio => "conmon",
+            Self::Other => "shim or conmon",
+        }
+    }
+}
+
+/// The same question by the tool that everybody has. By itself it gives up after 2 s, which proves nothing.
+pub fn ask_again(rpc: Rpc, id: &str) -> String {
+    let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
+    format!("crictl --timeout 20s {verb} {}   # does not answer either", short(id))
+}
+
+/// What to look at, and what to do in the end, for something that does not answer.
+pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
+    let holders = join::holders(evidence, id);
+    let family = evidence.family();
+    let mut lines = vec![ask_again(rpc, id)];
+    lines.push(look_at(&holders, family, id));
+    let pod = evidence.names.pod(id).filter(|pod| !pod.name.is_empty());
+    let delete = pod.map_or_else(
+        || "delete its pod".to_owned(),
+        |pod| format!("kubectl -n {} delete pod {}", pod.namespace, pod.name),
+    );
+    let kill = match (holders.shim, family) {
+        (Some(shim), _) => format!("kill {}", shim.label()),
+        (None, family) => format!("kill its {}", family.monitor()),
+    };
+    lines.push(format!("last resort, for this one pod only: {delete}, or {kill} (changes state)"));
+    lines
+}
+
+fn look_at(holders: &Holders<'_>, family: Family, id: &str) -> String {
+    if let Some((process, task)) = holders.blocked.first() {
+        let (pid, tid, comm) = (process.pid, task.tid, &process.comm);
+        return format!("cat /proc/{pid}/task/{tid}/stack   # {comm} waits in the kernel");
+    }
+    if let Some(process) = holders.oci.first() {
+        return format!("cat /proc/{}/stack   # {}, about this container", process.pid, process.comm);
+    }
+    match (holders.shim, family) {
+        (Some(shim), _) if shim.is_stopped() => {
+            format!("who stopped {}? to let it go on: kill -CONT {} (changes state)", shim.label(), shim.pid)
+        }
+        (Some(shim), Family::Containerd) => {
+            format!("kill -USR1 {}   # its shim's stacks, into containerd's journal", shim.pid)
+        }
+        (Some(shim), _) => format!("cat /proc/{}/stack   # its {}", shim.pid, shim.comm),
+        (None, _) => {
+            format!("pgrep -af {}   # its {}, and an OCI runtime that hangs", short(id), family.monitor())
+        }
+    }
+}

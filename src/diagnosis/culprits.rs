@@ -1,0 +1,48 @@
+//! Everybody who keeps the kubelet waiting, one line each: for a jq filter, where the findings are for a person.
+
+use super::evidence::StatusRecord;
+use super::report::{Confidence, CulpritOutcome, CulpritReport};
+use super::rules::Case;
+
+/// Slow and failing ones are many at times; hung ones never are.
+const MOST: usize = 100;
+
+/// Hung ones first, then slow ones, then failing ones; the surest and the longest first.
+pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
+    let runtime = &case.evidence.runtime;
+    let named = |record: &StatusRecord, outcome, confidence| CulpritReport {
+        rpc: record.rpc.name().to_owned(),
+        id: record.target.id.clone(),
+        pod: case.evidence.names.pod(&record.target.id),
+        container: case.evidence.names.container(&record.target.id),
+        waited_seconds: record.duration.as_secs_f64(),
+        outcome,
+        confidence,
+        holder: case
+            .evidence
+            .second_evidence(&record.target.id)
+            .filter(|_| outcome == CulpritOutcome::Silent),
+    };
+    let hung =
+        runtime.hung().filter(|record| case.culprits.iter().any(|guilty| guilty.id == record.target.id));
+    let mut all: Vec<CulpritReport> = hung
+        .map(|record| {
+            named(record, CulpritOutcome::Silent, case.evidence.sure_of(&record.target.id, record.duration))
+        })
+        .collect();
+    let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
+    all.extend(slow.map(|record| named(record, CulpritOutcome::Slow, Confidence::Certain)));
+    let failing = runtime
+        .asked
+        .iter()
+        .filter(|record| !record.is_silent() && record.result.as_ref().is_err_and(|why| !why.is_not_found()));
+    all.extend(failing.map(|record| named(record, CulpritOutcome::Error, Confidence::Certain)));
+    all.sort_by(|one, other| {
+        (one.outcome, one.confidence)
+            .cmp(&(other.outcome, other.confidence))
+            .then(other.waited_seconds.total_cmp(&one.waited_seconds))
+            .then(one.id.cmp(&other.id))
+    });
+    all.truncate(MOST);
+    all
+}

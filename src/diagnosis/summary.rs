@@ -1,0 +1,70 @@
+//! The verdict and the culprit in one sentence, with the time when the node goes `NotReady` where that can be said.
+
+use std::time::Duration;
+
+use super::report::{Finding, RuleId, Verdict};
+use super::rules::Case;
+use crate::clock::Wall;
+
+/// What the kubelet gives a runtime that says it is not ready (kubelet.go: `runtimeState`'s threshold).
+const NOT_READY_AFTER: Duration = Duration::from_secs(30);
+
+/// The sentence.
+pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Finding>) -> String {
+    let Some(primary) = primary else {
+        let why = case.evidence.not_checked.first();
+        return why.map_or_else(
+            || "not judged".to_owned(),
+            |skipped| format!("not judged: {}: {}", skipped.what, skipped.why),
+        );
+    };
+    let title = &primary.title;
+    match verdict {
+        Verdict::Unknown if primary.phase == super::report::Phase::Connect => title.clone(),
+        Verdict::Unknown => {
+            let open =
+                case.evidence.not_checked.first().map(|skipped| format!("; not judged: {}", skipped.what));
+            format!("{title}{}", open.unwrap_or_default())
+        }
+        Verdict::Degraded if case.estimate.hung_calls > 0 => format!("{title}: this node stays Ready"),
+        Verdict::Healthy | Verdict::Degraded => title.clone(),
+        Verdict::Unhealthy => format!("{title}: {}", fate(case, primary)),
+    }
+}
+
+/// What becomes of the node, and when.
+fn fate(case: &Case<'_>, primary: &Finding) -> String {
+    let evidence = case.evidence;
+    if evidence.kubelet_is_over() {
+        return "this node is NotReady".to_owned();
+    }
+    let threshold = evidence.settings.threshold.value;
+    let kubelet = &evidence.kubelet;
+    match primary.id {
+        RuleId::D31 => {
+            return format!(
+                "this node goes NotReady by {}",
+                clock_time(evidence.taken_at.plus(NOT_READY_AFTER))
+            );
+        }
+        RuleId::D32 => return "this node goes NotReady".to_owned(),
+        _ => {}
+    }
+    let last = kubelet
+        .latest()
+        .and_then(|reading| reading.metrics.last_seen)
+        .filter(|_| kubelet.evented() != Some(true));
+    if let Some(last) = last.and_then(|last| Duration::try_from_secs_f64(last).ok()) {
+        let at = Wall::from_nanos(0).plus(last).plus(threshold);
+        return format!("this node goes NotReady at {}", clock_time(at));
+    }
+    // When the kubelet began to wait is not known: at the latest it does so now.
+    let lasts = case.estimate.peak_age.map_or(threshold, |peak| peak.max(threshold));
+    format!("this node goes NotReady by {}", clock_time(evidence.taken_at.plus(lasts)))
+}
+
+/// `14:03 UTC`
+fn clock_time(at: Wall) -> String {
+    let text = at.to_string();
+    format!("{} UTC", text.get(11..16).unwrap_or(&text))
+}
