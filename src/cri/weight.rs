@@ -27,6 +27,12 @@ const TEXT: u64 = 16;
 /// What an entry of a list costs later: its record, its place in the pod, its status call in a diagnosis.
 const ENTRY: u64 = 1024;
 
+/// The field that is an id, a name, a key or a path in every message that has text in it.
+const NAME: u32 = 1;
+
+/// No name is longer. Names are copied more often than other text: into requests, findings and tables.
+const LONGEST_NAME: u64 = 16 * 1024;
+
 /// A message as the allocator sees it: its own size, and which of its fields are messages too. Every other field that
 /// has a length is text.
 #[derive(Debug)]
@@ -150,6 +156,9 @@ impl Scale {
             bytes = left;
             match shape.parts.iter().find(|(number, _)| *number == field) {
                 Some((_, part)) => self.put(part, content)?,
+                None if field == NAME && length > LONGEST_NAME => {
+                    return Err(Fault::Implausible(format!("it has a name of {length} bytes")));
+                }
                 None => self.add(length.saturating_add(TEXT))?,
             }
         }
@@ -246,6 +255,17 @@ mod tests {
         let refused = (0..4 << 20).find_map(|_| scale.put_entry(&CONTAINER, b"").err());
         let Some(Fault::Implausible(why)) = refused else { panic!("{refused:?}") };
         assert!(why.starts_with("its 8388608 bytes are entries of almost nothing, "), "{why}");
+    }
+
+    #[test]
+    fn a_name_of_many_bytes_is_refused_and_an_annotation_is_not() {
+        let mut scale = Scale::of_list();
+        let long = "x".repeat(20_000);
+        let named = wire::Container { id: long.clone(), ..Default::default() }.encode_to_vec();
+        let why = scale.put_entry(&CONTAINER, &named).unwrap_err();
+        assert_eq!(why, Fault::Implausible("it has a name of 20000 bytes".into()));
+        let annotated = wire::Container { annotations: vec![pair("a", &long)], ..Default::default() };
+        scale.put_entry(&CONTAINER, &annotated.encode_to_vec()).unwrap();
     }
 
     #[test]

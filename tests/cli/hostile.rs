@@ -160,9 +160,10 @@ async fn issue_12_entries_of_nothing_are_refused_and_the_next_call_is_made() {
 #[tokio::test]
 async fn issue_12_a_streamed_list_that_does_not_end_is_given_up() {
     // One entry of a plausible size, a million bytes at a time.
-    let id = "x".repeat(1_000_000);
-    let entry =
-        wire::StreamContainersResponse { containers: vec![wire::Container { id, ..Default::default() }] };
+    let annotations = vec![wire::pair("a", &"x".repeat(1_000_000))];
+    let entry = wire::StreamContainersResponse {
+        containers: vec![wire::Container { annotations, ..Default::default() }],
+    };
     let endless = Answer::of([entry.encode_to_vec()]).endless();
     let impostor = Impostor::answering(Rpc::StreamContainers, endless);
     let streamed = client(&impostor).with_streamed_lists();

@@ -11,6 +11,7 @@ mod fake_runtime;
 mod health;
 mod hostile;
 mod lint;
+mod memory;
 mod relist;
 mod runner;
 mod sim;
