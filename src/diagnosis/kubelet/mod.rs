@@ -76,7 +76,7 @@ pub struct Reading {
     pub metrics: Metrics,
 }
 
-/// E11.
+/// What the kubelet shows of itself: its process, what it was told, what it answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KubeletEvidence {
     /// Its process, if one runs here.
