@@ -40,6 +40,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
+            cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -302,6 +303,22 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         }
         &'plegctl;capture;help;help'= {
         }
+        &'plegctl;explain'= {
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'plegctl;static-pods'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -476,6 +493,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
+            cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -505,6 +523,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;capture;report'= {
         }
         &'plegctl;help;capture;check'= {
+        }
+        &'plegctl;help;explain'= {
         }
         &'plegctl;help;static-pods'= {
             cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
