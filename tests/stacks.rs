@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -14,6 +14,7 @@ use plegctl::stacks::judge::{Source, Told, judge};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::report::StackReport;
 use plegctl::stacks::signatures::signatures;
+use proptest::prelude::*;
 use serde_json::Value;
 
 fn recording(name: &str) -> PathBuf {
@@ -44,7 +45,7 @@ fn every_goroutine_of_every_dump_is_counted() {
 
 fn source(name: &str) -> Source {
     let mut reading = read(File::open(recording(name)).unwrap(), Bounds::default()).unwrap();
-    Source { name: name.to_owned(), dump: reading.dumps.remove(0), pid: None, taken_at: None }
+    Source { name: name.to_owned(), dump: reading.dumps.remove(0), pid: None, taken_at: None, fresh: false }
 }
 
 fn judged(name: &str) -> StackReport {
@@ -77,7 +78,6 @@ fn every_dump_has_its_finding_and_a_healthy_one_none_above_info() {
         if !right {
             wrong.push(format!("{name}: expected {expected:?}, found {found:?}"));
         }
-        println!("{name}: {found:?}: {}", report.summary);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -116,6 +116,84 @@ fn holders_are_right_for_nineteen_of_twenty_waiters() {
     }
     let all = exact + wider + wrong.len();
     assert_eq!(all, 163);
-    println!("exact {exact}, wider {wider}, of {all}; wrong:\n{}", wrong.join("\n"));
     assert!(exact * 100 >= all * 95, "exact {exact}, wider {wider}, of {all}; wrong:\n{}", wrong.join("\n"));
+}
+
+/// Pieces that dumps are made of, whole and broken.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (
+            any::<u16>(),
+            "(select|sync\\.Mutex\\.Lock|semacquire|running|chan send|sync\\.RWMutex\\.RLock)",
+            0..9_u8
+        )
+            .prop_map(|(id, state, minutes)| format!("goroutine {id} [{state}, {minutes} minutes]:")),
+        any::<u16>().prop_map(|id| format!("goroutine {id} [select labels:{{\"a]\": \"b\\\"}}\"}}]:")),
+        any::<u16>().prop_map(|id| format!("goroutine {id} gp=0x1 m=nil mp=0x2 [GC worker (idle)]:")),
+        any::<u8>().prop_map(|id| format!("goroutine {id} [")),
+        (0..6_usize, any::<u32>()).prop_map(|(nth, word)| {
+            let names = [
+                "a/b.(*T).Get",
+                "go.etcd.io/bbolt.(*DB).beginRWTx",
+                "sync.(*Mutex).lockSlow",
+                "x/v1._RuntimeService_ListContainers_Handler",
+                "github.com/containerd/ttrpc.(*Client).dispatch",
+                "x/store/container.(*statusStorage).UpdateSync",
+            ];
+            format!("{}(0x{word:x}, {{0xc000{word:x}?, _}}, ...)", names[nth])
+        }),
+        Just("\t/a/b.go:12 +0x3f fp=0x1 sp=0x2 pc=0x3".to_owned()),
+        Just("created by main.main in goroutine 1".to_owned()),
+        Just("[originating from goroutine 4]:".to_owned()),
+        Just("...additional frames elided...".to_owned()),
+        Just("goroutine profile: total 14".to_owned()),
+        Just("12 @ 0x1 0x2".to_owned()),
+        Just("#\t0x1\ta.f+0x1\t/a.go:1".to_owned()),
+        Just("=== BEGIN goroutine stack dump ===".to_owned()),
+        Just("SIGQUIT: quit".to_owned()),
+        Just(String::new()),
+        "[ -~]{0,40}",
+        any::<String>(),
+    ]
+}
+
+/// Judging must not fail on whatever reading lets through.
+fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
+    let bounds = Bounds { bytes: 1 << 20, goroutines: 2000 };
+    let dumps = read(bytes, bounds).ok()?.dumps;
+    let counts = (
+        dumps.iter().map(|dump| dump.announced).sum(),
+        dumps.iter().map(|dump| dump.goroutines.len() as u64).sum(),
+    );
+    let source = |dump| Source { name: "fuzz".to_owned(), dump, pid: None, taken_at: None, fresh: false };
+    let sources: Vec<Source> = dumps.into_iter().map(source).collect();
+    let report = judge(&sources, &signatures(), &Told::default());
+    assert_eq!(report.dumps.len(), sources.len());
+    Some(counts)
+}
+
+proptest! {
+    /// `PROPTEST_CASES=1000000 cargo test --test stacks pieces` runs it for longer.
+    #[test]
+    fn pieces_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
+        survives(pieces.join("\n").as_bytes());
+    }
+
+    #[test]
+    fn every_header_is_announced(ids in prop::collection::vec(any::<u32>(), 1..40), junk in "[a-z ]{0,20}") {
+        let text: String = ids.iter().map(|id| format!("goroutine {id} [select]:\nmain.f(0x1)\n\t/a.go:1\n{junk}\n\n")).collect();
+        let (announced, kept) = survives(text.as_bytes()).unwrap();
+        prop_assert_eq!((announced, kept), (ids.len() as u64, ids.len() as u64));
+    }
+
+    #[test]
+    fn a_real_dump_with_damage_is_read_and_judged(nth in 0..100_usize, at in any::<u32>(), damage in prop::collection::vec(any::<u8>(), 0..40)) {
+        let row = &truth()[nth];
+        let mut bytes = Vec::new();
+        MultiGzDecoder::new(BufReader::new(File::open(recording(row["file"].as_str().unwrap())).unwrap())).read_to_end(&mut bytes).unwrap();
+        let at = at as usize % bytes.len();
+        let end = (at + damage.len()).min(bytes.len());
+        bytes.splice(at..end, damage);
+        survives(&bytes);
+    }
 }

@@ -10,6 +10,7 @@ use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
 use crate::report::save;
 use crate::sim;
+use crate::stacks::own;
 
 /// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +91,29 @@ pub enum Error {
     /// The event stream cannot be read safely.
     #[error("cannot start the guard of the event stream: {0}")]
     Guard(io::Error),
+    /// A source of goroutine dumps gave none.
+    #[error("cannot read a goroutine dump from {name}: {why}")]
+    Stacks {
+        /// The file, the socket or the URL.
+        name: String,
+        /// Why not.
+        why: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A file of signatures cannot be used.
+    #[error("cannot use the signatures of {name}: {why}")]
+    Signatures {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        why: own::Error,
+    },
+    /// This node gives no goroutine dump by itself.
+    #[error(
+        "nothing on this node gives a goroutine dump by itself: tried CRI-O's socket, containerd's debug socket, dumps in /tmp"
+    )]
+    NoStacks,
     /// The process could not get what it needs from the operating system.
     #[error("cannot start: {0}")]
     Start(io::Error),
@@ -121,6 +145,12 @@ impl Error {
                     .to_owned(),
             ),
             Self::Guard(_) => Some("--mode generic needs none".to_owned()),
+            Self::Stacks { hint, .. } => hint.clone(),
+            Self::Signatures { .. } => Some("docs/stacks.md shows the form".to_owned()),
+            Self::NoStacks => Some(
+                "a person may make one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; plegctl sends no signal"
+                    .to_owned(),
+            ),
             Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,
         }
     }

@@ -15,6 +15,7 @@ mod record;
 mod relist;
 mod render;
 mod sim;
+mod stacks;
 mod static_pods;
 mod stops;
 mod watch;
@@ -55,6 +56,7 @@ enum Command {
     Record(record::RecordArgs),
     Capture(capture::CaptureArgs),
     Explain(explain::ExplainArgs),
+    Stacks(stacks::StacksArgs),
     StaticPods(static_pods::StaticPodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
@@ -165,6 +167,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Record(arguments) => record::run(arguments, &context()),
         Command::Capture(arguments) => capture::run(arguments, &context()),
         Command::Explain(arguments) => explain::run(arguments, &context()),
+        Command::Stacks(arguments) => stacks::run(arguments, &context()),
         Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),

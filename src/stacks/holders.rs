@@ -371,3 +371,80 @@ pub fn circles(contentions: &[Contention]) -> Vec<Vec<usize>> {
     }
     circles
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{Bounds, read};
+    use super::*;
+
+    fn dump(text: &str) -> Dump {
+        read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0)
+    }
+
+    fn waiter(id: u64, lock: &str, owner: &str) -> String {
+        format!(
+            "goroutine {id} [sync.Mutex.Lock]:\ninternal/sync.(*Mutex).lockSlow({lock})\n\t/m.go:1 +0x1\nsync.(*Mutex).Lock(...)\n\t/m.go:2\n{owner}\n\t/a.go:3 +0x1\n\n"
+        )
+    }
+
+    fn holder(id: u64, frame: &str) -> String {
+        format!(
+            "goroutine {id} [syscall]:\nsyscall.Syscall(0x1, 0x2)\n\t/s.s:1 +0x1\n{frame}\n\t/a.go:9 +0x1\n\n"
+        )
+    }
+
+    fn found(text: &str) -> Vec<(Vec<usize>, Option<Reason>)> {
+        let found = contentions(&dump(text), &|_| false);
+        found.into_iter().map(|contention| (contention.holders, contention.reason)).collect()
+    }
+
+    #[test]
+    fn a_method_of_the_same_object_gives_the_holder_away() {
+        let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
+            + &holder(2, "a/b.(*T).Put(0xc000100000)");
+        assert_eq!(found(&text), [(vec![1], Some(Reason::SameObject(0)))]);
+        let other = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
+            + &holder(2, "a/b.(*T).Put(0xc000200000)");
+        assert_eq!(found(&other), [(Vec::new(), None)]);
+    }
+
+    #[test]
+    fn a_lock_inside_an_object_is_held_by_who_has_the_object() {
+        let near = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100200)");
+        assert_eq!(found(&near), [(vec![1], Some(Reason::Embeds))]);
+        let far = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000000200)");
+        assert_eq!(found(&far), [(Vec::new(), None)]);
+        let behind = waiter(1, "0xc000100388", "main.get(0x1)") + &holder(2, "main.put(0xc000100389)");
+        assert_eq!(found(&behind), [(Vec::new(), None)]);
+    }
+
+    #[test]
+    fn who_waits_for_the_same_lock_does_not_hold_it() {
+        let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
+            + &waiter(2, "0xc000100010", "a/b.(*T).Put(0xc000100000)");
+        let contentions = contentions(&dump(&text), &|_| false);
+        assert_eq!(
+            (contentions.len(), contentions[0].waiters.len(), contentions[0].holders.len()),
+            (1, 2, 0)
+        );
+    }
+
+    #[test]
+    fn a_loop_in_its_own_select_holds_nothing() {
+        let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
+            + "goroutine 2 [select, 9 minutes]:\na/b.(*T).run(0xc000100000)\n\t/a.go:1 +0x1\ncreated by a/b.New in goroutine 1\n\t/a.go:2 +0x1\n";
+        assert_eq!(found(&text), [(Vec::new(), None)]);
+    }
+
+    #[test]
+    fn two_who_wait_for_each_other_are_a_circle() {
+        let waits = |id, lock: &str, wants: &str, has: &str| {
+            waiter(id, lock, &format!("a/b.(*T).Get({wants})")).trim_end().to_owned()
+                + &format!("\na/b.(*U).Hold({has})\n\t/a.go:7 +0x1\n\n")
+        };
+        let text = waits(1, "0xc000900010", "0xc000900000", "0xc000800000")
+            + &waits(2, "0xc000800010", "0xc000800000", "0xc000900000");
+        let contentions = contentions(&dump(&text), &|_| false);
+        assert_eq!(circles(&contentions), [vec![0, 1]]);
+    }
+}

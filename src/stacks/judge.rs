@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
@@ -21,8 +22,10 @@ pub struct Source {
     pub dump: Dump,
     /// The process, where known.
     pub pid: Option<u32>,
-    /// When it was taken, where known.
+    /// When it was taken, or its file was written.
     pub taken_at: Option<String>,
+    /// Whether it was taken for us, so that `taken_at` is no copied file's.
+    pub fresh: bool,
 }
 
 /// What is known from elsewhere.
@@ -40,6 +43,9 @@ const GRACEFUL: [&str; 1] = ["StopContainer"];
 
 /// So many loops of a kubelet do not wait for the same call by chance.
 const LOOPS: usize = 3;
+
+/// What is in two dumps that are nearer than this may be a call that takes a moment.
+const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
 
 /// Groups and waits beyond this many are counted, not listed.
 const LISTED: usize = 1000;
@@ -64,7 +70,13 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
             continue;
         }
         let earlier = (0..at).rev().find(|other| same_process(&known, sources, *other, at));
-        let stuck = earlier.and_then(|other| Some(stuck(&sources.get(other)?.dump, &source.dump)));
+        let apart = earlier.and_then(|other| Some(Apart::of(sources.get(other)?, source)));
+        let stuck = match (earlier.and_then(|other| sources.get(other)), apart) {
+            (Some(before), Some(Apart::Enough)) => Some(stuck(&before.dump, &source.dump)),
+            _ => None,
+        };
+        limits.extend(apart.and_then(Apart::limit).map(str::to_owned));
+        let stuck_known = stuck.is_some();
         let judged = Judge::new(
             at,
             &source.dump,
@@ -78,7 +90,7 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
             judged.waits.into_iter().map(|wait| Wait { dump: (sources.len() > 1).then_some(at), ..wait }),
         );
         groups.extend(judged.groups);
-        limits.extend(limits_of(&source.dump, earlier.is_some()));
+        limits.extend(limits_of(&source.dump, stuck_known));
     }
     findings.sort_by(|one, other| {
         (one.confidence, other.severity, other.waiters).cmp(&(other.confidence, one.severity, one.waiters))
@@ -195,6 +207,50 @@ fn same_process(known: &[Known], sources: &[Source], one: usize, other: usize) -
         .count();
     let smaller = before.len().min(second.dump.goroutines.len());
     smaller > 0 && same as f64 >= smaller as f64 * SAME_PROCESS
+}
+
+/// How far apart two dumps of one process are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    Enough,
+    TooLittle,
+    Same,
+}
+
+impl Apart {
+    /// By their own stamps, where they have them; who gives two files means two moments.
+    fn of(earlier: &Source, later: &Source) -> Self {
+        let stamp = |source: &Source| {
+            let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
+            humantime::parse_rfc3339(text).ok()
+        };
+        if let (Some(before), Some(after)) = (stamp(earlier), stamp(later)) {
+            let between = after.duration_since(before).or_else(|_| before.duration_since(after));
+            if between.is_ok_and(|between| between < BETWEEN_DUMPS) {
+                return Self::TooLittle;
+            }
+        }
+        let (one, other) = (&earlier.dump.goroutines, &later.dump.goroutines);
+        let same = one.len() == other.len()
+            && one.iter().zip(other).all(|(one, other)| {
+                (one.id, &one.state, one.minutes) == (other.id, &other.state, other.minutes)
+                    && one.frames.len() == other.frames.len()
+                    && one.frames.iter().zip(&other.frames).all(|(one, other)| {
+                        one.function == other.function && one.arguments == other.arguments
+                    })
+            });
+        if same { Self::Same } else { Self::Enough }
+    }
+
+    const fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::Enough => None,
+            Self::TooLittle => {
+                Some("two dumps are less than ten seconds apart: what is in both proves nothing")
+            }
+            Self::Same => Some("the same dump was given twice: that is one moment, not two"),
+        }
+    }
 }
 
 /// Who waits in both dumps for the same: same number, same functions, same certain arguments.

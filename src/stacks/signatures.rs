@@ -228,7 +228,7 @@ pub const SIGNATURES: &[Row] = &[
             id: "ST01",
             title: "one container's status lock is held by a resource update that waits for its shim",
             means: "Every ListContainers takes the status lock of every container, so one container whose update does not return hangs the lists of everybody, and PLEG with them. Nothing is wrong with the lock.",
-            shows: "UpdateContainerResources → statusStorage.UpdateSync → task.Update → ttrpc dispatch in one goroutine; ListContainers and all calls for that container in statusStorage.Get.",
+            shows: "UpdateContainerResources → statusStorage.UpdateSync → ttrpc dispatch (of State or Update) in one goroutine; ListContainers and all calls for that container in statusStorage.Get.",
             confirm: &[
                 "look at the state of the container's shim: stopped (T), in the kernel (D), or gone",
                 "a live dump names the container and its shim",
@@ -245,12 +245,7 @@ pub const SIGNATURES: &[Row] = &[
         },
         severity: Severity::Critical,
         daemons: CONTAINERD,
-        roots: &[&[
-            "UpdateContainerResources",
-            "statusStorage).Update",
-            "askClient).Update|(*task).Update",
-            "ttrpc.(*Client).dispatch",
-        ]],
+        roots: &[&["UpdateContainerResources", "statusStorage).Update", "ttrpc.(*Client).dispatch"]],
         queue: &[&["statusStorage).Get", "sync.(*RWMutex).RLock"]],
         hangs: "ListContainers of everybody, every call for that container",
         threads: &["containerd#9770", "containerd#12680"],
@@ -733,4 +728,57 @@ pub const SIGNATURES: &[Row] = &[
 /// The signature of a lock that nothing else explains.
 pub fn lock() -> Option<Signature> {
     SIGNATURES.iter().find(|row| row.rule.id == LOCK).map(Signature::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{Bounds, read};
+    use super::*;
+
+    fn first_fit(frames: &[&str], state: &str) -> Option<String> {
+        let lines: Vec<String> =
+            frames.iter().map(|frame| format!("{frame}(0x1)\n\t/a.go:1 +0x1\n")).collect();
+        let text = format!("goroutine 1 [{state}]:\n{}", lines.concat());
+        let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
+        let goroutine = &dump.goroutines[0];
+        let fits = |signature: &Signature| signature.roots.iter().any(|root| root.fits(goroutine));
+        signatures().into_iter().find(fits).map(|signature| signature.id)
+    }
+
+    #[test]
+    fn an_update_that_asks_its_shim_anything_holds_the_status_lock() {
+        for rpc in ["State", "Update"] {
+            let shim = format!("task.(*taskClient).{rpc}");
+            let frames = [
+                "github.com/containerd/ttrpc.(*Client).dispatch",
+                &shim,
+                "store/container.(*statusStorage).UpdateSync",
+                "server.(*criService).UpdateContainerResources",
+            ];
+            assert_eq!(first_fit(&frames, "select").as_deref(), Some("ST01"), "{rpc}");
+        }
+    }
+
+    #[test]
+    fn frames_must_stand_in_their_order_and_state() {
+        let forward = ["x/pleg.(*GenericPLEG).Relist", "x/pleg.(*GenericPLEG).Start.func1"];
+        assert_eq!(first_fit(&forward, "chan send").as_deref(), Some("ST22"));
+        assert_eq!(first_fit(&forward, "select"), None);
+        let backward = [
+            "server.(*criService).UpdateContainerResources",
+            "store/container.(*statusStorage).UpdateSync",
+            "ttrpc.(*Client).dispatch",
+        ];
+        assert_eq!(first_fit(&backward, "select"), None);
+    }
+
+    #[test]
+    fn every_signature_is_matched_once_and_has_a_row() {
+        let mut ids: Vec<String> = signatures().into_iter().map(|signature| signature.id).collect();
+        ids.push(LOCK.to_owned());
+        ids.sort();
+        let rows: Vec<&str> = rules().map(|rule| rule.id).collect();
+        assert_eq!(ids, rows);
+        assert_eq!(rows.len(), 22);
+    }
 }

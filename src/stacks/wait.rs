@@ -337,3 +337,84 @@ pub fn update_pid(goroutine: &Goroutine) -> Option<u32> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{Bounds, read};
+    use super::*;
+
+    fn goroutine(text: &str) -> Goroutine {
+        read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0).goroutines.remove(0)
+    }
+
+    #[test]
+    fn a_call_is_known_on_both_sides() {
+        let server = goroutine(
+            "goroutine 1 [select]:\nmain.f(0x1)\n\t/a.go:1\nx/v1._RuntimeService_ListContainers_Handler({0x1, 0x2})\n\t/b.go:2\n",
+        );
+        assert_eq!(call(&server).unwrap().rpc, "ListContainers");
+        let client =
+            goroutine("goroutine 1 [select]:\nx/v1.(*runtimeServiceClient).StopPodSandbox(0x1)\n\t/a.go:1\n");
+        assert_eq!(call(&client).unwrap().rpc, "StopPodSandbox");
+    }
+
+    #[test]
+    fn a_writer_behind_a_writer_waits_for_the_whole_lock() {
+        let text = "goroutine 1 [sync.Mutex.Lock]:\ninternal/sync.(*Mutex).lockSlow(0xc000a388)\n\t/m.go:1\nsync.(*Mutex).Lock(...)\n\t/m.go:2\n\
+                    sync.(*RWMutex).Lock(0x1?)\n\t/m.go:3\na.(*S).stop(0xc000a200)\n\t/a.go:4\n";
+        let lock = lock(&goroutine(text)).unwrap();
+        assert_eq!((lock.kind, lock.address, lock.owner), (LockKind::Write, Some(0xc000_a388), 3));
+    }
+
+    #[test]
+    fn old_releases_and_crashes_show_the_same_lock() {
+        let old = "goroutine 1 [semacquire]:\nsync.runtime_SemacquireMutex(0x1)\n\t/s.go:1\nsync.(*RWMutex).RLock(...)\n\t/m.go:2\na.(*S).Get(0xc000a200)\n\t/a.go:4\n";
+        assert_eq!(lock(&goroutine(old)).unwrap().kind, LockKind::Read);
+        let crash = "goroutine 1 gp=0x1 m=nil [sync.RWMutex.RLock]:\nruntime.gopark(0x1?)\n\t/p.go:1\nsync.runtime_SemacquireRWMutexR(0x1)\n\t/s.go:1\na.(*S).Get(0xc000a200)\n\t/a.go:4\n";
+        let found = lock(&goroutine(crash)).unwrap();
+        assert_eq!((found.kind, found.owner), (LockKind::Read, 2));
+    }
+
+    #[test]
+    fn a_wait_group_or_a_running_goroutine_is_at_no_lock() {
+        let group = "goroutine 1 [sync.WaitGroup.Wait]:\nsync.runtime_SemacquireWaitGroup(0x1)\n\t/s.go:1\nsync.(*WaitGroup).Wait(0xc000a200)\n\t/w.go:2\nmain.f(0x1)\n\t/a.go:4\n";
+        assert_eq!(lock(&goroutine(group)), None);
+        let running = "goroutine 1 [runnable]:\nsync.(*Mutex).lockSlow(0xc000a388)\n\t/m.go:1\nmain.f(0x1)\n\t/a.go:4\n";
+        assert_eq!(lock(&goroutine(running)), None);
+    }
+
+    #[test]
+    fn a_child_is_known_by_its_pidfd_and_a_file_by_its_descriptor() {
+        let child = goroutine(
+            "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x3, 0x1d, 0x14ace73a580, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).pidfdWait(0x1)\n\t/e.go:2\n",
+        );
+        assert_eq!((pidfd(&child), outside(&child)), (Some(0x1d), Some(Outside::Child(Some(0x1d)))));
+        let write = goroutine(
+            "goroutine 1 [syscall]:\nsyscall.Syscall6(0x12, 0x6, 0x2d4f69257000, 0x1000, 0x21000, 0x0, 0x0)\n\t/s.s:1\nsyscall.pwrite(0x8?)\n\t/e.go:2\n",
+        );
+        assert_eq!(outside(&write), Some(Outside::File("write", Some(6))));
+        // waitid on a process id is none on a pidfd.
+        let by_pid = goroutine(
+            "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x1, 0x1d, 0x1, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).wait(0x1)\n\t/e.go:2\n",
+        );
+        assert_eq!(pidfd(&by_pid), None);
+    }
+
+    #[test]
+    fn a_container_by_value_has_three_strings() {
+        let text = "goroutine 1 [select]:\na.(*S).stop(0x1, {0x2, 0x3}, {{{0xc000a080, 0x40}, {0xc000ad20, 0x1f}, {0xc000a4c0, 0x40}, 0x4, ...}, ...})\n\t/a.go:1\n";
+        let found = by_value(&goroutine(text)).unwrap();
+        assert_eq!(
+            (found.id, found.name, found.sandbox),
+            ((0xc000_a080, 0x40), (0xc000_ad20, 0x1f), Some((0xc000_a4c0, 0x40)))
+        );
+        let stale = text.replace("0xc000a080,", "0xc000a080?,");
+        assert_eq!(by_value(&goroutine(&stale)), None);
+    }
+
+    #[test]
+    fn an_update_has_the_init_process() {
+        let text = "goroutine 1 [select]:\na/server.(*criService).UpdateContainerResources.func1({0x6002, 0x18ea231741b139a6, ...})\n\t/a.go:1\n";
+        assert_eq!(update_pid(&goroutine(text)), Some(0x6002));
+    }
+}

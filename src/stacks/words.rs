@@ -153,7 +153,7 @@ const fn waits(count: u64) -> &'static str {
     if count == 1 { "waits" } else { "wait" }
 }
 
-/// The most frequent call of the waiters, where they are not all of it.
+/// The most frequent call of the waiters, or a few of them where each is there once.
 fn named(finding: &Finding) -> Vec<String> {
     let mut by_call: Vec<(u64, &str)> = Vec::new();
     for behind in &finding.chain.behind {
@@ -164,7 +164,11 @@ fn named(finding: &Finding) -> Vec<String> {
         }
     }
     by_call.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
-    by_call.into_iter().take(1).map(|(count, call)| format!("{count} {call}")).collect()
+    match by_call.first() {
+        Some((count, call)) if *count > 1 => vec![format!("{count} {call}")],
+        // Where no call stands out, a few of them say more than one.
+        _ => by_call.into_iter().take(3).map(|(_, call)| call.to_owned()).collect(),
+    }
 }
 
 /// `its shim (pid 812, stopped)`

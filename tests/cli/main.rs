@@ -15,6 +15,7 @@ mod memory;
 mod relist;
 mod runner;
 mod sim;
+mod stacks;
 mod stream_records;
 mod syscalls;
 mod watch;

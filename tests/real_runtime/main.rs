@@ -46,6 +46,7 @@ mod lint;
 pub mod plegctl;
 mod smoke;
 mod soak;
+mod stacks;
 mod stream;
 mod watch;
 

@@ -10,6 +10,7 @@ pub mod lint;
 pub mod relist;
 pub mod sarif;
 pub mod sim;
+pub mod stacks;
 pub mod table;
 pub mod watch;
 pub mod words;

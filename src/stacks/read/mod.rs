@@ -7,6 +7,7 @@ mod line;
 mod parser;
 mod unwrap;
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
@@ -48,6 +49,16 @@ pub enum Cut {
     Goroutines,
     /// The packed file ends before its end.
     Packed,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes => "no more than its first 64 MiB were read",
+            Self::Goroutines => "no more than its first million goroutines were kept",
+            Self::Packed => "the packed file ends before its end; what there is was read",
+        })
+    }
 }
 
 /// Why there is nothing to judge.

@@ -7,6 +7,9 @@ use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name};
 use super::line;
 use super::unwrap::{BEGIN, END};
 
+/// Nobody gives more dumps at once; what comes after them is kept in the last one.
+const MOST_DUMPS: usize = 64;
+
 /// Takes lines, gives dumps.
 pub struct Parser {
     done: Vec<Dump>,
@@ -63,6 +66,7 @@ impl Parser {
     /// The dumps, and whether there were more goroutines than room.
     pub fn finish(mut self) -> (Vec<Dump>, bool) {
         self.end_dump();
+        self.done.extend(self.dump.take().filter(|dump| dump.announced > 0 || !dump.goroutines.is_empty()));
         (self.done, self.full)
     }
 
@@ -78,6 +82,10 @@ impl Parser {
         } else if let Some(total) = line.strip_prefix("goroutine profile: total ") {
             self.end_dump();
             let announced = total.trim().parse().unwrap_or(0);
+            if self.dump.is_some() {
+                self.puzzled();
+                return;
+            }
             self.dump = Some(Dump { form: Form::Profile, announced, ..Dump::default() });
         } else if line == BEGIN || line == END {
             self.end_dump();
@@ -233,7 +241,7 @@ impl Parser {
             dump.announced -= 1;
             self.end_dump();
             self.seen.extend(goroutine.id);
-            self.dump = Some(Dump { announced: 1, ..Dump::default() });
+            self.dump.get_or_insert_with(Dump::default).announced += 1;
         }
         if let Some(dump) = self.dump.as_mut() {
             dump.goroutines.push(goroutine);
@@ -242,6 +250,9 @@ impl Parser {
 
     fn end_dump(&mut self) {
         self.end_goroutine();
+        if self.done.len() + 1 >= MOST_DUMPS {
+            return;
+        }
         self.seen.clear();
         self.crash = false;
         if let Some(dump) = mem::take(&mut self.dump)

@@ -111,3 +111,10 @@ fn a_flood_of_half_headers_is_counted_and_bounded() {
     let short = read(flood.as_bytes(), Bounds { bytes: 140, goroutines: 100 }).unwrap();
     assert_eq!(short.cut, Some(Cut::Bytes));
 }
+
+#[test]
+fn more_dumps_than_anybody_gives_are_kept_in_the_last() {
+    let reading = whole(&format!("{TWO}\n").repeat(200));
+    assert_eq!(reading.dumps.len(), 64);
+    assert_eq!(reading.dumps.iter().map(Dump::count).sum::<u64>(), 400);
+}

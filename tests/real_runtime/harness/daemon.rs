@@ -41,7 +41,9 @@ impl RealRuntime {
         let watcher = start_watcher(&directory);
         let calls = Calls::to(&directory.join("containerd.sock"));
         let runtime = Self { version, packages, directory, daemon: Mutex::new(None), watcher, calls };
-        fs::create_dir(runtime.directory.join("cni")).unwrap();
+        for directory in ["cni", "cni-bin", "bin"] {
+            fs::create_dir(runtime.directory.join(directory)).unwrap();
+        }
         fs::write(runtime.config_file(), runtime.config()).unwrap();
         runtime.start_daemon();
         runtime.import_images();
@@ -80,7 +82,11 @@ impl RealRuntime {
         let daemon = Command::new(self.packages.program(self.version, "containerd"))
             .arg("--config")
             .arg(self.config_file())
-            .env("PATH", self.packages.search_path(self.version))
+            // What a test puts into `bin` stands before the tools of the packages.
+            .env(
+                "PATH",
+                format!("{}/bin:{}", self.directory.display(), self.packages.search_path(self.version)),
+            )
             .env("LD_LIBRARY_PATH", self.packages.library_path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -159,6 +165,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 [grpc]
   address = "{directory}/containerd.sock"
+
+[debug]
+  address = "{directory}/debug.sock"
 "#
         );
         let cri = match self.version {
@@ -202,7 +211,7 @@ fn cri_tables_before_2(directory: &Path, cdi: &str) -> String {
   restrict_oom_score_adj = true
   {cdi}
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "{directory}/cni-bin"
     conf_dir = "{directory}/cni"
 "#
     )
@@ -216,7 +225,7 @@ fn cri_tables_of_2(directory: &Path) -> String {
   restrict_oom_score_adj = true
   enable_cdi = false
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["/usr/lib/cni"]
+    bin_dirs = ["{directory}/cni-bin"]
     conf_dir = "{directory}/cni"
 
 [plugins."io.containerd.cri.v1.images".pinned_images]

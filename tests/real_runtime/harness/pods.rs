@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 use tonic::transport::Channel;
 
@@ -36,6 +36,7 @@ pub struct PodSpec {
     attempt: u32,
     labels: HashMap<String, String>,
     annotations: HashMap<String, String>,
+    network: NamespaceMode,
 }
 
 impl PodSpec {
@@ -48,7 +49,14 @@ impl PodSpec {
             attempt: 0,
             labels: HashMap::new(),
             annotations: HashMap::new(),
+            network: NamespaceMode::Node,
         }
+    }
+
+    /// With a network of its own, so that the runtime calls its network plugin.
+    pub fn own_network(mut self) -> Self {
+        self.network = NamespaceMode::Pod;
+        self
     }
 
     /// In another namespace.
@@ -107,7 +115,7 @@ impl PodSpec {
                 cgroup_parent: format!("/{}/pod{}", runtime.name(), self.uid),
                 security_context: Some(LinuxSandboxSecurityContext {
                     namespace_options: Some(NamespaceOption {
-                        network: NamespaceMode::Node.into(),
+                        network: self.network.into(),
                         pid: NamespaceMode::Container.into(),
                         ipc: NamespaceMode::Pod.into(),
                     }),
@@ -236,6 +244,23 @@ impl RealRuntime {
                 });
             }
             running.join_all().await
+        })
+    }
+
+    /// Asks for a pod that may never come.
+    pub fn start_pod_in_background(&self, pod: PodSpec) -> JoinHandle<()> {
+        let (mut client, config) = (self.calls.client(), pod.config(self));
+        self.calls.spawn(async move {
+            let _ = client.run_pod_sandbox(RunPodSandboxRequest { config: Some(config) }).await;
+        })
+    }
+
+    /// Asks for the end of a container that may never end.
+    pub fn stop_container_in_background(&self, container_id: &str) -> JoinHandle<()> {
+        let mut client = self.calls.client();
+        let request = StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 };
+        self.calls.spawn(async move {
+            let _ = client.stop_container(request).await;
         })
     }
 

@@ -1,0 +1,427 @@
+//! Names for what addresses stand for, while the process that the dump is of still waits.
+//!
+//! No dump holds an id, but it holds where the id lies: 64 bytes of `/proc/PID/mem` are the container's. Read only, no
+//! trace, no stop; every read has a bound, and what is read is believed only if it looks like an id *and* something else
+//! knows it: a cgroup of this node, or the name beside it in the CRI's own form.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::daemon::Daemon;
+use super::dump::Goroutine;
+use super::judge::Source;
+use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
+use super::wait::{self, ID_LENGTH, Outside};
+use crate::host::proc::{cgroup, command_line};
+use crate::host::{KernelDir, kernel_text};
+use crate::report::{ContainerRef, PodRef};
+
+/// A string of the CRI is never longer.
+const LONGEST_STRING: u64 = 512;
+
+/// Findings that are looked up, and goroutines of each.
+const FINDINGS: usize = 8;
+const ROOTS: usize = 4;
+
+/// Names every finding of `report` that a process of this node stands behind. Says what could not be named.
+///
+/// `told` is that somebody said the dump is of this node, though nothing in it shows that.
+pub fn name(report: &mut StackReport, sources: &[Source], proc: &Path, told: bool) -> Vec<String> {
+    let mut limits = Vec::new();
+    let mut lives: HashMap<usize, Option<Process>> = HashMap::new();
+    let mut table = None;
+    for finding in report.findings.iter_mut().take(FINDINGS) {
+        let at = finding.chain.dump;
+        let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
+        let live = lives.entry(at).or_insert_with(|| {
+            let found = Process::of(source, info.daemon, proc, told);
+            if found.is_none() {
+                limits.push(format!(
+                    "{}: a saved dump has no names; a process that still runs here has (a source on this node, or --live)",
+                    source.name
+                ));
+            }
+            found
+        });
+        let Some(process) = live else { continue };
+        info.pid = Some(process.pid);
+        let table = table.get_or_insert_with(|| Table::read(proc));
+        process.name(finding, source, table);
+    }
+    limits
+}
+
+/// The processes of this node, as far as their cgroups and parents tell.
+struct Table {
+    proc: PathBuf,
+    /// Container ids that some process is in, and a process of each.
+    ids: BTreeMap<String, u32>,
+    shims: Vec<u32>,
+    parents: HashMap<u32, u32>,
+}
+
+impl Table {
+    fn read(proc: &Path) -> Self {
+        let mut table =
+            Self { proc: proc.to_owned(), ids: BTreeMap::new(), shims: Vec::new(), parents: HashMap::new() };
+        let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
+        for pid in pids {
+            let dir = proc.join(pid.to_string());
+            let Some(stat) = Stat::read(&dir) else { continue };
+            table.parents.insert(pid, stat.parent);
+            if stat.comm.starts_with("containerd-shim") {
+                table.shims.push(pid);
+            }
+            if let Ok(cgroup) = kernel_text(&dir.join("cgroup"))
+                && let Some(id) = cgroup::id_of(&cgroup)
+            {
+                table.ids.entry(id).or_insert(pid);
+            }
+        }
+        table
+    }
+
+    fn stat(&self, pid: u32) -> Option<Stat> {
+        Stat::read(&self.proc.join(pid.to_string()))
+    }
+
+    /// The shim above a process, or the one that was started for a sandbox.
+    fn shim(&self, member: Option<u32>, sandbox: Option<&str>) -> Option<u32> {
+        let mut at = member;
+        for _ in 0..8 {
+            let Some(pid) = at else { break };
+            if self.shims.contains(&pid) {
+                return Some(pid);
+            }
+            at = self.parents.get(&pid).copied();
+        }
+        let sandbox = sandbox?;
+        self.shims
+            .iter()
+            .copied()
+            .find(|pid| command_line(&self.proc.join(pid.to_string())).mentions(sandbox))
+    }
+
+    /// The oldest child of a process that is an OCI runtime.
+    fn oci_runtime(&self, of: u32) -> Option<u32> {
+        const NAMES: [&str; 4] = ["runc", "crun", "runsc", "youki"];
+        let mut children: Vec<u32> = self
+            .parents
+            .iter()
+            .filter(|(_, parent)| **parent == of)
+            .map(|(pid, _)| *pid)
+            .filter(|pid| {
+                self.stat(*pid).is_some_and(|stat| NAMES.iter().any(|name| stat.comm.starts_with(name)))
+            })
+            .collect();
+        children.sort_unstable();
+        children.first().copied()
+    }
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    comm: String,
+    state: char,
+    parent: u32,
+}
+
+impl Stat {
+    fn read(dir: &Path) -> Option<Self> {
+        let text = kernel_text(&dir.join("stat")).ok()?;
+        let (front, rest) = text.rsplit_once(") ")?;
+        let comm = front.split_once('(')?.1.to_owned();
+        let mut fields = rest.split(' ');
+        Some(Self { comm, state: fields.next()?.chars().next()?, parent: fields.next()?.parse().ok()? })
+    }
+
+    fn state_words(&self) -> &'static str {
+        match self.state {
+            'T' => "stopped",
+            't' => "traced",
+            'D' => "in the kernel",
+            'Z' => "dead, not reaped",
+            'R' => "running",
+            _ => "sleeping",
+        }
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
+}
+
+/// A daemon whose memory can be read.
+struct Process {
+    pid: u32,
+    daemon: Daemon,
+    dir: PathBuf,
+    memory: Option<File>,
+}
+
+impl Process {
+    /// The process that a dump is of, if it runs here.
+    fn of(source: &Source, daemon: Daemon, proc: &Path, told: bool) -> Option<Self> {
+        let pid = match source.pid {
+            Some(pid) => Some(pid),
+            None if told => only_one(daemon, proc),
+            None => None,
+        }?;
+        let dir = proc.join(pid.to_string());
+        let stat = Stat::read(&dir)?;
+        // A number may have passed on to another program.
+        if !comm_fits(daemon, &stat.comm) {
+            return None;
+        }
+        let memory = File::open(dir.join("mem")).ok();
+        Some(Self { pid, daemon, dir, memory })
+    }
+
+    /// A string of the process.
+    fn string(&self, pointer: u64, length: u64) -> Option<String> {
+        if pointer < 4096 || length == 0 || length > LONGEST_STRING {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        self.memory.as_ref()?.read_exact_at(&mut bytes, pointer).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        text.bytes().all(|byte| byte.is_ascii_graphic()).then_some(text)
+    }
+
+    fn id(&self, pointer: u64) -> Option<String> {
+        self.string(pointer, ID_LENGTH).filter(|id| is_id(id))
+    }
+
+    fn name(&self, finding: &mut Finding, source: &Source, table: &Table) {
+        let roots: Vec<&Goroutine> =
+            finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
+        let Some(first) = roots.first() else { return };
+        let named = roots.iter().find_map(|root| self.identify(root, table));
+        let Some(holder) = finding.holder.as_mut() else { return };
+        if let Some(named) = &named {
+            named.give(holder);
+            finding.evidence.push(named.how.clone());
+        }
+        self.what_it_waits_for(&mut holder.waits_for, first, named.as_ref(), table);
+    }
+
+    /// The container or the pod that a goroutine works for.
+    fn identify(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
+        if self.daemon == Daemon::Kubelet {
+            return self.pod_uid(goroutine);
+        }
+        let by_value = wait::by_value(goroutine).and_then(|by_value| {
+            let id = self.id(by_value.id.0)?;
+            let name = self.string(by_value.name.0, by_value.name.1).and_then(|name| cri_name(&name));
+            let sandbox = by_value.sandbox.and_then(|sandbox| self.id(sandbox.0));
+            Some(Named { id, name, sandbox, ..Named::default() })
+        });
+        if let Some(named) = by_value {
+            return named.believed(table, "read from the memory of the process");
+        }
+        if let Some(init) = wait::update_pid(goroutine)
+            && let Ok(cgroup) = kernel_text(&table.proc.join(init.to_string()).join("cgroup"))
+            && let Some(id) = cgroup::id_of(&cgroup)
+        {
+            return Named { id, ..Named::default() }
+                .believed(table, "the cgroup of the container's first process");
+        }
+        wait::id_strings(goroutine).into_iter().find_map(|pointer| {
+            let id = self.id(pointer)?;
+            Named { id, ..Named::default() }.believed(table, "read from the memory of the process")
+        })
+    }
+
+    /// A kubelet's pod worker has its pod's UID.
+    fn pod_uid(&self, goroutine: &Goroutine) -> Option<Named> {
+        const UID: [u64; 2] = [36, 32];
+        let worker = goroutine.frames.iter().find(|frame| frame.function.contains("podWorkerLoop"))?;
+        let words: Vec<(u64, bool)> = worker.words().collect();
+        let uid = words.windows(2).find_map(|pair| match pair {
+            [(pointer, true), (length, true)] if UID.contains(length) => self.string(*pointer, *length),
+            _ => None,
+        })?;
+        let looks = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        looks.then(|| Named {
+            uid: Some(uid),
+            how: "pod UID read from the memory of the process".to_owned(),
+            ..Named::default()
+        })
+    }
+
+    fn what_it_waits_for(&self, on: &mut WaitsFor, root: &Goroutine, named: Option<&Named>, table: &Table) {
+        let pid = match wait::outside(root) {
+            Some(Outside::Child(Some(fd))) => self.pidfd(fd),
+            Some(Outside::Child(None)) => table.oci_runtime(self.pid),
+            Some(Outside::Shim(_)) if on.kind == Kind::Shim => {
+                let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
+                let member = wait::update_pid(root)
+                    .or_else(|| named.and_then(|named| table.ids.get(&named.id).copied()));
+                table.shim(member, sandbox)
+            }
+            Some(Outside::File(_, Some(fd))) => {
+                on.path = fs::read_link(self.dir.join("fd").join(fd.to_string()))
+                    .ok()
+                    .map(|path| path.display().to_string());
+                None
+            }
+            _ => None,
+        };
+        let Some(pid) = pid else { return };
+        let Some(stat) = table.stat(pid) else { return };
+        on.pid = Some(pid);
+        on.state = Some(stat.state_words().to_owned());
+        if on.kind != Kind::Shim {
+            on.path = Some(stat.comm);
+        }
+    }
+
+    /// The process behind a pidfd.
+    fn pidfd(&self, fd: u64) -> Option<u32> {
+        let text = kernel_text(&self.dir.join("fdinfo").join(fd.to_string())).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok()).filter(|pid| *pid > 0)
+    }
+}
+
+fn comm_fits(daemon: Daemon, comm: &str) -> bool {
+    match daemon {
+        Daemon::Containerd => comm == "containerd" || comm == "k3s-server" || comm == "k3s-agent",
+        // The kernel keeps fifteen characters.
+        Daemon::ContainerdShim => comm.starts_with("containerd-shim"),
+        Daemon::Crio => comm == "crio",
+        Daemon::Kubelet => comm == "kubelet" || comm.starts_with("k3s-") || comm == "kubelite",
+        Daemon::Unknown => false,
+    }
+}
+
+/// The one process of a daemon, if there is one only.
+fn only_one(daemon: Daemon, proc: &Path) -> Option<u32> {
+    let pids = KernelDir::open(proc).ok()?.numbered();
+    let mut fitting = pids.into_iter().filter(|pid| {
+        Stat::read(&proc.join(pid.to_string())).is_some_and(|stat| comm_fits(daemon, &stat.comm))
+    });
+    let first = fitting.next()?;
+    fitting.next().is_none().then_some(first)
+}
+
+/// A container that was found.
+#[derive(Debug, Default)]
+struct Named {
+    id: String,
+    name: Option<CriName>,
+    sandbox: Option<String>,
+    uid: Option<String>,
+    how: String,
+}
+
+impl Named {
+    /// Believed if a cgroup of this node has the id, or the name beside it has the CRI's form.
+    fn believed(mut self, table: &Table, how: &str) -> Option<Self> {
+        let in_cgroup = table.ids.contains_key(&self.id);
+        let by = if in_cgroup {
+            "a cgroup of this node has that id"
+        } else if self.name.is_some() {
+            "its name has the form of the CRI"
+        } else {
+            return None;
+        };
+        self.how = format!("{} {how}; {by}", self.id.get(..13).unwrap_or(&self.id));
+        Some(self)
+    }
+
+    fn give(&self, holder: &mut Holder) {
+        if let Some(uid) = &self.uid {
+            holder.pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
+            return;
+        }
+        let container = self.name.as_ref().and_then(|name| name.container.clone()).unwrap_or_default();
+        holder.container = Some(ContainerRef { id: self.id.clone(), name: container });
+        holder.pod = self.name.as_ref().map(|name| name.pod.clone());
+    }
+}
+
+/// A container's or a sandbox's name in the CRI.
+#[derive(Debug, PartialEq, Eq)]
+struct CriName {
+    container: Option<String>,
+    pod: PodRef,
+}
+
+/// `container_pod_namespace_uid_attempt`, or without the first for a sandbox.
+fn cri_name(text: &str) -> Option<CriName> {
+    let parts: Vec<&str> = text.split('_').collect();
+    let (container, name, namespace, uid, attempt) = match parts.as_slice() {
+        [container, name, namespace, uid, attempt] => {
+            (Some((*container).to_owned()), name, namespace, uid, attempt)
+        }
+        [name, namespace, uid, attempt] => (None, name, namespace, uid, attempt),
+        _ => return None,
+    };
+    let plausible =
+        attempt.bytes().all(|byte| byte.is_ascii_digit()) && !attempt.is_empty() && !name.is_empty();
+    plausible.then(|| CriName {
+        container,
+        pod: PodRef { uid: (*uid).to_owned(), namespace: (*namespace).to_owned(), name: (*name).to_owned() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_name_of_the_cri_is_taken_apart() {
+        let name = cri_name("postgres_db-0_shop_1234-5678_2").unwrap();
+        assert_eq!(name.container.as_deref(), Some("postgres"));
+        assert_eq!(
+            (name.pod.namespace.as_str(), name.pod.name.as_str(), name.pod.uid.as_str()),
+            ("shop", "db-0", "1234-5678")
+        );
+        assert_eq!(cri_name("db-0_shop_1234_0").unwrap().container, None);
+        assert_eq!(cri_name("db-0_shop"), None);
+        assert_eq!(cri_name("a_b_c_d"), None);
+    }
+
+    #[test]
+    fn an_id_is_sixty_four_small_hexadecimal_digits() {
+        assert!(is_id(ID));
+        assert!(!is_id(&ID.to_uppercase()));
+        assert!(!is_id(&ID[1..]));
+    }
+
+    #[test]
+    fn what_nothing_else_knows_is_not_believed() {
+        let table = |ids: &[&str]| Table {
+            proc: "/nowhere".into(),
+            ids: ids.iter().map(|id| ((*id).to_owned(), 7)).collect(),
+            shims: Vec::new(),
+            parents: HashMap::new(),
+        };
+        let named = || Named { id: ID.to_owned(), ..Named::default() };
+        assert!(named().believed(&table(&[]), "here").is_none());
+        assert!(named().believed(&table(&[ID]), "here").is_some());
+        let with_name = Named { name: cri_name("a_b_c_d_0"), ..named() };
+        assert!(with_name.believed(&table(&[]), "here").is_some());
+    }
+
+    #[test]
+    fn the_memory_of_a_process_gives_strings_and_only_those() {
+        // Our own memory, at an address that we know.
+        let text = format!("{ID}/");
+        let process = Process {
+            pid: std::process::id(),
+            daemon: Daemon::Containerd,
+            dir: "/proc/self".into(),
+            memory: File::open("/proc/self/mem").ok(),
+        };
+        let pointer = text.as_ptr().addr() as u64;
+        assert_eq!(process.id(pointer).as_deref(), Some(ID));
+        assert_eq!(process.id(pointer + 1), None);
+        assert_eq!(process.string(pointer, LONGEST_STRING + 1), None);
+        assert_eq!(process.string(8, 4), None);
+    }
+}

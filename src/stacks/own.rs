@@ -1,0 +1,178 @@
+//! Own signatures from a file.
+//!
+//! ```text
+//! # frames from the caller to where it waits; `a|b` is either, `^x` must be the innermost frame
+//! [X01] our admission hook does not answer
+//! severity: warning
+//! daemon: containerd
+//! frames: RunPodSandbox > hook.(*Client).Ask > net/http.(*persistConn).roundTrip
+//! waiters: RunPodSandbox > hook.(*Gate)
+//! hangs: RunPodSandbox
+//! next: look at the hook's log
+//! thread: example/hook#7
+//! ```
+
+use super::daemon::Daemon;
+use super::signatures::{Pattern, Signature};
+use crate::report::Severity;
+
+/// Why a file of signatures cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A line is not of the form.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Which.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A signature has no `frames:`.
+    #[error("{id} has no `frames:`, so it would fit nothing")]
+    NoFrames {
+        /// Its id.
+        id: String,
+    },
+    /// There is none in it.
+    #[error("there is no signature in it; one begins with `[ID] title`")]
+    Empty,
+}
+
+/// The signatures of a file.
+pub fn parse(text: &str) -> Result<Vec<Signature>, Error> {
+    let mut found: Vec<Signature> = Vec::new();
+    for (at, raw) in text.lines().enumerate() {
+        let line = raw.trim();
+        let wrong = |what: String| Error::Line { line: at + 1, what };
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix('[') {
+            let (id, title) = rest
+                .split_once(']')
+                .map(|(id, title)| (id.trim(), title.trim()))
+                .filter(|(id, title)| !id.is_empty() && !title.is_empty())
+                .ok_or_else(|| wrong("a signature begins with `[ID] title`".to_owned()))?;
+            if found.iter().any(|signature| signature.id == id) {
+                return Err(wrong(format!("{id} is there twice")));
+            }
+            found.push(empty(id, title));
+            continue;
+        }
+        let (key, value) = line
+            .split_once(':')
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .ok_or_else(|| wrong(format!("`{line}` is neither `[ID] title` nor `key: value`")))?;
+        let Some(signature) = found.last_mut() else {
+            return Err(wrong(format!("`{key}:` stands before the first `[ID] title`")));
+        };
+        set(signature, key, value).map_err(wrong)?;
+    }
+    if let Some(bare) = found.iter().find(|signature| signature.roots.is_empty()) {
+        return Err(Error::NoFrames { id: bare.id.clone() });
+    }
+    if found.is_empty() { Err(Error::Empty) } else { Ok(found) }
+}
+
+fn empty(id: &str, title: &str) -> Signature {
+    Signature {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        severity: Severity::Warning,
+        daemons: Vec::new(),
+        roots: Vec::new(),
+        queue: Vec::new(),
+        hangs: String::new(),
+        act: Vec::new(),
+        threads: Vec::new(),
+        patience_minutes: 1,
+    }
+}
+
+fn set(signature: &mut Signature, key: &str, value: &str) -> Result<(), String> {
+    if value.is_empty() {
+        return Err(format!("`{key}:` says nothing"));
+    }
+    match key {
+        "severity" => {
+            signature.severity = match value {
+                "critical" => Severity::Critical,
+                "warning" => Severity::Warning,
+                "info" => Severity::Info,
+                _ => return Err(format!("`{value}` is no severity: critical, warning or info")),
+            };
+        }
+        "daemon" => {
+            let daemon = Daemon::parse(value).ok_or_else(|| {
+                format!("`{value}` is no daemon: containerd, containerd-shim, crio or kubelet")
+            })?;
+            signature.daemons.push(daemon);
+        }
+        "frames" => signature.roots.push(pattern(value)?),
+        "waiters" => signature.queue.push(pattern(value)?),
+        "minutes" => {
+            signature.patience_minutes =
+                value.parse().map_err(|_| format!("`{value}` is no whole number of minutes"))?;
+        }
+        "hangs" => value.clone_into(&mut signature.hangs),
+        "next" => signature.act.push(value.to_owned()),
+        "thread" => signature.threads.push(value.to_owned()),
+        _ => {
+            return Err(format!(
+                "`{key}` is not known: severity, daemon, frames, waiters, minutes, hangs, next, thread"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn pattern(value: &str) -> Result<Pattern, String> {
+    let frames: Vec<&str> = value.split('>').map(str::trim).collect();
+    if frames.iter().any(|frame| frame.trim_start_matches('^').is_empty()) {
+        return Err(format!("`{value}` has an empty frame, which would fit everything"));
+    }
+    Ok(Pattern::new(&frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_signatures_is_read() {
+        let text = "# ours\n[X01] the hook does not answer\nseverity: critical\ndaemon: containerd\n\
+                    frames: RunPodSandbox > hook.(*Client).Ask\nwaiters: hook.(*Gate)\nnext: look\nthread: a/b#7\nminutes: 5\n";
+        let found = parse(text).unwrap();
+        assert_eq!(
+            (found[0].id.as_str(), found[0].severity, found[0].patience_minutes),
+            ("X01", Severity::Critical, 5)
+        );
+        assert_eq!(found[0].roots, [Pattern::new(&["RunPodSandbox", "hook.(*Client).Ask"])]);
+        assert_eq!(found[0].daemons, [Daemon::Containerd]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, line, part) in [
+            ("frames: a", 1, "before the first"),
+            ("[X] t\nframe: a", 2, "not known"),
+            ("[X] t\nseverity: bad", 2, "no severity"),
+            ("[X] t\ndaemon: docker", 2, "no daemon"),
+            ("[X] t\nframes: a > > b", 2, "empty frame"),
+            ("[X] t\nframes: a\n[X] u", 3, "twice"),
+            ("[X t", 1, "begins with"),
+            ("[X] t\nhello", 2, "neither"),
+            ("[X] t\nframes:", 2, "says nothing"),
+        ] {
+            match parse(text).unwrap_err() {
+                Error::Line { line: at, what } => {
+                    assert_eq!(at, line, "{text}");
+                    assert!(what.contains(part), "{text}: {what}");
+                }
+                other => panic!("{text}: {other}"),
+            }
+        }
+        assert_eq!(parse("[X] t\nhangs: all").unwrap_err(), Error::NoFrames { id: "X".to_owned() });
+        assert_eq!(parse("# nothing").unwrap_err(), Error::Empty);
+    }
+}

@@ -1,0 +1,305 @@
+//! Where a dump comes from without changing anything: sockets, URLs, files that lie about.
+//!
+//! Sends two requests and no others, each a constant: CRI-O's socket serves paths that change state beside the one that is
+//! asked for here, so no path is ever made from input.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use crate::clock::Wall;
+use crate::host::HostRoot;
+use crate::host::proc::command_line;
+
+/// A daemon that takes longer does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// No more than the reader reads.
+const LARGEST: u64 = 64 << 20;
+
+/// A configuration file is never larger.
+const LARGEST_CONFIG: u64 = 1 << 20;
+
+/// All that is ever asked of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// CRI-O's own, on its CRI socket.
+    Crio,
+    /// The Go runtime's, on containerd's debug socket.
+    Pprof,
+}
+
+impl Request {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Crio => "GET /debug/goroutines HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            Self::Pprof => {
+                "GET /debug/pprof/goroutine?debug=2 HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            }
+        }
+    }
+
+    /// Which one a socket is for: by its name, since asking the other one is what must not happen.
+    fn of(socket: &Path) -> Self {
+        let name = socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.contains("debug") { Self::Pprof } else { Self::Crio }
+    }
+}
+
+/// A source as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `-`
+    Stdin,
+    /// A path.
+    File(PathBuf),
+    /// `unix://`
+    Socket(PathBuf),
+    /// `http://`, `https://`
+    Url(String),
+}
+
+impl Place {
+    /// What `text` names.
+    pub fn parse(text: &str) -> Self {
+        if text == "-" {
+            Self::Stdin
+        } else if let Some(path) = text.strip_prefix("unix://") {
+            Self::Socket(path.into())
+        } else if text.starts_with("http://") || text.starts_with("https://") {
+            Self::Url(text.to_owned())
+        } else {
+            Self::File(text.into())
+        }
+    }
+}
+
+/// Something that gives a dump by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passive {
+    /// A socket to ask.
+    Socket(PathBuf),
+    /// A file that lies there.
+    File(PathBuf),
+}
+
+/// Why a socket or a URL gave no dump.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody is there, or we may not.
+    #[error("cannot ask it: {0}")]
+    Io(#[from] io::Error),
+    /// No answer in time.
+    #[error("no answer within {}s", PATIENCE.as_secs())]
+    Silent,
+    /// It does not serve this.
+    #[error("it does not serve goroutine dumps (HTTP status {0})")]
+    Status(u16),
+    /// It speaks something else.
+    #[error("it does not speak HTTP/1: this is no socket that gives dumps")]
+    Protocol,
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Io(why) if why.kind() == io::ErrorKind::PermissionDenied => Some("run as root"),
+            Self::Status(_) | Self::Protocol => Some(
+                "CRI-O gives dumps on its socket since 1.32, containerd on the socket that `[debug] address` names",
+            ),
+            Self::Io(_) | Self::Silent => None,
+        }
+    }
+}
+
+/// What a socket answered, and who it is.
+#[derive(Debug)]
+pub struct Answer {
+    /// The dump.
+    pub body: Vec<u8>,
+    /// The process that listens.
+    pub pid: Option<u32>,
+}
+
+/// Asks a socket once.
+pub async fn socket(path: &Path) -> Result<Answer, Error> {
+    let request = Request::of(path);
+    match tokio::time::timeout(PATIENCE, exchange(path, request)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Error::Silent),
+    }
+}
+
+async fn exchange(path: &Path, request: Request) -> Result<Answer, Error> {
+    let mut stream = UnixStream::connect(path).await?;
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+    stream.write_all(request.text().as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(LARGEST).read_to_end(&mut answer).await?;
+    let (status, body) = taken_apart(answer).ok_or(Error::Protocol)?;
+    if status == 200 { Ok(Answer { body, pid }) } else { Err(Error::Status(status)) }
+}
+
+/// Status and body of an answer that ends with its connection.
+fn taken_apart(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8(answer).ok()?;
+    let first = head.lines().next()?.strip_prefix("HTTP/1.")?;
+    Some((first.split(' ').nth(1)?.parse().ok()?, body))
+}
+
+/// The URL that is asked: a kubelet's address alone is asked for its goroutines.
+pub fn with_path(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    match rest.split_once('/') {
+        None => format!("{url}/debug/pprof/goroutine?debug=2"),
+        Some((_, "")) => format!("{url}debug/pprof/goroutine?debug=2"),
+        Some(_) => url.to_owned(),
+    }
+}
+
+/// What this node gives: CRI-O's socket, containerd's debug socket, else the dump that somebody left last. The
+/// configuration is the one that `daemon` was started with, if that is known.
+pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Vec<Passive> {
+    let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
+    let mut found: Vec<Passive> = Vec::new();
+    let crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path));
+    found.extend(crio.into_iter().find(is_socket).map(Passive::Socket));
+    let started_with = daemon.and_then(|pid| config_flag(&proc.join(pid.to_string())));
+    let config = started_with.unwrap_or_else(|| "/etc/containerd/config.toml".to_owned());
+    let configured =
+        small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
+    let well_known = host.path("/run/containerd/debug.sock");
+    // The well-known name is a guess that costs one look.
+    let debug = configured.into_iter().chain([well_known]).find(is_socket);
+    found.extend(debug.map(Passive::Socket));
+    if found.is_empty() {
+        found.extend(left_behind(&host.path("/tmp"), proc).map(Passive::File));
+    }
+    found
+}
+
+/// `--config FILE` of a daemon's command line.
+fn config_flag(dir: &Path) -> Option<String> {
+    let arguments = command_line(dir);
+    let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
+    file.starts_with('/').then(|| file.to_owned())
+}
+
+fn small_text(path: &Path) -> Option<String> {
+    let about = fs::metadata(path).ok()?;
+    (about.is_file() && about.len() <= LARGEST_CONFIG).then(|| fs::read_to_string(path).ok())?
+}
+
+/// `address` in the section `[debug]` of containerd's configuration.
+fn debug_address(config: &str) -> Option<String> {
+    let mut inside = false;
+    for line in config.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(section) = line.strip_prefix('[') {
+            inside = section.trim_end_matches(']').trim() == "debug";
+        } else if inside
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim() == "address"
+        {
+            let address = value.trim().trim_matches(['"', '\'']);
+            return (!address.is_empty()).then(|| address.trim_start_matches("unix://").to_owned());
+        }
+    }
+    None
+}
+
+/// The youngest dump in a directory for temporary files whose process still runs; else the youngest.
+fn left_behind(tmp: &Path, proc: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(tmp).ok()?;
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            (name.starts_with("containerd.") && name.ends_with(".stacks.log"))
+                || (name.starts_with("crio-goroutine-stacks-") && name.ends_with(".log"))
+        })
+        .filter_map(|entry| {
+            let about = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            let path = entry.path();
+            let runs = pid_in_name(&path).is_some_and(|pid| proc.join(pid.to_string()).exists());
+            Some((runs, about.modified().ok()?, path))
+        })
+        .max()
+        .map(|(_, _, path)| path)
+}
+
+/// The process that a dump's file is named for: `containerd.812.stacks.log`.
+pub fn pid_in_name(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix("containerd.")?.strip_suffix(".stacks.log")?.parse().ok()
+}
+
+/// A file's time as documents write it.
+pub fn stamp(time: SystemTime) -> Option<String> {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let nanos = i64::try_from(since.as_nanos()).ok()?;
+    Some(Wall::from_nanos(nanos).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_what_it_looks_like() {
+        assert_eq!(Place::parse("-"), Place::Stdin);
+        assert_eq!(Place::parse("unix:///run/a.sock"), Place::Socket("/run/a.sock".into()));
+        assert_eq!(Place::parse("http://n:1/"), Place::Url("http://n:1/".to_owned()));
+        assert_eq!(Place::parse("/tmp/dump.gz"), Place::File("/tmp/dump.gz".into()));
+    }
+
+    #[test]
+    fn crios_socket_is_asked_for_one_path_only() {
+        for socket in ["/run/crio/crio.sock", "/var/run/crio/crio.sock", "/x/y.sock"] {
+            let asked = Request::of(Path::new(socket)).text();
+            assert!(asked.starts_with("GET /debug/goroutines HTTP/1.0\r\n"), "{asked}");
+        }
+        assert_eq!(Request::of(Path::new("/run/containerd/debug.sock")), Request::Pprof);
+        // A directory's name does not make a CRI socket a debug socket.
+        assert_eq!(Request::of(Path::new("/debug/crio.sock")), Request::Crio);
+    }
+
+    #[test]
+    fn the_debug_socket_is_in_its_section() {
+        let config = "version = 3\n[grpc]\n  address = \"/run/c.sock\"\n[debug]\n  # a comment\n  address = \"/run/d/debug.sock\" # here\n[metrics]\n  address = \"\"\n";
+        assert_eq!(debug_address(config).as_deref(), Some("/run/d/debug.sock"));
+        assert_eq!(debug_address("[debug]\naddress = \"\"\n"), None);
+        assert_eq!(debug_address("[grpc]\naddress = \"/run/c.sock\"\n"), None);
+    }
+
+    #[test]
+    fn a_kubelets_address_is_asked_for_its_goroutines() {
+        assert_eq!(with_path("http://n:10250"), "http://n:10250/debug/pprof/goroutine?debug=2");
+        assert_eq!(with_path("http://n:10250/"), "http://n:10250/debug/pprof/goroutine?debug=2");
+        assert_eq!(with_path("http://n:10250/x?debug=2"), "http://n:10250/x?debug=2");
+    }
+
+    #[test]
+    fn an_answer_is_taken_apart() {
+        assert_eq!(
+            taken_apart(b"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody".to_vec()),
+            Some((200, b"body".to_vec()))
+        );
+        assert_eq!(taken_apart(b"\0\0\x06\x04".to_vec()), None);
+    }
+
+    #[test]
+    fn the_process_is_in_the_files_name() {
+        assert_eq!(pid_in_name(Path::new("/tmp/containerd.812.stacks.log")), Some(812));
+        assert_eq!(pid_in_name(Path::new("/tmp/containerd.log")), None);
+    }
+}

@@ -1,0 +1,306 @@
+//! `plegctl stacks` as a process: dumps from files, stdin and sockets, and everything that is none.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::socket::TempDir;
+
+fn recording(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(name);
+    path.display().to_string()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+#[test]
+fn a_held_lock_is_one_sentence_and_bad_news() {
+    let output = plegctl(&["stacks", &recording("c2-lock.t200.usr1.gz")]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let first = output.stdout.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "9 calls (6 ListContainers) wait for a container's status lock, held by an UpdateContainerResources that waits \
+         3 min for its shim (ST01, certain)"
+    );
+    assert!(output.stdout.contains("no names"), "a saved dump has none, and that is said: {output}");
+    assert!(!output.stdout.contains('\u{1b}'), "{output}");
+}
+
+#[test]
+fn a_healthy_daemon_is_good_news() {
+    for name in [
+        "c2-base.idle.usr1.gz",
+        "c2-base.busy-a.usr1.gz",
+        "o-base.busy-b.http.gz",
+        "k2-base.t5-busy.kubelet.debug2.gz",
+    ] {
+        let output = plegctl(&["stacks", &recording(name)]);
+        assert_eq!(output.code, Some(0), "{output}");
+    }
+}
+
+#[test]
+fn the_document_keeps_the_contract() {
+    let output = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t200.usr1.gz")]);
+    let report = json(&output);
+    assert_eq!(output.code, Some(1));
+    assert_eq!(
+        (report["apiVersion"].as_str(), report["kind"].as_str()),
+        (Some("plegctl/v1"), Some("StackReport"))
+    );
+    let dump = &report["dumps"][0];
+    assert_eq!(
+        (dump["daemon"].as_str(), dump["goroutines"].as_u64(), dump["notUnderstood"].as_u64()),
+        (Some("containerd"), Some(68), Some(0))
+    );
+    let finding = &report["findings"][0];
+    assert_eq!(finding, &report["primary"]);
+    assert_eq!(
+        (finding["id"].as_str(), finding["severity"].as_str(), finding["confidence"].as_str()),
+        (Some("ST01"), Some("critical"), Some("certain"))
+    );
+    assert_eq!(
+        (finding["rpcs"][0].as_str(), finding["waiters"].as_u64(), finding["minutes"].as_u64()),
+        (Some("ListContainers"), Some(9), Some(3))
+    );
+    assert_eq!(
+        (finding["holder"]["goroutine"].as_u64(), finding["holder"]["waitsFor"]["kind"].as_str()),
+        (Some(232), Some("shim"))
+    );
+    assert_eq!(finding["holder"].get("pod"), None);
+    assert!(finding["threads"].as_array().unwrap().iter().any(|thread| thread == "containerd#9770"));
+    let wait =
+        report["waits"].as_array().unwrap().iter().find(|wait| wait["call"] == "StopContainer").unwrap();
+    assert_eq!(
+        (wait["lock"].as_str(), wait["holders"][0].as_u64(), wait["confidence"].as_str()),
+        (Some("RWMutex.RLock"), Some(232), Some("certain"))
+    );
+    assert!(report["groups"][0]["count"].as_u64().unwrap() >= 6);
+    let lines = plegctl(&["stacks", "-o", "jsonl", &recording("c2-lock.t200.usr1.gz")]);
+    assert_eq!(lines.stdout.lines().count(), 1);
+}
+
+#[test]
+fn stdin_and_every_wrapping_say_the_same() {
+    let of = |output: &Output| json(output)["findings"][0]["holder"]["goroutine"].as_u64();
+    let plain = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t5.usr1.gz")]);
+    let line = plegctl(&["stacks", "-o", "json", &recording("c2-lock.t5.usr1.logline.gz")]);
+    assert_eq!((of(&plain), of(&line)), (Some(232), Some(232)));
+    let packed = fs::read(recording("c2-lock.t5.usr1.gz")).unwrap();
+    let piped = Invocation::new(&["stacks", "-o", "json", "-"]).stdin(packed).run();
+    assert_eq!(of(&piped), Some(232), "{piped}");
+}
+
+#[test]
+fn what_is_in_both_dumps_of_a_process_is_certain() {
+    let two = plegctl(&[
+        "stacks",
+        "-o",
+        "json",
+        &recording("c2-lock.t5.usr1.gz"),
+        &recording("c2-lock.t75.debug2.gz"),
+    ]);
+    let finding = json(&two)["findings"][0].clone();
+    assert_eq!(
+        (finding["id"].as_str(), finding["confidence"].as_str()),
+        (Some("ST01"), Some("certain")),
+        "{two}"
+    );
+    assert!(finding["evidence"].to_string().contains("in both dumps"), "{two}");
+    // The same dump twice is one moment, not two.
+    let same = plegctl(&["stacks", &recording("c2-lock.t5.usr1.gz"), &recording("c2-lock.t5.usr1.gz")]);
+    assert_eq!(same.code, Some(0), "{same}");
+    assert!(same.stdout.contains("the same dump"), "{same}");
+}
+
+#[test]
+fn a_counted_profile_says_what_it_cannot_tell() {
+    let output = plegctl(&["stacks", &recording("k2-lock.t100.kubelet.debug1.gz")]);
+    assert!(output.stdout.starts_with("PLEG's relist waits for the runtime's ListContainers; "), "{output}");
+    assert!(output.stdout.contains("ask for debug=2"), "{output}");
+}
+
+#[test]
+fn what_is_no_dump_is_no_answer() {
+    let folder = TempDir::new();
+    let write = |name: &str, text: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let packed = fs::read(recording("c2-lock.t5.usr1.gz")).unwrap();
+    for (path, part) in [
+        (write("empty", b""), "it is empty"),
+        (write("log", b"one\ntwo\n"), "there is no goroutine in its 2 lines"),
+        (
+            write("java", b"Full thread dump OpenJDK 64-Bit Server VM:\n\n\"main\" #1 prio=5\n"),
+            "of a Java process",
+        ),
+        (write("cut", &packed[..20]), ""),
+        (folder.path().join("nothing").display().to_string(), "No such file"),
+    ] {
+        let output = plegctl(&["stacks", &path]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+        assert!(output.stderr.starts_with("error: cannot read "), "{output}");
+        assert!(output.stderr.contains(&path) && output.stderr.contains(part), "{output}");
+    }
+}
+
+#[test]
+fn a_truncated_dump_is_read_as_far_as_it_goes() {
+    let folder = TempDir::new();
+    let packed = fs::read(recording("c2-lock.t200.usr1.gz")).unwrap();
+    let path = folder.path().join("cut.gz");
+    fs::write(&path, &packed[..packed.len() - 1000]).unwrap();
+    let output = plegctl(&["stacks", path.to_str().unwrap()]);
+    assert!(matches!(output.code, Some(0 | 1)), "{output}");
+    assert!(output.stdout.contains("ends before its end"), "{output}");
+}
+
+#[test]
+fn a_flood_of_half_headers_is_bounded() {
+    let folder = TempDir::new();
+    let path = folder.path().join("flood");
+    fs::write(&path, "goroutine 1 [\n".repeat((3 << 20) / 14)).unwrap();
+    let output = plegctl(&["stacks", "-o", "json", path.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let report = json(&output);
+    let lost: u64 =
+        report["dumps"].as_array().unwrap().iter().map(|dump| dump["notUnderstood"].as_u64().unwrap()).sum();
+    assert_eq!(lost, (3 << 20) / 14);
+}
+
+#[test]
+fn hostile_names_reach_no_terminal() {
+    let folder = TempDir::new();
+    let path = folder.path().join("hostile");
+    let text = "goroutine 1 [select, 9 minutes]:\nmain.\u{1b}[2J(0x1)\n\t/a/\u{1b}]0;x\u{7}.go:7 +0x1\n";
+    fs::write(&path, text).unwrap();
+    let output = plegctl(&["stacks", "-o", "wide", path.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!output.stdout.contains('\u{1b}'), "{output}");
+    assert!(output.stdout.contains("\\u{1b}[2J"), "{output}");
+}
+
+#[test]
+fn own_signatures_come_first_and_bad_ones_are_named() {
+    let folder = TempDir::new();
+    let path = folder.path().join("own");
+    fs::write(&path, "[X01] our lists hang\nseverity: critical\nframes: UpdateContainerResources > ttrpc.(*Client).dispatch\nnext: call us\n").unwrap();
+    let path = path.to_str().unwrap();
+    let output = plegctl(&["stacks", "--signatures", path, &recording("c2-lock.t200.usr1.gz")]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("(X01, certain)") && output.stdout.contains("next:  call us"), "{output}");
+    fs::write(path, "[X01] t\nframe: a\n").unwrap();
+    let output = plegctl(&["stacks", "--signatures", path, &recording("c2-lock.t200.usr1.gz")]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("line 2: `frame` is not known"), "{output}");
+}
+
+/// A socket that answers one request with `answer` and hands back what it was asked.
+fn serve(path: &Path, answer: Vec<u8>) -> thread::JoinHandle<String> {
+    let listener = UnixListener::bind(path).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        let mut byte = [0];
+        while !asked.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            asked.push(byte[0]);
+        }
+        stream.write_all(&answer).unwrap();
+        String::from_utf8(asked).unwrap()
+    })
+}
+
+#[test]
+fn a_socket_is_asked_for_one_constant_path() {
+    let folder = TempDir::new();
+    for (name, asked_for) in [
+        ("crio.sock", "GET /debug/goroutines HTTP/1.0\r\n"),
+        ("debug.sock", "GET /debug/pprof/goroutine?debug=2 HTTP/1.0\r\n"),
+    ] {
+        let socket = folder.path().join(name);
+        let mut answer = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec();
+        answer.extend_from_slice(b"goroutine 1 [select]:\nmain.f(0x1)\n\t/a.go:1 +0x1\n");
+        let server = serve(&socket, answer);
+        let output = plegctl(&["stacks", "-o", "json", &format!("unix://{}", socket.display())]);
+        assert_eq!(output.code, Some(0), "{output}");
+        let asked = server.join().unwrap();
+        assert!(asked.starts_with(asked_for), "{asked}");
+        assert_eq!(json(&output)["dumps"][0]["goroutines"], 1);
+    }
+}
+
+#[test]
+fn a_socket_that_gives_no_dump_says_why() {
+    let folder = TempDir::new();
+    let socket = folder.path().join("old.sock");
+    let server = serve(&socket, b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec());
+    let output = plegctl(&["stacks", &format!("unix://{}", socket.display())]);
+    server.join().unwrap();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(
+        output.stderr.contains("HTTP status 404") && output.stderr.contains("hint: CRI-O gives dumps"),
+        "{output}"
+    );
+    let gone = plegctl(&["stacks", "unix:///nowhere/debug.sock"]);
+    assert_eq!(gone.code, Some(2), "{gone}");
+}
+
+#[test]
+fn a_node_without_sources_says_what_was_tried() {
+    let root = TempDir::new();
+    let output = plegctl(&["stacks", "--host-root", root.path().to_str().unwrap()]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+    assert!(
+        output.stderr.contains("tried CRI-O's socket, containerd's debug socket, dumps in /tmp"),
+        "{output}"
+    );
+    assert!(output.stderr.contains("hint: a person may make one: `kill -USR1"), "{output}");
+}
+
+#[test]
+fn a_dump_that_somebody_left_is_found() {
+    let root = TempDir::new();
+    let tmp = root.path().join("tmp");
+    fs::create_dir(&tmp).unwrap();
+    fs::write(
+        tmp.join("containerd.4000001.stacks.log"),
+        "goroutine 1 [select]:\nmain.f(0x1)\n\t/a.go:1 +0x1\n",
+    )
+    .unwrap();
+    let output = plegctl(&["stacks", "--host-root", root.path().to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(
+        output.stdout.contains("containerd.4000001.stacks.log: 1 goroutines of unknown, taken "),
+        "{output}"
+    );
+}
+
+#[test]
+fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
+    let dump = recording("c2-lock.t5.usr1.gz");
+    let output =
+        plegctl(&["health", "-r", "sim:hung-list", "--stacks", &dump, "--patience", "6s", "-o", "json"]);
+    let report = json(&output);
+    let finding =
+        report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "D02").unwrap();
+    let chain = "8 calls (5 ListContainers) wait for a container's status lock, held by an UpdateContainerResources that waits for its shim (ST01)";
+    assert!(finding["evidence"].as_array().unwrap().iter().any(|line| line == chain), "{output}");
+    assert!(finding["next"].to_string().contains("look at the shim, not at the lock"), "{output}");
+}
+
+#[test]
+fn health_asks_for_no_dump_where_everything_answers() {
+    let output = plegctl(&["health", "-r", "sim:quiet", "--stacks", "/nowhere/dump", "-o", "json"]);
+    assert!(!output.stdout.contains("/nowhere/dump"), "{output}");
+}
