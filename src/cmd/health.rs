@@ -24,6 +24,7 @@ use super::{Error, Exit, positive_duration};
 use crate::clock::Wall;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::report::{HealthReport, Verdict};
+use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
@@ -92,6 +93,11 @@ pub struct HealthArgs {
     /// Show a saved report instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
+
+    /// Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal),
+    /// `never`, a file or `unix://SOCKET`
+    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    stacks: String,
 
     /// The node's process table [default: /proc]
     #[arg(long, value_name = "DIR")]
@@ -170,6 +176,11 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     let mut inputs = inputs(context, endpoint, budget, arguments.kubelet()?)?;
     inputs.mode = mode;
     inputs.patience = arguments.patience;
+    inputs.stacks = match arguments.stacks.as_str() {
+        "auto" => Wanted::Auto,
+        "never" => Wanted::Never,
+        source => Wanted::From(source.to_owned()),
+    };
     inputs.probe_shims = arguments.probe_shims;
     if let Some(proc) = &arguments.proc {
         inputs.proc = Some(proc.clone());

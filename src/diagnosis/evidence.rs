@@ -19,6 +19,7 @@ use crate::cri::{
 };
 use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
+use crate::stacks::report::StackReport;
 
 /// Everything that one run learned.
 #[derive(Debug, Default)]
@@ -51,6 +52,8 @@ pub struct Evidence {
     pub systemd: Option<SystemState>,
     /// This very process was refused a thread.
     pub no_thread: bool,
+    /// E14: the runtime's goroutines, if something is silent and it gives them.
+    pub stacks: Option<StackReport>,
     /// What was not looked at, and why.
     pub not_checked: Vec<NotChecked>,
     /// What the user pointed us to and is not what it should be.

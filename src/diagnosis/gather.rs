@@ -9,7 +9,7 @@ use super::commands::{self, SystemState};
 use super::evidence::{Evidence, HostEvidence, Settings};
 use super::kubelet::{MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
-use super::{Inputs, Mode, Progress, hunt, limits, offload, probes};
+use super::{Inputs, Mode, Progress, hunt, limits, offload, probes, stacks};
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
@@ -74,6 +74,7 @@ async fn look_further<R: Runtime + 'static>(
     kubelet_files(inputs, evidence).await;
     settle(inputs, evidence);
     flight.note(&*inputs.clock, &mut evidence.runtime).await;
+    stacks::ask(inputs, budget, progress, evidence).await;
     look_again(inputs, budget, progress, evidence, at).await;
     ask_systemd(inputs, budget, progress, evidence).await;
     if unreachable(evidence) {

@@ -36,6 +36,7 @@ mod probes;
 pub mod report;
 pub mod rules;
 pub(crate) mod silence;
+pub mod stacks;
 mod summary;
 pub(crate) mod words;
 
@@ -107,6 +108,8 @@ pub struct Inputs<R> {
     pub kubelet: KubeletInputs,
     /// Whether `journalctl` and `systemctl` may be run.
     pub commands: bool,
+    /// Where a goroutine dump may come from when something is silent.
+    pub stacks: stacks::Wanted,
     /// A call that somebody else waits for right now and that is not to be made again.
     pub known: Option<KnownHang>,
 }
@@ -131,6 +134,7 @@ impl<R> Inputs<R> {
             probe_shims: false,
             kubelet: KubeletInputs::default(),
             commands: false,
+            stacks: stacks::Wanted::Never,
             known: None,
         }
     }

@@ -61,6 +61,9 @@ impl Evidence {
     /// What, beside its silence, shows that something about `id` stands still: a frozen cgroup, a task that waits
     /// uninterruptibly in every look, a stopped shim.
     pub fn second_evidence(&self, id: &str) -> Option<String> {
+        if let Some(said) = self.dump_blames(id) {
+            return Some(said);
+        }
         let host = self.node()?;
         let holders = join::holders(self, id);
         if let Some(freeze) = holders.frozen {

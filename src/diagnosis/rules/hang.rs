@@ -60,8 +60,11 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         found.ids = case.culprits.iter().map(|culprit| culprit.id.clone()).collect();
     }
     found.evidence.push(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
+    found.evidence.extend(case.evidence.chain_words(rpc.name()));
     found.evidence.extend(siblings(case.evidence));
     found.evidence.extend(hunt_result(case, &hung));
+    let chain = case.evidence.chain_of(rpc.name());
+    found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
     found.next.extend(match culprit {
         Some(culprit) => vec![
             "look for a start, an exit or a resource update of this container that does not finish; likely its status lock is held"

@@ -1,0 +1,168 @@
+//! E14: why something is silent, told by the runtime itself. A goroutine dump is asked for only where a call is not
+//! answered, only from a source that gives it without a signal, and only once.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::evidence::Evidence;
+use super::proc::Ownership;
+use super::report::NotChecked;
+use super::{Inputs, Progress};
+use crate::host::HostRoot;
+use crate::stacks::judge::{Source, Told, conclude, judge};
+use crate::stacks::live;
+use crate::stacks::read::{Bounds, read};
+use crate::stacks::report::{Finding, StackReport};
+use crate::stacks::signatures::signatures;
+use crate::stacks::sources::{self, Passive, Place};
+
+/// What asking and reading may take together.
+const LIMIT: Duration = Duration::from_secs(4);
+
+/// Where a goroutine dump may come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// From what this node gives without a signal, when something is silent.
+    Auto,
+    /// From nowhere.
+    #[default]
+    Never,
+    /// From here.
+    From(String),
+}
+
+/// Asks, if something is silent.
+pub(super) async fn ask<R>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+) {
+    let hanging = silent_calls(evidence);
+    if inputs.stacks == Wanted::Never || hanging.is_empty() {
+        return;
+    }
+    let Some(limit) = budget.allow(LIMIT) else {
+        return skip(evidence, "no budget left".to_owned());
+    };
+    progress("the runtime's goroutines");
+    // Of the process table only if it is this runtime's: a dump of another daemon would blame the wrong one.
+    let daemon = match evidence.node().map(|host| &host.ownership) {
+        Some(Ownership::Ours { daemon }) => *daemon,
+        _ => None,
+    };
+    match tokio::time::timeout(limit, report(inputs, daemon, hanging)).await {
+        Ok(Ok(report)) => evidence.stacks = Some(report),
+        Ok(Err(why)) => skip(evidence, why),
+        Err(_) => skip(evidence, "the source did not answer in time".to_owned()),
+    }
+}
+
+fn skip(evidence: &mut Evidence, why: String) {
+    evidence
+        .not_checked
+        .push(NotChecked { what: "who waits for whom in the runtime (stacks)".to_owned(), why });
+}
+
+/// Calls that are not answered yet, by name.
+fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
+    let runtime = &evidence.runtime;
+    let lists = [runtime.sandboxes.silent(), runtime.containers.silent()];
+    let lists = lists.into_iter().flatten().map(|(rpc, _)| rpc);
+    let asked = runtime.asked.iter().filter(|record| record.is_silent()).map(|record| record.rpc);
+    lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
+}
+
+async fn report<R>(
+    inputs: &Inputs<R>,
+    daemon: Option<u32>,
+    hanging: BTreeSet<String>,
+) -> Result<StackReport, String> {
+    let proc = inputs.proc.clone();
+    let (name, bytes, pid) = match &inputs.stacks {
+        Wanted::Never => return Err("left out".to_owned()),
+        Wanted::From(source) => given(source).await?,
+        Wanted::Auto => passive(inputs, daemon).await?,
+    };
+    // Parsing and reading memory are work and files: not for the network's thread.
+    let work = move || {
+        let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
+        let source = |dump| Source { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
+        let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();
+        let mut report = judge(&dumps, &signatures(), &Told { hanging });
+        if let Some(proc) = proc.filter(|_| pid.is_some()) {
+            live::name(&mut report, &dumps, &proc, false);
+            conclude(&mut report);
+        }
+        Ok(report)
+    };
+    super::offload::value(LIMIT, work).await.unwrap_or_else(|| Err("it was not read in time".to_owned()))
+}
+
+async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
+    let name = source.to_owned();
+    match Place::parse(source) {
+        Place::Socket(path) => {
+            let answer = sources::socket(&path).await.map_err(|why| format!("{source}: {why}"))?;
+            Ok((name, answer.body, answer.pid))
+        }
+        Place::File(path) => {
+            let pid = sources::pid_in_name(&path);
+            let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+            let bytes = bytes.map_err(|why| why.to_string())?.map_err(|why| format!("{source}: {why}"))?;
+            Ok((name, bytes, pid))
+        }
+        Place::Stdin | Place::Url(_) => Err(format!("{source}: give a file or `unix://SOCKET`")),
+    }
+}
+
+/// What the node gives by itself, if it is of this very runtime: the process that listens on the CRI socket.
+async fn passive<R>(
+    inputs: &Inputs<R>,
+    daemon: Option<u32>,
+) -> Result<(String, Vec<u8>, Option<u32>), String> {
+    let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
+    let host = HostRoot::resolve(Some(&inputs.host_root));
+    let proc = inputs.proc.clone().unwrap_or_else(|| PathBuf::from("/proc"));
+    let places = sources::passive(&host, &proc, Some(pid));
+    for place in places {
+        let Passive::Socket(path) = place else { continue };
+        if let Ok(answer) = sources::socket(&path).await
+            && answer.pid == Some(pid)
+        {
+            return Ok((format!("unix://{}", path.display()), answer.body, answer.pid));
+        }
+    }
+    Err("this runtime gives no goroutine dump by itself; `plegctl stacks --help` says how to get one"
+        .to_owned())
+}
+
+impl Evidence {
+    /// What the runtime's own dump says of a call that we measured hanging.
+    pub fn chain_of(&self, rpc: &str) -> Option<&Finding> {
+        let findings = self.stacks.iter().flat_map(|report| &report.findings);
+        findings
+            .into_iter()
+            .find(|finding| finding.rpcs.iter().any(|name| name == rpc) && finding.holder.is_some())
+    }
+
+    /// The chain in one sentence, for a call that hangs.
+    pub fn chain_words(&self, rpc: &str) -> Option<String> {
+        let finding = self.chain_of(rpc)?;
+        Some(format!("{} ({})", finding.sentence(), finding.id))
+    }
+
+    /// Whether the dump names this container as the one whose lock is held.
+    pub fn dump_blames(&self, id: &str) -> Option<String> {
+        let findings = self.stacks.iter().flat_map(|report| &report.findings);
+        findings
+            .filter(|finding| finding.waiters > 0)
+            .find(|finding| {
+                let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
+                container.is_some_and(|container| container.id == id)
+            })
+            .map(|finding| format!("the runtime's goroutines say so: {}", finding.sentence()))
+    }
+}
