@@ -55,7 +55,7 @@ fn read(mut from: impl Read, is_fifo: bool, most: usize, steps: u32) -> io::Resu
         })?;
         match length {
             Some(0) => return Ok(bytes),
-            Some(length) => bytes.extend(piece.iter().take(length)),
+            Some(length) => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
             None => {
                 let why = format!("nothing came out of it for {}", shown());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
