@@ -186,7 +186,9 @@ mod tests {
         let old = vec![7; 1000];
         let mut steps = Vec::new();
         for _ in 0..100 {
-            [0, 0, 1000].into_iter().for_each(|value| number(&mut steps, value));
+            for value in [0, 0, 1000] {
+                number(&mut steps, value);
+            }
         }
         assert_eq!(apply(&old, &steps, 99_999), None);
         assert!(apply(&old, &steps, 100_000).is_some());

@@ -98,7 +98,9 @@ mod tests {
 
     fn frames(contents: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        contents.iter().for_each(|content| assert!(put(&mut bytes, content)));
+        for content in contents {
+            assert!(put(&mut bytes, content));
+        }
         bytes
     }
 

@@ -266,11 +266,11 @@ mod tests {
     }
 
     fn written(steps: &[Step]) -> Vec<&Incident> {
-        let incident = |step| match step {
-            &Step::Write(ref incident) => Some(incident),
-            &Step::Diagnose => None,
-        };
-        steps.iter().filter_map(incident).collect()
+        let incidents = steps.iter().filter_map(|step| match step {
+            Step::Write(incident) => Some(incident),
+            Step::Diagnose => None,
+        });
+        incidents.collect()
     }
 
     #[test]

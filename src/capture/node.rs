@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_process_may_call_itself_anything() {
-        let mut line = "42 (a) b ( c) D 1".to_owned();
-        (0..40).for_each(|field| line.push_str(&format!(" {field}")));
+        let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
+        let line = format!("42 (a) b ( c) D 1 {}", fields.join(" "));
         let read = process(42, &line).unwrap();
         assert_eq!((read.name.as_str(), read.state.as_str()), ("a) b ( c", "D"));
         assert_eq!(process(1, "1 (x"), None);

@@ -63,7 +63,7 @@ fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
         ("stale-static-pod", "100ms"),
         ("missed-events", "100ms"),
     ];
-    let place = Place::new();
+    let place = Place::make();
     for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
         let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
         record(&format!("sim:{scenario}"), &directory, &["--period", period, "--for", "4s", "--slow", "1s"]);

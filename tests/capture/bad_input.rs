@@ -15,7 +15,7 @@ fn refused(output: &Output, words: &str) {
 
 #[test]
 fn what_is_no_capture_is_named() {
-    let place = Place::new();
+    let place = Place::make();
     let file = place.path("notes.txt");
     fs::write(&file, "dear diary").unwrap();
     for action in ["ls", "check", "report"] {
@@ -32,7 +32,7 @@ fn what_is_no_capture_is_named() {
 
 #[test]
 fn a_second_recorder_is_refused_and_the_first_named() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     let mut first = Invocation::new(&["record", "-r", "sim:quiet", word(&directory)]).spawn();
     assert!(first.line().is_some());
@@ -46,7 +46,7 @@ fn a_second_recorder_is_refused_and_the_first_named() {
 
 #[test]
 fn a_moment_that_is_not_in_it_is_named() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "10ms", "--count", "3"]);
     let relist = |time: &str| plegctl(&["relist", "-r", &replayed(&directory, time)]);

@@ -13,7 +13,7 @@ struct Disk(Place);
 
 impl Disk {
     fn mount(size: &str) -> Option<Self> {
-        let place = Place::new();
+        let place = Place::make();
         let target = place.path("disk");
         fs::create_dir_all(&target).unwrap();
         let options = format!("size={size}");

@@ -21,7 +21,7 @@ fn numbers() -> impl Iterator<Item = u64> {
 
 #[test]
 fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     let (mut relists, mut calls) = (0, 0);
     for (number, random) in numbers().take(200).enumerate() {

@@ -24,7 +24,7 @@ pub struct Place(PathBuf);
 
 impl Place {
     /// An empty directory.
-    pub fn new() -> Self {
+    pub fn make() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("plegctl-record-{}-{number}", std::process::id()));

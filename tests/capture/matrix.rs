@@ -21,7 +21,7 @@ fn culprit(output: &Output) -> [String; 5] {
 }
 
 fn judged_the_same(scenario: &str) {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
     record(&endpoint, &directory, &["--period", "1s", "--for", "20s"]);

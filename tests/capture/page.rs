@@ -19,7 +19,7 @@ fn page(place: &Place) -> PathBuf {
 
 #[test]
 fn the_page_asks_nobody_for_anything() {
-    let place = Place::new();
+    let place = Place::make();
     let text = fs::read_to_string(page(&place)).unwrap();
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttpRequest"] {
         assert!(!text.contains(outside), "{outside}");
@@ -31,7 +31,7 @@ fn the_page_asks_nobody_for_anything() {
 
 /// Takes a picture of the page; false if there is no browser.
 fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
-    let place = Place::new();
+    let place = Place::make();
     let run = Command::new("chromium")
         .args([
             "--headless",
@@ -60,7 +60,7 @@ fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
 
 #[test]
 fn a_browser_draws_the_page_light_and_dark() {
-    let place = Place::new();
+    let place = Place::make();
     let page = page(&place);
     // Kept, so that somebody can look at them.
     let artefacts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture-report");

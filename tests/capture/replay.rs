@@ -48,7 +48,7 @@ fn expected(history: &Value) -> Vec<Events> {
 fn history_survives(version: &str, histories: usize) {
     let recorded = recording::histories(&format!("pleg-{version}"));
     assert_eq!(recorded.len(), histories);
-    let place = Place::new();
+    let place = Place::make();
     for (number, history) in recorded.iter().enumerate() {
         let fake = FakeRuntime::replay(history);
         let steps = history["expect"].as_array().unwrap().len();
@@ -88,7 +88,7 @@ fn every_history_of_1_28_6_is_the_same_when_it_is_replayed() {
 
 #[test]
 fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "5"]);
     let live = plegctl(&["relist", "-r", "sim:quiet", "-o", "json"]);
@@ -109,7 +109,7 @@ fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
 
 #[test]
 fn what_nobody_asked_is_not_recorded_and_said_so() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
     let endpoint = replayed(&directory, "+200ms");

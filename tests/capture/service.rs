@@ -18,7 +18,7 @@ fn until(running: &mut Running, words: &str) -> String {
 
 #[test]
 fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
-    let place = Place::new();
+    let place = Place::make();
     let directory = place.path("capture");
     let mut running =
         Invocation::new(&["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"]).spawn();
@@ -37,7 +37,7 @@ fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
 
 #[test]
 fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
-    let place = Place::new();
+    let place = Place::make();
     let (directory, moved) = (place.path("capture"), place.path("moved"));
     let how = ["record", "-r", "sim:quiet", word(&directory), "--period", "5ms"];
     let mut running = Invocation::new(&how).spawn();
@@ -57,7 +57,7 @@ fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
 
 #[test]
 fn its_metrics_are_the_kubelets_and_name_the_culprit() {
-    let place = Place::new();
+    let place = Place::make();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
     let directory = place.path("capture");
@@ -90,7 +90,7 @@ fn the_unit_is_what_systemd_takes() {
         assert!(text.contains(wanted), "{wanted}");
     }
     // It names a program that is not installed where the tests run.
-    let place = Place::new();
+    let place = Place::make();
     let copy = place.path("plegctl-record.service");
     fs::write(&copy, text.replace("/usr/bin/plegctl", env!("CARGO_BIN_EXE_plegctl"))).unwrap();
     match std::process::Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(&copy).output() {
