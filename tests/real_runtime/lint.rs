@@ -1,10 +1,11 @@
 //! `plegctl static-pods lint` against pods that real containerd runs as a kubelet has it run static pods.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ::plegctl::manifests::checks::runtime::container_hash;
+use ::plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::Value;
 
 use crate::daemon::RealRuntime;
@@ -34,6 +35,7 @@ on_each_containerd! {
     missing_pods_and_missing_files_are_told_apart
     two_versions_and_two_sandboxes_are_told_apart
     a_crash_loop_and_the_history_of_a_pod_are_seen
+    the_release_that_made_a_pod_and_another_text_are_told_by_the_uid
 }
 
 /// The manifest of the pod, an hour older than anything that runs.
@@ -52,6 +54,12 @@ fn touched(file: &PathBuf, time: SystemTime) {
 
 /// What is found against the runtime.
 fn found(runtime: &RealRuntime) -> Vec<String> {
+    let report = report(runtime);
+    let findings = report["runtime"].as_array().unwrap();
+    findings.iter().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn report(runtime: &RealRuntime) -> Value {
     let directory = runtime.directory().join("manifests").display().to_string();
     let output = plegctl(&[
         "static-pods",
@@ -66,9 +74,40 @@ fn found(runtime: &RealRuntime) -> Vec<String> {
         "--as",
         "/etc/kubernetes/manifests",
     ]);
-    let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
-    let findings = report["runtime"].as_array().unwrap();
-    findings.iter().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+/// The UID that a kubelet 1.`minor` gives a file of this name.
+fn uid_by(name: &str, text: &str, minor: u8) -> String {
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
+    let path = Path::new("/etc/kubernetes/manifests").join(name);
+    inspect_bytes(&path, text.as_bytes(), &kubelet).uid.unwrap().unwrap()
+}
+
+fn the_release_that_made_a_pod_and_another_text_are_told_by_the_uid(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    manifest(&runtime, GOOD);
+    for minor in [28, 30, 32, 34, 36] {
+        let pod = runtime.run_pod(&web().static_pod(&uid_by("web.yaml", GOOD, minor)), &[app()]);
+        let report = report(&runtime);
+        let runs = &report["files"][0]["runs"];
+        assert_eq!(runs["text"], "same", "{report}");
+        assert!(runs["madeBy"].as_array().unwrap().contains(&format!("1.{minor}").into()), "{report}");
+        assert_eq!(found(&runtime), [""; 0]);
+        runtime.stop_pod(&pod.sandbox_id);
+        runtime.remove_pod(&pod.sandbox_id);
+    }
+
+    let db = GOOD.replace("name: web", "name: db");
+    let file = manifest(&runtime, &GOOD.replace("app:1.0", "app:1.0\n    args: [--verbose]"));
+    let other = file.with_file_name("db.yaml");
+    fs::write(&other, &db).unwrap();
+    touched(&other, SystemTime::now() - HOUR);
+    runtime.run_pod(&web().static_pod(&uid_by("web.yaml", GOOD, 34)), &[app()]);
+    let explained = PodSpec::new("db-node1").namespace("kube-system").static_pod(&uid_by("db.yaml", &db, 34));
+    runtime.run_pod(&explained, &[app()]);
+    assert_eq!(found(&runtime), ["SP123"]);
+    assert!(report(&runtime)["runtime"][0]["message"].as_str().unwrap().contains("arguments"));
 }
 
 fn web() -> PodSpec {
