@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use plegctl::cri::Rpc;
 
@@ -103,7 +104,8 @@ fn traced(folder: &Path, arguments: &[&str]) -> Deeds {
         vec!["-f", "-qq", "-s", "200", "-e", TRACED, "-e", "signal=none", "-o", trace.to_str().unwrap()];
     words.push(env!("CARGO_BIN_EXE_plegctl"));
     words.extend(arguments);
-    let output = Invocation::program("strace", &words).run();
+    // Each file of the process table that is opened is two turns of strace's, and a busy machine gives few.
+    let output = Invocation::program("strace", &words).bound(Duration::from_secs(300)).run();
     assert!(matches!(output.code, Some(0..=2)), "{output}");
     deeds(&fs::read_to_string(trace).unwrap())
 }
