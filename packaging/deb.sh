@@ -7,6 +7,7 @@ umask 022
 here=$(cd "$(dirname "$0")/.." && pwd)
 version=$2
 output=$3
+maintainer='The plegctl authors <noreply@plegctl.invalid>'
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cp -a "$1/." "$root/"
@@ -17,14 +18,18 @@ doc=$root/usr/share/doc/plegctl
     printf 'Files: *\nCopyright: %s\nLicense: Expat\n' "$(sed -n 's/^Copyright (c) //p' "$here/LICENSE")"
     sed -n '/^Permission is/,$p' "$here/LICENSE" | sed -e 's/^$/./' -e 's/^/ /'
 } >"$doc/copyright"
-gzip -9nc "$here/CHANGELOG.md" >"$doc/changelog.gz"
+# Debian's form of it, which says where the real one is.
+{
+    printf 'plegctl (%s) unstable; urgency=medium\n\n  * What changed is in /usr/share/doc/plegctl/CHANGELOG.md.\n\n' "$version"
+    printf ' -- %s  %s\n' "$maintainer" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")"
+} | gzip -9n >"$doc/changelog.gz"
+cp "$here/CHANGELOG.md" "$doc/CHANGELOG.md"
+chmod 644 "$doc/CHANGELOG.md" "$doc/changelog.gz" "$doc/copyright"
 
 mkdir -p "$root/usr/share/lintian/overrides"
 cat >"$root/usr/share/lintian/overrides/plegctl" <<'OVERRIDES'
 # One file that runs on any node and in any pod, whatever C library is there.
-plegctl: statically-linked-binary
-# Made outside of Debian's archive, from an upstream repository.
-plegctl: initial-upload-closes-no-bugs
+plegctl: shared-library-lacks-prerequisites [usr/bin/plegctl]
 OVERRIDES
 
 mkdir "$root/DEBIAN"
@@ -32,7 +37,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: plegctl
 Version: $version
 Architecture: $(dpkg --print-architecture)
-Maintainer: The plegctl authors <plegctl@packages.debian.org>
+Maintainer: $maintainer
 Section: admin
 Priority: optional
 Installed-Size: $(du -k --apparent-size -s "$root/usr" | cut -f1)

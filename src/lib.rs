@@ -19,6 +19,7 @@ pub mod clock;
 mod cmd;
 pub mod cri;
 pub mod diagnosis;
+pub mod fleet;
 pub mod host;
 pub mod kubelet;
 pub mod manifests;

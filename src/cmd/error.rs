@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use crate::capture;
 use crate::cri;
+use crate::fleet;
 use crate::kubelet::http;
+use crate::kubelet::kubeconfig::KubeconfigError;
 use crate::pleg::ReadError;
 use crate::pleg::diff::TwoNodes;
 use crate::report::save;
@@ -65,6 +67,12 @@ pub enum Error {
     /// The kubelet cannot be asked this way.
     #[error(transparent)]
     Kubelet(http::Error),
+    /// There is no way to the API server.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The API server does not say which nodes there are.
+    #[error(transparent)]
+    Nodes(#[from] fleet::Error),
     /// A file that was named on the command line could not be written.
     #[error(transparent)]
     Write(#[from] save::Error),
@@ -137,7 +145,17 @@ impl Error {
                 || "plegctl explain lists every id".to_owned(),
                 |nearest| format!("did you mean {nearest}? plegctl explain lists every id"),
             )),
-            Self::Kubelet(why) => why.hint().map(str::to_owned),
+            Self::Kubelet(why) | Self::Nodes(fleet::Error::Http(why)) => why.hint().map(str::to_owned),
+            Self::Kubeconfig(KubeconfigError::Nothing) => {
+                Some("give one with --kubeconfig FILE; on a node that has none, `plegctl health` asks the node itself".to_owned())
+            }
+            Self::Kubeconfig(KubeconfigError::Missing { kind: "context", .. }) => {
+                Some("choose one with --context".to_owned())
+            }
+            Self::Kubeconfig(KubeconfigError::Way { .. }) => {
+                Some("give it a token, a client certificate or an exec plugin".to_owned())
+            }
+            Self::Kubeconfig(_) | Self::Nodes(_) => None,
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(

@@ -11,6 +11,7 @@ mod exit;
 mod explain;
 mod health;
 mod lint;
+mod nodes;
 mod record;
 mod relist;
 mod render;
@@ -57,6 +58,7 @@ enum Command {
     Capture(capture::CaptureArgs),
     Explain(explain::ExplainArgs),
     Stacks(stacks::StacksArgs),
+    Nodes(nodes::NodesArgs),
     StaticPods(static_pods::StaticPodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
@@ -168,6 +170,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Capture(arguments) => capture::run(arguments, &context()),
         Command::Explain(arguments) => explain::run(arguments, &context()),
         Command::Stacks(arguments) => stacks::run(arguments, &context()),
+        Command::Nodes(arguments) => nodes::run(arguments, &context()),
         Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),

@@ -56,6 +56,14 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The sources of its settings, for who knows them better.
+    pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
+        let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);
+        timeout.into_iter().chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
+    }
+}
+
 /// A value that can be read: the flag's, else that of the files.
 fn sourced<T>(told: &Told, flag: &str, key: &str, read: impl Fn(&str) -> Option<T>) -> Option<Sourced<T>> {
     let of_flag = || Some(Sourced::new(read(told.flag(flag)?)?, "the kubelet's command line"));

@@ -1,25 +1,37 @@
-//! Just enough HTTP/1.1 to ask the kubelet one question in plain text: one GET, one answer, everything bounded.
+//! Just enough HTTP/1.1 to ask a kubelet or an API server for a document: one GET, one answer, everything bounded.
+//!
+//! Over TLS where the URL says so. Credentials go over TLS only. No redirect is followed: what an answer of another server
+//! would be worth is not known here.
 
+mod tls;
+
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
 
-/// An answer above this size is cut.
-const MAX_ANSWER: u64 = 32 * 1024 * 1024;
+pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates, certificates_of};
+
+/// An answer above this size is none.
+const MAX_ANSWER: usize = 32 * 1024 * 1024;
+
+/// As much of a refusal's text as anybody wants to read.
+const SHOWN: usize = 300;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// TLS, which plegctl does not speak.
-    #[error("`{url}` is https; plegctl speaks plain http only")]
-    Tls {
-        /// The URL.
-        url: String,
-    },
     /// Not a URL of the kind we can ask.
-    #[error("`{url}` is not an http URL with a host")]
+    #[error("`{url}` is not an http or https URL with a host")]
     Url {
         /// The URL.
         url: String,
@@ -38,6 +50,14 @@ pub enum Error {
         /// The operating system's words.
         detail: String,
     },
+    /// The other side's certificate, or ours, is not accepted.
+    #[error("`{url}` {trouble}")]
+    Certificate {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        trouble: CertificateTrouble,
+    },
     /// It did not answer in time.
     #[error("`{url}` did not answer within {}", humantime::format_duration(*.waited))]
     Silent {
@@ -46,56 +66,168 @@ pub enum Error {
         /// How long we waited.
         waited: Duration,
     },
+    /// It began an answer and fell silent.
+    #[error("`{url}` fell silent after {received} bytes of its answer, within {}", humantime::format_duration(*.waited))]
+    SilentMidAnswer {
+        /// The URL.
+        url: String,
+        /// How long we waited.
+        waited: Duration,
+        /// What had come.
+        received: usize,
+    },
+    /// The connection ended before the answer did.
+    #[error("`{url}` ended the connection after {received} bytes of its answer")]
+    Cut {
+        /// The URL.
+        url: String,
+        /// What had come.
+        received: usize,
+    },
+    /// The answer is larger than anything a kubelet says.
+    #[error("`{url}` answers with more than {} MiB", MAX_ANSWER / 1024 / 1024)]
+    TooLarge {
+        /// The URL.
+        url: String,
+    },
     /// What came back is not HTTP.
     #[error("what `{url}` answers is not HTTP")]
     NotHttp {
         /// The URL.
         url: String,
     },
+    /// 401: it does not know who asks.
+    #[error("`{url}` does not accept the credentials (401)")]
+    Unauthorized {
+        /// The URL.
+        url: String,
+    },
+    /// 403: it knows who asks and does not answer.
+    #[error("`{url}` forbids it (403): {text}")]
+    Forbidden {
+        /// The URL.
+        url: String,
+        /// Its words.
+        text: String,
+    },
+    /// It sends us elsewhere.
+    #[error("`{url}` redirects to `{to}`, which is not followed")]
+    Redirect {
+        /// The URL.
+        url: String,
+        /// Where to.
+        to: String,
+    },
+    /// Another answer than 200.
+    #[error("`{url}` answers {status}: {text}")]
+    Status {
+        /// The URL.
+        url: String,
+        /// The status.
+        status: u16,
+        /// Its words.
+        text: String,
+    },
 }
 
 impl Error {
     /// What to do instead.
-    pub fn hint(&self) -> Option<&'static str> {
-        matches!(self, Self::Tls { .. }).then_some(
-            "pipe it in: kubectl get --raw /api/v1/nodes/<node>/proxy/metrics | plegctl health --kubelet-metrics -",
-        )
+    pub const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Certificate { trouble, .. } => trouble.hint(),
+            Self::Unauthorized { .. } => Some("give a token that is still valid, or a client certificate"),
+            Self::Forbidden { .. } => Some(
+                "a kubelet's own port wants `get` on nodes/metrics and nodes/configz, the API server's proxy on nodes/proxy",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Whether it was asked and said nothing, or stopped in the middle.
+    pub const fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent { .. } | Self::SilentMidAnswer { .. })
     }
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Status code.
     pub status: u16,
     /// The text.
     pub body: String,
+    /// Where a redirect leads.
+    pub location: Option<String>,
+    /// Seconds since the epoch by the clock of who answered.
+    pub date: Option<f64>,
+}
+
+impl Answer {
+    /// The document, or what the status says instead.
+    pub fn document(self, url: &str) -> Result<String, Error> {
+        let url = url.to_owned();
+        match self.status {
+            200 => Ok(self.body),
+            401 => Err(Error::Unauthorized { url }),
+            403 => Err(Error::Forbidden { url, text: shown(&self.body) }),
+            300..=399 => Err(Error::Redirect { url, to: self.location.unwrap_or_default() }),
+            status => Err(Error::Status { url, status, text: shown(&self.body) }),
+        }
+    }
+}
+
+/// A date as every server writes it today: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn epoch_seconds(date: &str) -> Option<f64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = date.split_once(", ")?.1.split(' ');
+    let day = words.next()?;
+    let month = words.next()?;
+    let month = MONTHS.iter().position(|known| *known == month)? + 1;
+    let (year, time) = (words.next()?, words.next()?);
+    let then = humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()?;
+    Some(then.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64())
+}
+
+/// The words of a refusal. The API server's are in a Status object.
+fn shown(body: &str) -> String {
+    let message = serde_json::from_str::<serde_json::Value>(body)
+        .ok()
+        .and_then(|status| status.get("message")?.as_str().map(str::to_owned));
+    message.unwrap_or_else(|| body.trim().to_owned()).chars().take(SHOWN).collect()
 }
 
 /// The parts of a URL that a request needs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Place<'a> {
+    tls: bool,
     authority: &'a str,
+    host: &'a str,
     address: String,
     path: &'a str,
 }
 
 fn place(url: &str) -> Result<Place<'_>, Error> {
     let no = || Error::Url { url: url.to_owned() };
-    if url.starts_with("https://") {
-        return Err(Error::Tls { url: url.to_owned() });
-    }
-    let rest = url.strip_prefix("http://").ok_or_else(no)?;
+    let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+        (Some(rest), _) => (true, rest),
+        (None, Some(rest)) => (false, rest),
+        (None, None) => return Err(no()),
+    };
     let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(path) {
         return Err(no());
     }
-    let has_port = authority
+    let port = authority
         .rsplit_once(':')
-        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-    Ok(Place { authority, address, path })
+        .filter(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let (host, address) = match port {
+        Some((host, _)) => (host, authority.to_owned()),
+        None => (authority, format!("{authority}:{}", if tls { 443 } else { 80 })),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Ok(Place { tls, authority, host, address, path })
 }
 
 /// Whether a URL can be asked at all, so that a bad one is found before anything is done.
@@ -103,72 +235,225 @@ pub fn check(url: &str) -> Result<(), Error> {
     place(url).map(|_| ())
 }
 
-/// Asks once.
+/// Asks once, without credentials; over TLS the other side's certificate is held against the system's authorities.
 pub async fn get(url: &str, limit: Duration) -> Result<Answer, Error> {
-    let place = place(url)?;
-    let silent = || Error::Silent { url: url.to_owned(), waited: limit };
-    let bytes = tokio::time::timeout(limit, exchange(&place)).await.map_err(|_| silent())?.map_err(
-        |why| match why.kind() {
-            io::ErrorKind::ConnectionRefused => Error::Refused { url: url.to_owned() },
-            _ => Error::Io { url: url.to_owned(), detail: why.to_string() },
-        },
-    )?;
-    parse(&bytes).ok_or_else(|| Error::NotHttp { url: url.to_owned() })
+    Client::default().get(url, limit).await
 }
 
-async fn exchange(place: &Place<'_>) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(&place.address).await?;
-    // HTTP/1.0 keeps the answer in one piece: no chunks, and the connection ends with it.
-    let request = format!(
-        "GET {} HTTP/1.0\r\nHost: {}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n",
-        place.path, place.authority
-    );
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
-    Ok(answer)
+/// How a server is to be asked.
+#[derive(Clone, Default)]
+pub struct Client {
+    tls: Option<TlsConnector>,
+    server_name: Option<String>,
+    token: Option<Arc<str>>,
 }
 
-fn parse(bytes: &[u8]) -> Option<Answer> {
-    let text = String::from_utf8_lossy(bytes);
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let mut lines = head.lines();
-    let first = lines.next()?;
-    if !first.starts_with("HTTP/1.") {
-        return None;
+impl fmt::Debug for Client {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("server_name", &self.server_name)
+            .field("has_token", &self.token.is_some())
+            .finish_non_exhaustive()
     }
-    let status = first.split(' ').nth(1)?.parse().ok()?;
-    let chunked = lines.any(|line| {
-        line.split_once(':').is_some_and(|(name, value)| {
-            name.eq_ignore_ascii_case("transfer-encoding") && value.trim().eq_ignore_ascii_case("chunked")
-        })
-    });
-    // A server that answers 1.0 with chunks is wrong, and some do.
-    let body = if chunked { unchunked(body)? } else { body.to_owned() };
-    Some(Answer { status, body })
 }
 
-fn unchunked(mut rest: &str) -> Option<String> {
-    let mut body = String::new();
-    loop {
-        let (size, after) = rest.split_once("\r\n")?;
-        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
-        if size == 0 {
-            return Some(body);
+impl Client {
+    /// One that trusts `trust` and shows `identity`.
+    pub fn new(trust: &Trust, identity: Option<&Identity>) -> Result<Self, PemError> {
+        let tls = Some(TlsConnector::from(Arc::new(tls::config(trust, identity)?)));
+        Ok(Self { tls, ..Self::default() })
+    }
+
+    /// The name that has to be in the other side's certificate, where that is not the host of the URL.
+    pub fn with_server_name(mut self, name: Option<String>) -> Self {
+        self.server_name = name;
+        self
+    }
+
+    /// A bearer token.
+    pub fn with_token(mut self, token: Option<&str>) -> Self {
+        self.token = token.map(Arc::from);
+        self
+    }
+
+    /// Asks once, on a connection of its own.
+    pub async fn get(&self, url: &str, limit: Duration) -> Result<Answer, Error> {
+        Session { client: self, open: None }.get(url, limit).await
+    }
+
+    /// Asks several times, on one connection as long as the other side keeps it.
+    pub const fn session(&self) -> Session<'_> {
+        Session { client: self, open: None }
+    }
+}
+
+/// Questions to one server, one after the other.
+#[derive(Debug)]
+pub struct Session<'a> {
+    client: &'a Client,
+    open: Option<(String, SendRequest<Empty<Bytes>>)>,
+}
+
+/// Why an exchange ended, before it is known how to say so.
+enum Trouble {
+    Io(io::Error),
+    Http(hyper::Error),
+    TooLarge,
+    Certificate(CertificateTrouble),
+}
+
+impl Session<'_> {
+    /// Asks once.
+    pub async fn get(&mut self, url: &str, limit: Duration) -> Result<Answer, Error> {
+        let place = place(url)?;
+        let until = Instant::now() + limit;
+        let mut received = 0;
+        let mut begun = false;
+        let outcome = timeout_at(until, self.exchange(&place, &mut begun, &mut received)).await;
+        let url = url.to_owned();
+        match outcome {
+            Ok(Ok(answer)) => return Ok(answer),
+            Err(_) if begun => {
+                self.open = None;
+                return Err(Error::SilentMidAnswer { url, waited: limit, received });
+            }
+            Err(_) => {
+                self.open = None;
+                return Err(Error::Silent { url, waited: limit });
+            }
+            Ok(Err(trouble)) => {
+                self.open = None;
+                // With TLS 1.3 the other side judges our certificate after the handshake.
+                if let Trouble::Http(why) = &trouble
+                    && let Some(trouble) = certificate_trouble(why)
+                {
+                    return Err(Error::Certificate { url, trouble });
+                }
+                Err(match trouble {
+                    Trouble::Io(why) if why.kind() == io::ErrorKind::ConnectionRefused => {
+                        Error::Refused { url }
+                    }
+                    Trouble::Io(why) => Error::Io { url, detail: why.to_string() },
+                    Trouble::Http(why) if why.is_parse() => Error::NotHttp { url },
+                    Trouble::Http(_) if begun => Error::Cut { url, received },
+                    Trouble::Http(why) => {
+                        let cause = std::error::Error::source(&why).map(ToString::to_string);
+                        Error::Io { url, detail: cause.unwrap_or_else(|| why.to_string()) }
+                    }
+                    Trouble::TooLarge => Error::TooLarge { url },
+                    Trouble::Certificate(trouble) => Error::Certificate { url, trouble },
+                })
+            }
         }
-        let (part, after) = after.split_at_checked(size)?;
-        body.push_str(part);
-        rest = after.strip_prefix("\r\n")?;
     }
+
+    async fn exchange(
+        &mut self,
+        place: &Place<'_>,
+        begun: &mut bool,
+        received: &mut usize,
+    ) -> Result<Answer, Trouble> {
+        let mut kept = None;
+        if let Some((address, mut sender)) = self.open.take()
+            && address == place.address
+            && sender.ready().await.is_ok()
+        {
+            kept = Some(sender);
+        }
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => self.client.connect(place).await?,
+        };
+        let mut request = http::Request::get(place.path)
+            .header(http::header::HOST, place.authority)
+            .header(http::header::ACCEPT, "*/*")
+            .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = self.client.token.as_ref().filter(|_| place.tls) {
+            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Empty::new()).map_err(|why| Trouble::Io(io::Error::other(why)))?;
+        let response = sender.send_request(request).await.map_err(Trouble::Http)?;
+        *begun = true;
+        let status = response.status().as_u16();
+        let location = response.headers().get(http::header::LOCATION);
+        let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+        let date = response.headers().get(http::header::DATE);
+        let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
+        let body = collect(response.into_body(), received).await?;
+        self.open = Some((place.address.clone(), sender));
+        Ok(Answer { status, body: String::from_utf8_lossy(&body).into_owned(), location, date })
+    }
+}
+
+fn certificate_trouble(why: &hyper::Error) -> Option<CertificateTrouble> {
+    let cause = std::error::Error::source(why)?.downcast_ref::<io::Error>()?;
+    CertificateTrouble::of(cause)
+}
+
+async fn collect(mut body: Incoming, received: &mut usize) -> Result<Vec<u8>, Trouble> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(Trouble::Http)?;
+        if let Some(data) = frame.data_ref() {
+            *received += data.len();
+            if *received > MAX_ANSWER {
+                return Err(Trouble::TooLarge);
+            }
+            bytes.extend_from_slice(data);
+        }
+    }
+    Ok(bytes)
+}
+
+impl Client {
+    async fn connect(&self, place: &Place<'_>) -> Result<SendRequest<Empty<Bytes>>, Trouble> {
+        let stream = TcpStream::connect(&place.address).await.map_err(Trouble::Io)?;
+        if !place.tls {
+            return converse(stream).await;
+        }
+        let system;
+        let connector = match &self.tls {
+            Some(connector) => connector,
+            None => {
+                let config = tls::config(&Trust::System, None);
+                system =
+                    TlsConnector::from(Arc::new(config.map_err(|why| Trouble::Io(io::Error::other(why)))?));
+                &system
+            }
+        };
+        let name = tls::server_name(self.server_name.as_deref().unwrap_or(place.host));
+        let name =
+            name.ok_or_else(|| Trouble::Io(io::Error::other("its host is no name for a certificate")))?;
+        match connector.connect(name, stream).await {
+            Ok(stream) => converse(stream).await,
+            Err(why) => Err(match CertificateTrouble::of(&why) {
+                Some(trouble) => Trouble::Certificate(trouble),
+                None => Trouble::Io(why),
+            }),
+        }
+    }
+}
+
+/// Starts HTTP on a connection; what drives it goes on beside us until either side ends it.
+async fn converse<S>(stream: S) -> Result<SendRequest<Empty<Bytes>>, Trouble>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Trouble::Http)?;
+    tokio::spawn(connection);
+    Ok(sender)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
 
-    async fn serve_once(answer: &'static [u8]) -> String {
+    /// Answers the only connection with these bytes and then does what `stay` says: keeps it open, or ends it.
+    async fn serve_once(answer: &'static [u8], stay: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/healthz", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -176,30 +461,47 @@ mod tests {
             let mut request = [0; 1024];
             let _ = stream.read(&mut request).await.unwrap();
             stream.write_all(answer).await.unwrap();
+            if stay {
+                std::future::pending::<()>().await;
+            }
         });
         url
     }
 
+    const PATIENCE: Duration = Duration::from_secs(5);
+
     #[tokio::test]
     async fn an_answer_is_its_status_and_its_text() {
-        let url = serve_once(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad").await;
-        let answer = get(&url, Duration::from_secs(5)).await.unwrap();
+        let url =
+            serve_once(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad", false).await;
+        let answer = get(&url, PATIENCE).await.unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (500, "bad"));
     }
 
     #[tokio::test]
     async fn chunks_are_put_together() {
-        let url = serve_once(
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-        )
-        .await;
-        assert_eq!(get(&url, Duration::from_secs(5)).await.unwrap().body, "abcde");
+        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        let url = serve_once(answer, false).await;
+        assert_eq!(get(&url, PATIENCE).await.unwrap().body, "abcde");
     }
 
     #[tokio::test]
     async fn another_protocol_is_not_http() {
-        let url = serve_once(b"SSH-2.0-x\r\n\r\n").await;
-        assert!(matches!(get(&url, Duration::from_secs(5)).await, Err(Error::NotHttp { .. })));
+        let url = serve_once(b"SSH-2.0-x\r\n\r\n", false).await;
+        assert!(matches!(get(&url, PATIENCE).await, Err(Error::NotHttp { .. })));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_stops_in_the_middle_is_told_from_none_and_from_a_cut_one() {
+        let half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
+        let url = serve_once(half, true).await;
+        let silent = get(&url, Duration::from_millis(200)).await.unwrap_err();
+        assert!(matches!(silent, Error::SilentMidAnswer { received: 3, .. }), "{silent}");
+        assert!(silent.is_silent());
+        let url = serve_once(b"", true).await;
+        assert!(matches!(get(&url, Duration::from_millis(200)).await, Err(Error::Silent { .. })));
+        let url = serve_once(half, false).await;
+        assert!(matches!(get(&url, PATIENCE).await, Err(Error::Cut { received: 3, .. })));
     }
 
     #[tokio::test]
@@ -207,15 +509,65 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         drop(listener);
-        assert!(matches!(get(&url, Duration::from_secs(5)).await, Err(Error::Refused { .. })));
+        assert!(matches!(get(&url, PATIENCE).await, Err(Error::Refused { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_token_never_leaves_in_the_clear() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        let heard = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 1024];
+            let length = stream.read(&mut request).await.unwrap();
+            request.truncate(length);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        let client = Client::default().with_token(Some("secret"));
+        client.get(&url, PATIENCE).await.unwrap();
+        let request = heard.await.unwrap();
+        assert!(request.starts_with("GET /metrics HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
+        assert!(!format!("{client:?}").contains("secret"));
     }
 
     #[test]
     fn urls_that_cannot_be_asked() {
-        assert!(matches!(check("https://127.0.0.1:10250/metrics"), Err(Error::Tls { .. })));
         assert!(matches!(check("127.0.0.1:10248"), Err(Error::Url { .. })));
         assert!(matches!(check("http://a b/"), Err(Error::Url { .. })));
         assert!(matches!(check("http:///x"), Err(Error::Url { .. })));
+        assert!(matches!(check("https://me@x/"), Err(Error::Url { .. })));
         assert_eq!(check("http://127.0.0.1:10248/healthz"), Ok(()));
+        assert_eq!(place("https://[::1]/x").unwrap().host, "::1");
+        assert_eq!(place("https://n1/x").unwrap().address, "n1:443");
+    }
+
+    #[test]
+    fn a_date_is_seconds_since_the_epoch() {
+        assert_eq!(epoch_seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777.0));
+        assert_eq!(epoch_seconds("yesterday"), None);
+        assert_eq!(epoch_seconds("Sun, 06 Now 1994 08:49:37 GMT"), None);
+    }
+
+    #[test]
+    fn a_status_says_what_kind_of_night_it_is() {
+        let answer = |status: u16, body: &str| Answer {
+            status,
+            body: body.to_owned(),
+            location: Some("https://login/".to_owned()),
+            date: None,
+        };
+        assert_eq!(answer(200, "x").document("u"), Ok("x".to_owned()));
+        assert!(matches!(answer(401, "").document("u"), Err(Error::Unauthorized { .. })));
+        let forbidden =
+            answer(403, r#"{"kind":"Status","message":"nodes \"n1\" is forbidden"}"#).document("u");
+        assert_eq!(
+            forbidden,
+            Err(Error::Forbidden { url: "u".to_owned(), text: "nodes \"n1\" is forbidden".to_owned() })
+        );
+        assert!(
+            matches!(answer(302, "").document("u"), Err(Error::Redirect { to, .. }) if to == "https://login/")
+        );
+        assert!(matches!(answer(503, "later").document("u"), Err(Error::Status { status: 503, .. })));
     }
 }

@@ -19,6 +19,10 @@ pub struct Metrics {
     pub exec_calls: Option<f64>,
     /// `kubelet_runtime_operations_errors_total{operation_type="exec_sync"}`
     pub exec_errors: Option<f64>,
+    /// `kubelet_pleg_relist_duration_seconds_bucket`: upper bound and cumulative count
+    pub relist_buckets: Vec<(f64, f64)>,
+    /// All of `kubelet_runtime_operations_errors_total`
+    pub runtime_errors: Option<f64>,
     /// All of `kubelet_runtime_operations_total`
     pub runtime_calls: Option<f64>,
     /// `git_version` of `kubernetes_build_info`
@@ -77,7 +81,18 @@ impl Metrics {
             "kubelet_pleg_relist_duration_seconds_sum" => &mut self.relist_seconds,
             "kubelet_evented_pleg_connection_success_count" => &mut self.evented_connections,
             "kubelet_evented_pleg_connection_error_count" => &mut self.evented_errors,
-            "kubelet_runtime_operations_errors_total" if is_exec => &mut self.exec_errors,
+            "kubelet_pleg_relist_duration_seconds_bucket" => {
+                let bound = series.label("le").and_then(|bound| bound.parse().ok());
+                self.relist_buckets.extend(bound.map(|bound: f64| (bound, series.value)));
+                return;
+            }
+            "kubelet_runtime_operations_errors_total" => {
+                *self.runtime_errors.get_or_insert(0.0) += series.value;
+                if !is_exec {
+                    return;
+                }
+                &mut self.exec_errors
+            }
             "kubelet_runtime_operations_total" => {
                 let all = self.runtime_calls.get_or_insert(0.0);
                 *all += series.value;

@@ -5,9 +5,11 @@
 
 mod address;
 mod config;
+mod configz;
 mod duration;
 mod era;
 pub(crate) mod http;
+pub(crate) mod kubeconfig;
 mod metrics;
 mod process;
 mod release;
@@ -16,6 +18,7 @@ mod told;
 
 pub use address::is_address;
 pub use config::{Config, Sourced};
+pub use configz::Configz;
 pub use duration::{GoDuration, go_duration};
 pub use era::Era;
 pub use metrics::Metrics;

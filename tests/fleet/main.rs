@@ -4,8 +4,10 @@
 //! so and passes; with `CI=true` it fails.
 
 mod alerts;
+mod api;
 mod dashboard;
 mod licences;
+mod nodes;
 mod objects;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;

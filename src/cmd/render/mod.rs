@@ -7,6 +7,7 @@ pub mod github;
 pub mod health;
 pub mod json;
 pub mod lint;
+pub mod nodes;
 pub mod relist;
 pub mod sarif;
 pub mod sim;

@@ -1,0 +1,181 @@
+//! `plegctl nodes`: the PLEG of every node of a cluster, the worst first, through the API server.
+//!
+//! ```text
+//! $ plegctl nodes
+//! NAME   VERDICT     AGE   P50    P99   DISCARDED   ERRORS   VERSION   WHY
+//! n7     silent      -     -      -     -           -        v1.34.2   its /metrics is silent and its /configz answers, as in a hang of a list
+//! n1     healthy     1s    12ms   44ms  0           3        v1.34.2   <none>
+//! ```
+//!
+//! Uses the rights of who runs it, and says which are missing.
+
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::context::{Context, block_on};
+use super::render::{json, nodes as render};
+use super::stops::Stops;
+use super::{Error, Exit, positive_duration};
+use crate::fleet::{self, NodeVerdict, NodesReport, Question, Readings};
+use crate::kubelet::kubeconfig::{self, Cluster, Places};
+use crate::report::document;
+
+/// What one answer may take. A kubelet whose list hangs says nothing for minutes, so waiting longer tells no more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a program that gives a credential may take; it may have to ask a cloud.
+const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost
+#[derive(Debug, Args)]
+pub struct NodesArgs {
+    /// The kubeconfig [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+
+    /// Only nodes with these labels, as kubectl takes them
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+
+    /// Nodes that are asked at a time
+    #[arg(long, value_name = "N", default_value = "16")]
+    concurrency: NonZeroUsize,
+
+    /// Look again and again until Ctrl-C; from the second look on relists are those since the one before
+    #[arg(short, long)]
+    watch: bool,
+
+    /// Pause between two looks with --watch
+    #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
+    interval: Duration,
+
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// One row a node
+    Table,
+    /// The same with what asking took
+    Wide,
+    /// One document
+    Json,
+    /// One document a line
+    Jsonl,
+    /// The names of the nodes that are not healthy
+    Name,
+}
+
+/// Runs the command.
+pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
+    let places = Places::of_environment(arguments.kubeconfig.clone());
+    let cluster = kubeconfig::cluster(&places, arguments.context.as_deref(), CREDENTIAL_PATIENCE)?;
+    context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
+    if cluster.insecure {
+        context.remark(&format!(
+            "anybody may claim to be {}: the kubeconfig says not to look at its certificate",
+            cluster.server
+        ));
+    }
+    block_on(look(arguments, context, Arc::new(cluster)))?
+}
+
+async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -> Result<Exit, Error> {
+    let question = Question {
+        selector: arguments.selector.clone(),
+        concurrency: arguments.concurrency.get(),
+        patience: context.timeout.unwrap_or(PATIENCE),
+    };
+    // Who interrupts before the first answer ends us by the signal; from then on there is an answer.
+    let (mut before, report) = once(&question, context, &cluster, None).await?;
+    print(arguments, context, &report)?;
+    if !arguments.watch {
+        return Ok(exit(&report));
+    }
+    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    loop {
+        let next = async {
+            tokio::time::sleep(arguments.interval).await;
+            once(&question, context, &cluster, Some(&before)).await
+        };
+        let (readings, report) = tokio::select! {
+            looked = next => looked?,
+            () = stops.next() => return Ok(Exit::Good),
+        };
+        print(arguments, context, &report)?;
+        before = readings;
+    }
+}
+
+async fn once(
+    question: &Question,
+    context: &Context,
+    cluster: &Arc<Cluster>,
+    before: Option<&Readings>,
+) -> Result<(Readings, NodesReport), Error> {
+    let nodes = fleet::list(cluster, question).await?;
+    let bar = bar(nodes.len(), context.quiet);
+    let done = |reading: &fleet::NodeReading| {
+        if reading.metrics.is_err() {
+            bar.set_message(format!("last without an answer: {}", reading.listed.name));
+        }
+        bar.inc(1);
+    };
+    let readings = fleet::ask(cluster, nodes, question, &context.clock, done).await;
+    bar.finish_and_clear();
+    let report = NodesReport::of(&readings, before, &cluster.server, &cluster.context);
+    Ok((readings, report))
+}
+
+fn bar(nodes: usize, quiet: bool) -> ProgressBar {
+    if quiet || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let total = u64::try_from(nodes).unwrap_or(u64::MAX);
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template("{wide_bar} {pos}/{len} nodes  {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Bad news is a node that is unhealthy or says nothing. Where nothing could be read at all there is no answer.
+const fn exit(report: &NodesReport) -> Exit {
+    let counts = &report.counts;
+    if counts.unhealthy + counts.silent + counts.unreachable > 0 {
+        Exit::Bad
+    } else if counts.nodes == counts.unknown {
+        Exit::NoAnswer
+    } else {
+        Exit::Good
+    }
+}
+
+fn print(arguments: &NodesArgs, context: &Context, report: &NodesReport) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match arguments.output {
+        Output::Table | Output::Wide => {
+            render::table(report, arguments.output == Output::Wide, context.style(), &mut out)?;
+        }
+        Output::Json => json::pretty(&document(report), &mut out)?,
+        Output::Jsonl => json::line(&document(report), &mut out)?,
+        Output::Name => {
+            for node in report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy) {
+                writeln!(out, "{}", crate::report::escape::escaped(&node.name))?;
+            }
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,99 @@
+//! Quantiles of a histogram, as Prometheus computes them, with an honest word about its last bucket.
+
+/// Cumulative counts by upper bound, the last bound infinite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    buckets: Vec<(f64, f64)>,
+}
+
+/// A quantile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// Its value, or the bound that it lies beyond.
+    pub seconds: f64,
+    /// Whether it lies in the last bucket, of which only the lower bound is known.
+    pub beyond: bool,
+}
+
+impl Histogram {
+    /// From the buckets as they were read.
+    pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
+        buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
+        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Self { buckets }
+    }
+
+    /// How many values it has.
+    pub fn count(&self) -> f64 {
+        self.buckets.last().map_or(0.0, |(_, count)| *count)
+    }
+
+    /// What came since `before`; all of it, if the counting began anew.
+    pub fn since(&self, before: &Self) -> Self {
+        if self.count() < before.count() || self.buckets.len() != before.buckets.len() {
+            return self.clone();
+        }
+        let pairs = self.buckets.iter().zip(&before.buckets);
+        Self { buckets: pairs.map(|(now, then)| (now.0, (now.1 - then.1).max(0.0))).collect() }
+    }
+
+    /// The value below which the share `rank` of all values lies; `None` without values.
+    pub fn quantile(&self, rank: f64) -> Option<Quantile> {
+        let wanted = self.count() * rank;
+        if self.count() <= 0.0 {
+            return None;
+        }
+        let (mut lower, mut below) = (0.0, 0.0);
+        for (bound, count) in &self.buckets {
+            if *count >= wanted && *count > below {
+                if bound.is_infinite() {
+                    break;
+                }
+                let seconds = lower + (bound - lower) * (wanted - below) / (count - below);
+                return Some(Quantile { seconds, beyond: false });
+            }
+            if bound.is_finite() {
+                (lower, below) = (*bound, *count);
+            }
+        }
+        Some(Quantile { seconds: lower, beyond: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn histogram(counts: &[f64]) -> Histogram {
+        Histogram::new([0.1, 1.0, 10.0, f64::INFINITY].into_iter().zip(counts.iter().copied()).collect())
+    }
+
+    #[test]
+    fn quantiles_lie_between_the_bounds() {
+        let half = histogram(&[50.0, 100.0, 100.0, 100.0]).quantile(0.5).unwrap();
+        assert_eq!(half, Quantile { seconds: 0.1, beyond: false });
+        let late = histogram(&[50.0, 100.0, 100.0, 100.0]).quantile(0.75).unwrap();
+        assert!((late.seconds - 0.55).abs() < 1e-9, "{late:?}");
+    }
+
+    #[test]
+    fn beyond_the_last_bound_nothing_is_told_apart() {
+        let all = histogram(&[0.0, 0.0, 0.0, 7.0]).quantile(0.5).unwrap();
+        assert_eq!(all, Quantile { seconds: 10.0, beyond: true });
+    }
+
+    #[test]
+    fn nothing_has_no_quantile() {
+        assert_eq!(Histogram::default().quantile(0.5), None);
+        assert_eq!(histogram(&[0.0; 4]).quantile(0.5), None);
+        assert_eq!(Histogram::new(vec![(f64::NAN, 1.0), (1.0, f64::NAN)]).quantile(0.5), None);
+    }
+
+    #[test]
+    fn the_difference_is_what_came_since_then() {
+        let then = histogram(&[100.0, 100.0, 100.0, 100.0]);
+        let now = histogram(&[100.0, 100.0, 103.0, 103.0]);
+        assert!(now.since(&then).quantile(0.5).unwrap().seconds > 1.0);
+        assert_eq!(then.since(&now), then, "a kubelet that restarted counts anew");
+    }
+}

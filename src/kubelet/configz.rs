@@ -1,0 +1,56 @@
+//! What a kubelet runs with, by its own word: `/configz`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Config, Told};
+use crate::host::Arguments;
+
+/// How the source of such a setting is called.
+pub const SOURCE: &str = "the kubelet's configz";
+
+/// The settings of a running kubelet, its flags and defaults included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configz {
+    /// Those that matter here.
+    pub config: Config,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    kubeletconfig: Value,
+}
+
+impl Configz {
+    /// Reads the document; `None` if it is another one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let document: Document = serde_json::from_str(text).ok()?;
+        // Its form is that of the configuration file.
+        let told = Told::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
+        let mut config = Config::of(&told);
+        for source in config.sources() {
+            SOURCE.clone_into(source);
+        }
+        Some(Self { config })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_configz_says_what_its_file_does_and_names_itself() {
+        let text = r#"{"kubeletconfig":{"runtimeRequestTimeout":"4m0s","featureGates":{"EventedPLEG":true},
+            "containerRuntimeEndpoint":"unix:///run/containerd/containerd.sock"}}"#;
+        let config = Configz::parse(text).unwrap().config;
+        let timeout = config.request_timeout.unwrap();
+        assert_eq!((timeout.value, timeout.source.as_str()), (Duration::from_secs(240), SOURCE));
+        assert_eq!(config.evented, Some(true));
+        assert_eq!(config.endpoint.unwrap().source, SOURCE);
+        assert_eq!(Configz::parse("<html>"), None);
+        assert_eq!(Configz::parse("{}"), None);
+    }
+}

@@ -1,0 +1,291 @@
+//! Whose certificate is accepted, which one is shown, and what is wrong with one that is not accepted.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    self, AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
+};
+
+/// Where a system keeps the authorities that it trusts.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Whose certificates are accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the system's authorities vouch for.
+    System,
+    /// Those that these authorities vouch for.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// This one certificate and no other, whatever name is in it: the server's own file was read.
+    Pinned(CertificateDer<'static>),
+    /// Any.
+    Anybody,
+}
+
+/// A certificate of our own, with its key.
+pub struct Identity {
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl fmt::Debug for Identity {
+    /// Without its key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("certificates", &self.certificates.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why a certificate or key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PemError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// What should be PEM is not, or holds something else.
+    #[error("`{name}` holds no {what} in PEM form: {detail}")]
+    Pem {
+        /// What was read.
+        name: String,
+        /// What was looked for.
+        what: &'static str,
+        /// What the parser said.
+        detail: String,
+    },
+    /// Certificate and key cannot be used together, or not at all.
+    #[error("the certificate cannot be used: {0}")]
+    Unusable(rustls::Error),
+    /// The system has no authorities where they usually are.
+    #[error("this system has no bundle of certificate authorities (looked at {})", SYSTEM_BUNDLES.join(", "))]
+    NoBundle,
+}
+
+impl Identity {
+    /// From PEM; `name` is for the messages.
+    pub fn from_pem(certificate: &[u8], key: &[u8], name: &str) -> Result<Self, PemError> {
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|why| no_pem(name, "private key", &why))?;
+        Ok(Self { certificates: certificates(certificate, name)?, key })
+    }
+}
+
+fn no_pem(name: &str, what: &'static str, why: &pem::Error) -> PemError {
+    let detail = match why {
+        pem::Error::NoItemsFound => "there is none".to_owned(),
+        other => other.to_string(),
+    };
+    PemError::Pem { name: name.to_owned(), what, detail }
+}
+
+/// The certificates of a PEM text, at least one.
+pub fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|why| no_pem(name, "certificate", &why))?;
+    if found.is_empty() {
+        return Err(no_pem(name, "certificate", &pem::Error::NoItemsFound));
+    }
+    Ok(found)
+}
+
+fn system_authorities() -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let told = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let usual = SYSTEM_BUNDLES.iter().map(PathBuf::from);
+    let path = told.into_iter().chain(usual).find(|path| path.is_file()).ok_or(PemError::NoBundle)?;
+    let pem = fs::read(&path).map_err(|source| PemError::Read { path: path.clone(), source })?;
+    certificates(&pem, &path.display().to_string())
+}
+
+/// The name that a certificate has to have.
+pub(super) fn server_name(host: &str) -> Option<ServerName<'static>> {
+    ServerName::try_from(host.to_owned()).ok()
+}
+
+/// What the handshake is made with.
+pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, PemError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(PemError::Unusable)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(trust, &provider)?);
+    match identity {
+        None => Ok(builder.with_no_client_auth()),
+        Some(identity) => builder
+            .with_client_auth_cert(identity.certificates.clone(), identity.key.clone_key())
+            .map_err(PemError::Unusable),
+    }
+}
+
+fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
+    let authorities = match trust {
+        Trust::Pinned(certificate) => {
+            return Ok(Arc::new(Known { only: Some(certificate.clone()), provider: Arc::clone(provider) }));
+        }
+        Trust::Anybody => return Ok(Arc::new(Known { only: None, provider: Arc::clone(provider) })),
+        Trust::System => system_authorities()?,
+        Trust::Authorities(authorities) => authorities.clone(),
+    };
+    let mut roots = RootCertStore::empty();
+    // A bundle may hold one that is not understood; the others are as good as before.
+    let (added, _) = roots.add_parsable_certificates(authorities);
+    if added == 0 {
+        return Err(PemError::Unusable(rustls::Error::General("no usable certificate authority".to_owned())));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
+    verifier
+        .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+        .map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))
+}
+
+/// Accepts one certificate, or any. That the other side holds its key is proven in both cases.
+#[derive(Debug)]
+struct Known {
+    only: Option<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Known {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _stapled: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match &self.only {
+            Some(known) if known != end_entity => {
+                Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What is wrong with a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateTrouble {
+    /// Nobody that we trust has signed it.
+    UnknownIssuer,
+    /// It is another server's.
+    OtherName(Vec<String>),
+    /// It is too old.
+    Expired,
+    /// It is too new.
+    NotYetValid,
+    /// It is not the one in the kubelet's own file.
+    NotTheKubelets,
+    /// Ours was refused, or one was wanted.
+    OursRefused,
+    /// There is no TLS.
+    NotTls,
+    /// Something else; the library's words.
+    Other(String),
+}
+
+impl CertificateTrouble {
+    /// What a failed handshake says; `None` if it failed for another reason than TLS.
+    pub(super) fn of(why: &io::Error) -> Option<Self> {
+        let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(match why {
+            rustls::Error::InvalidCertificate(invalid) => match invalid {
+                CertificateError::UnknownIssuer => Self::UnknownIssuer,
+                CertificateError::NotValidForName => Self::OtherName(Vec::new()),
+                CertificateError::NotValidForNameContext { presented, .. } => {
+                    Self::OtherName(presented.clone())
+                }
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                    Self::NotYetValid
+                }
+                CertificateError::ApplicationVerificationFailure => Self::NotTheKubelets,
+                other => Self::Other(other.to_string()),
+            },
+            rustls::Error::AlertReceived(
+                AlertDescription::CertificateRequired
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnknownCA
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown,
+            ) => Self::OursRefused,
+            rustls::Error::InvalidMessage(_) => Self::NotTls,
+            other => Self::Other(other.to_string()),
+        })
+    }
+
+    /// What to do about it.
+    pub(super) const fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownIssuer => Some(
+                "a kubelet signs its own certificate unless it is told otherwise: give --kubelet-ca-file, its own \
+                 /var/lib/kubelet/pki/kubelet.crt will do, or as a last resort --kubelet-insecure-tls",
+            ),
+            Self::OtherName(_) => Some("ask it by a name that is in its certificate"),
+            Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
+            Self::NotTls => Some("try http://"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for CertificateTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownIssuer => f.write_str("shows a certificate that nobody we trust has signed"),
+            Self::OtherName(names) if names.is_empty() => f.write_str("shows a certificate for another name"),
+            Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
+            Self::Expired => f.write_str("shows a certificate that has expired"),
+            Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
+            Self::NotTheKubelets => f.write_str("shows another certificate than the kubelet's own file has"),
+            Self::OursRefused => f.write_str("does not accept our certificate, or wants one"),
+            Self::NotTls => f.write_str("does not speak TLS"),
+            Self::Other(words) => write!(f, "cannot be asked over TLS: {words}"),
+        }
+    }
+}
+
+/// The certificates of a file.
+pub fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let pem = fs::read(path).map_err(|source| PemError::Read { path: path.to_path_buf(), source })?;
+    certificates(&pem, &path.display().to_string())
+}

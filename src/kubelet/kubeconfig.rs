@@ -1,0 +1,460 @@
+//! A kubeconfig: which API server, whom to trust, who we are. As kubectl reads one file, or the account of a pod.
+//!
+//! Of the ways to say who one is these are known: a token, a token's file, a client certificate, and a program that is run
+//! for a credential (`exec`, as the cloud providers have it). User and password, and the old `auth-provider`, are not.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use libyaml_safer::{EventData, Parser};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::http::{Client, Identity, PemError, Trust, certificates};
+
+/// Where a pod's account lies.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// A kubeconfig is a few kilobytes; with many clusters some hundred.
+const LARGEST: usize = 4 * 1024 * 1024;
+
+/// Collections in collections; a kubeconfig has five.
+const DEEPEST: usize = 32;
+
+/// Why there is no way to the API server.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is no kubeconfig.
+    #[error("`{name}` is no kubeconfig: {why}")]
+    Shape {
+        /// What was read.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A name that it uses and does not define.
+    #[error("the kubeconfig `{name}` has no {kind} `{missing}`; it has {}", listed(.known))]
+    Missing {
+        /// What was read.
+        name: String,
+        /// `context`, `cluster` or `user`.
+        kind: &'static str,
+        /// What was looked for.
+        missing: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A way to say who one is that is not known here.
+    #[error("the user `{user}` of the kubeconfig `{name}` authenticates by {way}, which plegctl does not do")]
+    Way {
+        /// What was read.
+        name: String,
+        /// The user.
+        user: String,
+        /// The way.
+        way: &'static str,
+    },
+    /// The program for the credential did not give one.
+    #[error("`{command}`, which the kubeconfig runs for a credential, {why}")]
+    Exec {
+        /// The program.
+        command: String,
+        /// What it did instead.
+        why: String,
+    },
+    /// A certificate or key cannot be used.
+    #[error(transparent)]
+    Pem(#[from] PemError),
+    /// There is none.
+    #[error(
+        "no kubeconfig: neither --kubeconfig nor $KUBECONFIG nor ~/.kube/config, and this is no pod with an account"
+    )]
+    Nothing,
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// The way to an API server.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// `https://host:port`, without a slash at the end.
+    pub server: String,
+    /// How it is asked.
+    pub client: Client,
+    /// The context, or what stands for it.
+    pub context: String,
+    /// Whether anybody may claim to be it.
+    pub insecure: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct File {
+    current_context: Option<String>,
+    clusters: Vec<Named<ClusterEntry>>,
+    contexts: Vec<Named<ContextEntry>>,
+    users: Vec<Named<UserEntry>>,
+}
+
+/// `{name: …, cluster: …}`: the second key depends on the list.
+#[derive(Debug, Deserialize)]
+struct Named<T> {
+    name: String,
+    #[serde(alias = "cluster", alias = "context", alias = "user")]
+    entry: T,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct ClusterEntry {
+    server: String,
+    tls_server_name: Option<String>,
+    insecure_skip_tls_verify: bool,
+    certificate_authority: Option<PathBuf>,
+    certificate_authority_data: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContextEntry {
+    cluster: String,
+    user: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct UserEntry {
+    token: Option<String>,
+    #[serde(rename = "tokenFile")]
+    token_file: Option<PathBuf>,
+    client_certificate: Option<PathBuf>,
+    client_certificate_data: Option<String>,
+    client_key: Option<PathBuf>,
+    client_key_data: Option<String>,
+    username: Option<String>,
+    auth_provider: Option<Value>,
+    exec: Option<Exec>,
+}
+
+impl fmt::Debug for UserEntry {
+    /// Without its secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserEntry").field("exec", &self.exec).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Exec {
+    api_version: String,
+    command: String,
+    args: Option<Vec<String>>,
+    env: Option<Vec<EnvironmentVariable>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct EnvironmentVariable {
+    name: String,
+    value: String,
+}
+
+/// What a credential program prints.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ExecCredential {
+    status: ExecStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ExecStatus {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+}
+
+/// Where a kubeconfig is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The one that was named.
+    pub flag: Option<PathBuf>,
+    /// `$KUBECONFIG`, of which the first file is taken.
+    pub variable: Option<String>,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// `host:port` of the API server as a pod is told, and the directory of its account.
+    pub pod: Option<(String, PathBuf)>,
+}
+
+impl Places {
+    /// As the environment has them.
+    pub fn of_environment(flag: Option<PathBuf>) -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let host = variable("KUBERNETES_SERVICE_HOST");
+        let pod = host.filter(|_| Path::new(ACCOUNT).join("token").is_file()).map(|host| {
+            let host = if host.contains(':') { format!("[{host}]") } else { host };
+            let port = variable("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
+            (format!("{host}:{port}"), PathBuf::from(ACCOUNT))
+        });
+        Self { flag, variable: variable("KUBECONFIG"), home: variable("HOME").map(PathBuf::from), pod }
+    }
+}
+
+/// The way to the API server of a context, or of the current one. Reads files and may run the program that the kubeconfig
+/// names, for `patience` at most: it blocks.
+pub fn cluster(
+    places: &Places,
+    context: Option<&str>,
+    patience: Duration,
+) -> Result<Cluster, KubeconfigError> {
+    let of_variable =
+        places.variable.as_ref().and_then(|paths| paths.split(':').find(|path| !path.is_empty()));
+    let of_home = places.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
+    let path = places.flag.clone().or_else(|| of_variable.map(PathBuf::from)).or(of_home);
+    match (path, &places.pod) {
+        (Some(path), _) => of_file(&path, context, patience),
+        (None, Some((server, account))) => of_pod(server, account),
+        (None, None) => Err(KubeconfigError::Nothing),
+    }
+}
+
+fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
+    let token = read(&account.join("token"))?;
+    let bundle = account.join("ca.crt");
+    let authorities = certificates(&read(&bundle)?, &bundle.display().to_string())?;
+    let client = Client::new(&Trust::Authorities(authorities), None)?;
+    Ok(Cluster {
+        server: format!("https://{server}"),
+        client: client.with_token(Some(String::from_utf8_lossy(&token).trim())),
+        context: "the pod's account".to_owned(),
+        insecure: false,
+    })
+}
+
+fn of_file(path: &Path, context: Option<&str>, patience: Duration) -> Result<Cluster, KubeconfigError> {
+    let name = path.display().to_string();
+    let shape = |why: String| KubeconfigError::Shape { name: name.clone(), why };
+    let text = read(path)?;
+    if text.len() > LARGEST {
+        return Err(shape("it is too large".to_owned()));
+    }
+    let value = yaml(&text).map_err(shape)?;
+    if !value.is_object() {
+        return Err(shape("it is no mapping".to_owned()));
+    }
+    let file: File = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
+    let wanted = match context.or(file.current_context.as_deref()) {
+        Some(wanted) if !wanted.is_empty() => wanted.to_owned(),
+        _ => return Err(shape("it names no current context; give one with --context".to_owned())),
+    };
+    let context = named(&file.contexts, &wanted, "context", &name)?;
+    let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
+    let user = named(&file.users, &context.user, "user", &name)?;
+
+    let base = path.parent().unwrap_or(Path::new("."));
+    let client = client(cluster, user, &context.user, base, &name, patience)?;
+    let server = cluster.server.trim_end_matches('/').to_owned();
+    if !server.starts_with("https://") && !server.starts_with("http://") {
+        return Err(shape(format!("the server `{server}` of cluster `{}` is no URL", context.cluster)));
+    }
+    Ok(Cluster { server, client, context: wanted, insecure: cluster.insecure_skip_tls_verify })
+}
+
+fn named<'a, T>(
+    list: &'a [Named<T>],
+    wanted: &str,
+    kind: &'static str,
+    name: &str,
+) -> Result<&'a T, KubeconfigError> {
+    list.iter().find(|named| named.name == wanted).map(|named| &named.entry).ok_or_else(|| {
+        let known = list.iter().map(|named| named.name.clone()).collect();
+        KubeconfigError::Missing { name: name.to_owned(), kind, missing: wanted.to_owned(), known }
+    })
+}
+
+fn client(
+    cluster: &ClusterEntry,
+    user: &UserEntry,
+    user_name: &str,
+    base: &Path,
+    name: &str,
+    patience: Duration,
+) -> Result<Client, KubeconfigError> {
+    let given = |data: Option<&String>, file: Option<&PathBuf>| -> Result<Option<Vec<u8>>, KubeconfigError> {
+        match (data.filter(|data| !data.is_empty()), file) {
+            (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|why| KubeconfigError::Shape {
+                name: name.to_owned(),
+                why: format!("its data is not base64: {why}"),
+            }),
+            (None, Some(file)) => read(&base.join(file)).map(Some),
+            (None, None) => Ok(None),
+        }
+    };
+    let bundle = given(cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref())?;
+    let trust = match bundle {
+        _ if cluster.insecure_skip_tls_verify => Trust::Anybody,
+        Some(bundle) => Trust::Authorities(certificates(&bundle, name)?),
+        None => Trust::System,
+    };
+    let mut certificate = given(user.client_certificate_data.as_ref(), user.client_certificate.as_ref())?;
+    let mut key = given(user.client_key_data.as_ref(), user.client_key.as_ref())?;
+    let mut token = user.token.clone().filter(|token| !token.is_empty());
+    if let (None, Some(file)) = (&token, &user.token_file) {
+        token = Some(String::from_utf8_lossy(&read(&base.join(file))?).trim().to_owned());
+    }
+    if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
+        let status = run(exec, base, patience)?;
+        token = status.token;
+        certificate = status.client_certificate_data.map(String::into_bytes);
+        key = status.client_key_data.map(String::into_bytes);
+    }
+    if token.is_none() && certificate.is_none() {
+        let way = match (&user.username, &user.auth_provider) {
+            (Some(_), _) => Some("user name and password"),
+            (None, Some(_)) => Some("an auth-provider"),
+            (None, None) => None,
+        };
+        if let Some(way) = way {
+            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.to_owned(), way });
+        }
+    }
+    let identity = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some(Identity::from_pem(&certificate, &key, name)?),
+        _ => None,
+    };
+    let client = Client::new(&trust, identity.as_ref())?;
+    Ok(client.with_token(token.as_deref()).with_server_name(cluster.tls_server_name.clone()))
+}
+
+/// Runs a credential program as kubectl does, without a terminal.
+fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, KubeconfigError> {
+    let failed = |why: String| KubeconfigError::Exec { command: exec.command.clone(), why };
+    // A command with a slash in it is relative to the kubeconfig; one without is looked for in PATH.
+    let program =
+        if exec.command.contains('/') { base.join(&exec.command) } else { PathBuf::from(&exec.command) };
+    let question = serde_json::json!({
+        "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": {"interactive": false},
+    });
+    let mut child = Command::new(program)
+        .args(exec.args.iter().flatten())
+        .envs(exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)))
+        .env("KUBERNETES_EXEC_INFO", question.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(|why| failed(format!("cannot be run: {why}")))?;
+    let stdout = child.stdout.take();
+    let (sender, answer) = std::sync::mpsc::channel();
+    // Read beside the wait, so that one that says nothing can be left.
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let read =
+            stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
+        // Nobody may be waiting any more.
+        let _ = sender.send(read.transpose().map(|_| text));
+    });
+    let Ok(text) = answer.recv_timeout(patience) else {
+        // Our own child.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failed(format!("said nothing within {}", humantime::format_duration(patience))));
+    };
+    let text = text.map_err(|why| failed(why.to_string()))?;
+    let status = child.wait().map_err(|why| failed(why.to_string()))?;
+    if !status.success() {
+        return Err(failed(format!("failed: {status}")));
+    }
+    let credential: ExecCredential =
+        serde_json::from_slice(&text).map_err(|why| failed(format!("printed no ExecCredential: {why}")))?;
+    let status = credential.status;
+    if status.token.is_none() && status.client_certificate_data.is_none() {
+        return Err(failed("printed a credential without token and certificate".to_owned()));
+    }
+    Ok(status)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
+    fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
+}
+
+/// What is open while YAML is read.
+enum Open {
+    Map(Map<String, Value>, Option<String>),
+    List(Vec<Value>),
+}
+
+/// The first document as a value. Aliases are refused: no kubeconfig has them, and they can make much of little.
+fn yaml(text: &[u8]) -> Result<Value, String> {
+    let mut input = text;
+    let mut parser = Parser::new();
+    parser.set_input_string(&mut input);
+    let mut open: Vec<Open> = Vec::new();
+    loop {
+        let event = parser.parse().map_err(|why| why.to_string())?;
+        let done = match event.data {
+            EventData::MappingStart { .. } => {
+                open.push(Open::Map(Map::new(), None));
+                None
+            }
+            EventData::SequenceStart { .. } => {
+                open.push(Open::List(Vec::new()));
+                None
+            }
+            EventData::MappingEnd | EventData::SequenceEnd => match open.pop() {
+                Some(Open::Map(map, _)) => Some(Value::Object(map)),
+                Some(Open::List(list)) => Some(Value::Array(list)),
+                None => None,
+            },
+            EventData::Scalar { value, plain_implicit, .. } => Some(scalar(value, plain_implicit)),
+            EventData::Alias { .. } => return Err("it has an alias".to_owned()),
+            EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(Value::Null),
+            _ => None,
+        };
+        if open.len() > DEEPEST {
+            return Err("it is nested too deeply".to_owned());
+        }
+        let Some(value) = done else { continue };
+        match open.last_mut() {
+            None => return Ok(value),
+            Some(Open::List(list)) => list.push(value),
+            Some(Open::Map(map, key)) => match key.take() {
+                None => *key = Some(text_of(value)),
+                Some(key) => _ = map.insert(key, value),
+            },
+        }
+    }
+}
+
+fn text_of(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+/// Only what a kubeconfig tells apart: truth, nothing, and text.
+fn scalar(text: String, plain: bool) -> Value {
+    match text.as_str() {
+        "true" if plain => Value::Bool(true),
+        "false" if plain => Value::Bool(false),
+        "" | "null" | "~" if plain => Value::Null,
+        _ => Value::String(text),
+    }
+}

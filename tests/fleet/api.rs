@@ -1,0 +1,182 @@
+//! A scripted HTTPS server that stands for a kubelet or an API server: it answers as it is told, or does not.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+use super::file;
+
+/// What it does with a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Answers.
+    Say(u16, String),
+    /// Sends the asker elsewhere.
+    Redirect(&'static str),
+    /// Says nothing and keeps the connection.
+    Silent,
+    /// Says this much of a larger answer and keeps the connection.
+    Half(&'static str),
+    /// Says this much of a larger answer and ends the connection.
+    Cut(&'static str),
+}
+
+impl Reply {
+    /// 200.
+    pub fn ok(body: impl Into<String>) -> Self {
+        Self::Say(200, body.into())
+    }
+}
+
+/// A request as far as anybody looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub path: String,
+    pub authorization: Option<String>,
+}
+
+type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
+
+/// The server; it ends with the test.
+pub struct Server {
+    pub address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    connections: Arc<Mutex<usize>>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// Whom it wants to see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Clients {
+    /// Anybody.
+    Any,
+    /// Somebody with a certificate of our authority.
+    WithCertificate,
+}
+
+impl Server {
+    /// One that shows the certificate `pki/{certificate}.crt`.
+    pub fn start(
+        certificate: &str,
+        clients: Clients,
+        script: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let acceptor = acceptor(certificate, clients);
+        let script: Arc<Script> = Arc::new(script);
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::new(Mutex::new(0));
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (log, count) = (Arc::clone(&asked), Arc::clone(&connections));
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, script, log) = (acceptor.clone(), Arc::clone(&script), Arc::clone(&log));
+                *count.lock().unwrap() += 1;
+                tokio::spawn(async move {
+                    // A handshake that fails is what some tests want.
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        let _ = converse(stream, &*script, &log).await;
+                    }
+                });
+            }
+        });
+        Self { address, asked, connections, _runtime: runtime }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// What it was asked.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// How many connections were made to it.
+    pub fn connections(&self) -> usize {
+        *self.connections.lock().unwrap()
+    }
+}
+
+fn certificates(name: &str) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(file(&format!("tests/fleet/pki/{name}.crt")))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
+}
+
+fn acceptor(certificate: &str, clients: Clients) -> TlsAcceptor {
+    let provider = Arc::new(ring::default_provider());
+    let key = PrivateKeyDer::from_pem_file(file(&format!("tests/fleet/pki/{certificate}.key"))).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match clients {
+        Clients::Any => builder.with_no_client_auth(),
+        Clients::WithCertificate => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(certificates("authority"));
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(certificates(certificate), key).unwrap()))
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    script: &Script,
+    log: &Mutex<Vec<Asked>>,
+) -> std::io::Result<()> {
+    let (reader, mut writer) = tokio::io::split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    loop {
+        let Some(first) = lines.next_line().await? else { return Ok(()) };
+        let mut headers = HashMap::new();
+        while let Some(line) = lines.next_line().await?.filter(|line| !line.is_empty()) {
+            if let Some((name, value)) = line.split_once(':') {
+                headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+            }
+        }
+        let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+        let asked = Asked { path, authorization: headers.remove("authorization") };
+        log.lock().unwrap().push(asked.clone());
+        let head = |status: u16, length: usize| {
+            format!(
+                "HTTP/1.1 {status} X\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Length: {length}\r\n"
+            )
+        };
+        match script(&asked) {
+            Reply::Say(status, body) => {
+                writer.write_all(format!("{}\r\n{body}", head(status, body.len())).as_bytes()).await?;
+            }
+            Reply::Redirect(to) => {
+                writer.write_all(format!("{}Location: {to}\r\n\r\n", head(302, 0)).as_bytes()).await?;
+            }
+            Reply::Silent => std::future::pending::<()>().await,
+            Reply::Half(part) | Reply::Cut(part) if !part.is_empty() => {
+                writer.write_all(format!("{}\r\n{part}", head(200, 1_000_000)).as_bytes()).await?;
+                writer.flush().await?;
+                if matches!(script(&asked), Reply::Cut(_)) {
+                    return writer.shutdown().await;
+                }
+                std::future::pending::<()>().await;
+            }
+            Reply::Half(_) | Reply::Cut(_) => return Ok(()),
+        }
+        writer.flush().await?;
+    }
+}

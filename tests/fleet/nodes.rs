@@ -1,0 +1,321 @@
+//! `plegctl nodes` against a scripted API server.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+use super::api::{Asked, Clients, Reply, Server};
+use super::file;
+use super::plegctl::{Invocation, Output};
+
+/// Noon of the day on which every scripted answer is given, in seconds since the epoch.
+const NOON: u32 = 1_795_262_400;
+
+const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"2m0s"}}"#;
+
+/// A kubelet's metrics whose last relist was so many seconds before noon.
+fn metrics(age: u32) -> String {
+    format!(
+        "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds {}\n\
+         kubelet_pleg_relist_duration_seconds_bucket{{le=\"0.005\"}} 0\n\
+         kubelet_pleg_relist_duration_seconds_bucket{{le=\"0.01\"}} 1000\n\
+         kubelet_pleg_relist_duration_seconds_bucket{{le=\"+Inf\"}} 1000\n\
+         kubelet_pleg_discard_events 4\n\
+         kubelet_runtime_operations_errors_total{{operation_type=\"container_status\"}} 3\n\
+         kubernetes_build_info{{git_version=\"v1.34.2\"}} 1\n",
+        NOON - age
+    )
+}
+
+fn node_list(names: &[String]) -> String {
+    let items: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            serde_json::json!({"metadata": {"name": name}, "status": {
+                "nodeInfo": {"kubeletVersion": "v1.34.2"}, "conditions": [{"type": "Ready", "status": "True", "message": "ok"}]}})
+        })
+        .collect();
+    serde_json::json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string()
+}
+
+/// The node and the document that a path of the node proxy names.
+fn proxied(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("/api/v1/nodes/")?.split_once("/proxy/")
+}
+
+/// A file that goes when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(text: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("kubeconfig-{}-{number}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A kubeconfig with these lines for the cluster and for the user.
+fn kubeconfig(server: &str, cluster: &str, user: &str) -> Scratch {
+    Scratch::new(&format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         contexts:\n- name: here\n  context: {{cluster: c, user: u}}\n- name: elsewhere\n  context: {{cluster: gone, user: u}}\n\
+         clusters:\n- name: c\n  cluster:\n    server: {server}\n    {cluster}\n\
+         users:\n- name: u\n  user:\n    {user}\n"
+    ))
+}
+
+fn authority() -> String {
+    format!("certificate-authority: {}", file("tests/fleet/pki/authority.crt").display())
+}
+
+fn nodes(config: &Scratch, arguments: &[&str]) -> Output {
+    let config = config.0.to_str().unwrap();
+    Invocation::new(&[&["nodes", "--kubeconfig", config], arguments].concat()).run()
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+/// The verdict and the reason of a node.
+fn verdict<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
+    let node = report["nodes"].as_array().unwrap().iter().find(|node| node["name"] == name).unwrap();
+    (node["verdict"].as_str().unwrap(), node["why"].as_str().unwrap_or_default())
+}
+
+fn healthy(asked: &Asked) -> Reply {
+    match proxied(&asked.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some((_, "metrics")) => Reply::ok(metrics(1)),
+        _ => Reply::ok(node_list(&["n1".to_owned(), "n2".to_owned()])),
+    }
+}
+
+#[test]
+fn a_healthy_cluster_is_good_news_and_its_clock_is_the_servers() {
+    let server = Server::start("server", Clients::Any, healthy);
+    let config = kubeconfig(&server.url(), &authority(), "token: t0ken");
+    let output = nodes(&config, &["-o", "json"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let report = report(&output);
+    assert_eq!((&report["apiVersion"], &report["kind"]), (&"plegctl/v1".into(), &"NodesReport".into()));
+    let node = &report["nodes"][0];
+    // By our own clock it would be years.
+    assert_eq!(node["plegAgeSeconds"], 1.0, "{output}");
+    assert_eq!(node["discardedEvents"], 4.0);
+    assert_eq!(node["runtimeErrors"], 3.0);
+    assert_eq!(node["kubeletVersion"], "v1.34.2");
+    assert_eq!(node["relists"]["p50"]["seconds"], 0.0075);
+    assert!(server.asked().iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")));
+    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    assert!(
+        paths.iter().all(|path| path.starts_with("/api/v1/nodes?") || proxied(path).is_some()),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
+    let names: Vec<String> = ["well", "old", "stale", "silent", "gone", "forbidden", "page", "half", "away"]
+        .map(str::to_owned)
+        .into();
+    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+        None => Reply::ok(node_list(&names)),
+        Some(("gone", _)) => Reply::Silent,
+        Some(("forbidden", _)) => Reply::Say(
+            403,
+            r#"{"kind":"Status","message":"nodes \"forbidden\" is forbidden: no"}"#.to_owned(),
+        ),
+        Some(("away", _)) => Reply::Say(502, "dial tcp 10.0.0.9:10250: connect: no route to host".to_owned()),
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(("old", _)) => Reply::ok(metrics(100)),
+        Some(("stale", _)) => Reply::ok(metrics(300)),
+        Some(("silent", _)) => Reply::Silent,
+        Some(("half", _)) => Reply::Half("kubelet_pleg"),
+        Some(("page", _)) => Reply::ok("<html>Welcome</html>"),
+        Some(_) => Reply::ok(metrics(0)),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-o", "json", "--timeout", "500ms"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let report = report(&output);
+    assert_eq!(report["nodes"][0]["name"], "stale", "{output}");
+    assert_eq!(report["nodes"][8]["name"], "well", "{output}");
+    for (name, expected, why) in [
+        ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
+        ("silent", "silent", "its /metrics is silent and its /configz answers"),
+        ("half", "silent", "as in a hang of a list"),
+        ("gone", "unreachable", "nothing of it answers"),
+        ("away", "unreachable", "no route to host"),
+        ("old", "degraded", "100 s ago"),
+        ("forbidden", "unknown", "may not be read: nodes \"forbidden\" is forbidden"),
+        ("page", "unknown", "answers something else"),
+        ("well", "healthy", ""),
+    ] {
+        let (verdict, reason) = verdict(&report, name);
+        assert_eq!(verdict, expected, "{name}: {output}");
+        assert!(reason.contains(why), "{name}: {reason}");
+    }
+    let table = nodes(&config, &["--timeout", "500ms"]);
+    assert!(table.stdout.starts_with("NAME        VERDICT"), "{table}");
+    assert!(
+        table
+            .stdout
+            .ends_with("9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy\n"),
+        "{table}"
+    );
+}
+
+#[test]
+fn two_hundred_nodes_share_sixteen_connections() {
+    let names: Vec<String> = (0..200).map(|number| format!("node-{number:03}")).collect();
+    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(_) => Reply::ok(metrics(2)),
+        None => Reply::ok(node_list(&names)),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-o", "json"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(report(&output)["counts"]["healthy"], 200);
+    // One for the list, and one for each that asks.
+    assert_eq!(server.connections(), 17);
+}
+
+#[test]
+fn pages_are_followed_and_a_selector_is_handed_on() {
+    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(_) => Reply::ok(metrics(2)),
+        None if asked.path.contains("continue=more%3D") => Reply::ok(node_list(&["n2".to_owned()])),
+        None => Reply::ok(
+            node_list(&["n1".to_owned()]).replace("\"metadata\":{}", "\"metadata\":{\"continue\":\"more=\"}"),
+        ),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-l", "role=worker", "-o", "json"]);
+    assert_eq!(report(&output)["counts"]["nodes"], 2, "{output}");
+    assert!(server.asked()[0].path.contains("labelSelector=role%3Dworker"));
+}
+
+#[test]
+fn a_client_certificate_says_who_we_are() {
+    let server = Server::start("server", Clients::WithCertificate, healthy);
+    let pki = file("tests/fleet/pki");
+    let with = format!("client-certificate: {0}/client.crt\n    client-key: {0}/client.key", pki.display());
+    let output = nodes(&kubeconfig(&server.url(), &authority(), &with), &[]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &[]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("does not accept our certificate, or wants one"), "{output}");
+}
+
+#[test]
+fn a_program_gives_the_credential() {
+    let server = Server::start("server", Clients::Any, healthy);
+    let exec = r#"exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: ["-c", "echo \"{\\\"status\\\":{\\\"token\\\":\\\"$WORD-$0\\\"}}\"", made], env: [{name: WORD, value: well}]}"#;
+    let output = nodes(&kubeconfig(&server.url(), &authority(), exec), &[]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer well-made"));
+    for (command, why) in [
+        ("{command: \"false\"}", "failed: exit status: 1"),
+        ("{command: no-such-program-of-ours}", "cannot be run"),
+        ("{command: echo, args: [hello]}", "printed no ExecCredential"),
+        ("{command: echo, args: [\"{}\"]}", "without token and certificate"),
+    ] {
+        let output = nodes(&kubeconfig(&server.url(), &authority(), &format!("exec: {command}")), &[]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(why), "{command}: {output}");
+    }
+}
+
+#[test]
+fn certificates_that_are_not_accepted_are_named() {
+    for (shown, cluster, why) in [
+        ("other-name", authority(), "shows a certificate for another name"),
+        ("expired", authority(), "shows a certificate that has expired"),
+        (
+            "server",
+            format!("certificate-authority: {}", file("tests/fleet/pki/stranger.crt").display()),
+            "shows a certificate that nobody we trust has signed",
+        ),
+    ] {
+        let server = Server::start(shown, Clients::Any, healthy);
+        let output = nodes(&kubeconfig(&server.url(), &cluster, "token: t"), &[]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(why), "{shown}: {output}");
+        assert!(server.asked().is_empty(), "it was asked all the same");
+    }
+}
+
+#[test]
+fn whoever_is_told_not_to_look_says_so() {
+    let server = Server::start("other-name", Clients::Any, healthy);
+    let output = nodes(&kubeconfig(&server.url(), "insecure-skip-tls-verify: true", "token: t"), &[]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("anybody may claim to be"), "{output}");
+    let named = format!("{}\n    tls-server-name: n2.example", authority());
+    let output = nodes(&kubeconfig(&server.url(), &named, "token: t"), &[]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
+}
+
+#[test]
+fn an_api_server_that_does_not_list_is_no_answer() {
+    for (reply, why) in [
+        (Reply::Say(401, String::new()), "does not accept the credentials (401)"),
+        (Reply::Say(403, r#"{"message":"no"}"#.to_owned()), "forbids it (403): no"),
+        (Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
+        (Reply::ok("<html>"), "is no list of nodes"),
+        (Reply::Silent, "did not answer within 500ms"),
+        (Reply::Half("{\"items"), "fell silent after"),
+        (Reply::Cut("{\"items"), "ended the connection after"),
+    ] {
+        let answer = reply.clone();
+        let server = Server::start("server", Clients::Any, move |_| answer.clone());
+        let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &["--timeout", "500ms"]);
+        assert_eq!(output.code, Some(2), "{reply:?}: {output}");
+        assert!(output.stderr.contains(why) && output.stdout.is_empty(), "{reply:?}: {output}");
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_leads_nowhere_says_why() {
+    let server = "https://127.0.0.1:1";
+    let output = nodes(&kubeconfig(server, "tls-server-name: x", "token: t"), &["--context", "elsewhere"]);
+    assert!(output.stderr.contains("has no cluster `gone`; it has c"), "{output}");
+    let output = nodes(&kubeconfig(server, &authority(), "token: t"), &["--context", "nowhere"]);
+    assert!(output.stderr.contains("has no context `nowhere`; it has here, elsewhere"), "{output}");
+    let output = nodes(&kubeconfig(server, &authority(), "username: me"), &[]);
+    assert!(output.stderr.contains("authenticates by user name and password"), "{output}");
+    let output = nodes(&Scratch::new("- a\n"), &[]);
+    assert!(output.stderr.contains("is no kubeconfig: it is no mapping"), "{output}");
+    let output = nodes(&Scratch::new("a: &x b\nc: *x\n"), &[]);
+    assert!(output.stderr.contains("it has an alias"), "{output}");
+    let output = nodes(&kubeconfig(server, &authority(), "token: t"), &[]);
+    assert!(output.stderr.contains("refuses the connection"), "{output}");
+    for output in [output, Invocation::new(&["nodes"]).run()] {
+        assert_eq!(output.code, Some(2), "{output}");
+    }
+}
+
+#[test]
+fn hostile_words_do_not_reach_the_terminal() {
+    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
+        Some(_) => Reply::Say(403, "no\u{1b}[2J".to_owned()),
+        None => Reply::ok(node_list(&["n\u{1b}[31m1".to_owned()])),
+    });
+    let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &[]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(!output.stdout.contains('\u{1b}'), "{output}");
+}
