@@ -145,7 +145,13 @@ impl Context {
         if self.replayed.is_some() {
             return self.playback().and_then(|playback| playback.node());
         }
-        kubelet::node_name(self.kubelet().map(KubeletProcess::told), &self.host, Path::new(PROC))
+        let told = self.kubelet().map(KubeletProcess::told);
+        // A pod's own files name the pod; the downward API names the node. A kubelet that is seen beats it.
+        let downward = env::var("NODE_NAME").ok().filter(|name| !name.is_empty());
+        if told.is_none_or(|told| told.flag("hostname-override").is_none()) && downward.is_some() {
+            return downward;
+        }
+        kubelet::node_name(told, &self.host, Path::new(PROC))
     }
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.

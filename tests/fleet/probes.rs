@@ -63,3 +63,14 @@ fn readiness_follows_the_socket_and_liveness_does_not() {
     assert_eq!(watch.wait().code, Some(0));
     let _ = std::fs::remove_file(&socket);
 }
+
+#[test]
+fn the_downward_api_names_the_node() {
+    let socket = format!("{}/node-{}.sock", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let mut runtime = Invocation::new(&["sim", "serve", "quiet", "--listen", &socket]).spawn();
+    runtime.line().expect("it says that it listens");
+    let named = Invocation::new(&["relist", "-r", &socket, "-o", "json"]).env("NODE_NAME", "worker-7").run();
+    assert!(named.stdout.contains("\"node\": \"worker-7\""), "{named}");
+    runtime.signal("KILL");
+    let _ = std::fs::remove_file(&socket);
+}
