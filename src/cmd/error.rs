@@ -155,7 +155,6 @@ impl Error {
             Self::Kubeconfig(KubeconfigError::Way { .. }) => {
                 Some("give it a token, a client certificate or an exec plugin".to_owned())
             }
-            Self::Kubeconfig(_) | Self::Nodes(_) => None,
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(
@@ -169,7 +168,12 @@ impl Error {
                 "a person may make one: `kill -USR1 $(pidof containerd)` writes /tmp/containerd.PID.stacks.log; plegctl sends no signal"
                     .to_owned(),
             ),
-            Self::Read { .. } | Self::Refused(_) | Self::Output(_) | Self::Start(_) => None,
+            Self::Kubeconfig(_)
+            | Self::Nodes(_)
+            | Self::Read { .. }
+            | Self::Refused(_)
+            | Self::Output(_)
+            | Self::Start(_) => None,
         }
     }
 

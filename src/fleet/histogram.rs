@@ -29,6 +29,7 @@ impl Histogram {
     }
 
     /// What came since `before`; all of it, if the counting began anew.
+    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if self.count() < before.count() || self.buckets.len() != before.buckets.len() {
             return self.clone();

@@ -24,8 +24,8 @@ pub(super) fn judge(
         .iter()
         .map(|reading| {
             let earlier = before.into_iter().flat_map(|before| &before.readings);
-            let earlier = earlier.filter(|earlier| earlier.listed.name == reading.listed.name);
-            node(reading, earlier.filter_map(|earlier| earlier.metrics.as_ref().ok()).next())
+            let mut earlier = earlier.filter(|earlier| earlier.listed.name == reading.listed.name);
+            node(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
         })
         .collect();
     nodes.sort_by(|one, other| {

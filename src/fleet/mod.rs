@@ -122,10 +122,10 @@ pub async fn list(cluster: &Cluster, question: &Question) -> Result<Vec<Listed>,
     for _ in 0..MOST_PAGES {
         let mut url = format!("{}/api/v1/nodes?limit={PAGE}", cluster.server);
         if let Some(selector) = &question.selector {
-            url += &format!("&labelSelector={}", encoded(selector));
+            url.extend(["&labelSelector=", &encoded(selector)]);
         }
         if !next.is_empty() {
-            url += &format!("&continue={}", encoded(&next));
+            url.extend(["&continue=", &encoded(&next)]);
         }
         let text = session.get(&url, question.patience).await?.document(&url)?;
         let page: Page =
@@ -196,7 +196,7 @@ fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(["%", &format!("{byte:02X}")]);
         }
     }
     out

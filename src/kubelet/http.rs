@@ -16,10 +16,10 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates, certificates_of};
+pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
 
 /// An answer above this size is none.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
@@ -307,20 +307,19 @@ impl Session<'_> {
     /// Asks once.
     pub async fn get(&mut self, url: &str, limit: Duration) -> Result<Answer, Error> {
         let place = place(url)?;
-        let until = Instant::now() + limit;
         let mut received = 0;
         let mut begun = false;
-        let outcome = timeout_at(until, self.exchange(&place, &mut begun, &mut received)).await;
+        let outcome = timeout(limit, self.exchange(&place, &mut begun, &mut received)).await;
         let url = url.to_owned();
         match outcome {
-            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Ok(answer)) => Ok(answer),
             Err(_) if begun => {
                 self.open = None;
-                return Err(Error::SilentMidAnswer { url, waited: limit, received });
+                Err(Error::SilentMidAnswer { url, waited: limit, received })
             }
             Err(_) => {
                 self.open = None;
-                return Err(Error::Silent { url, waited: limit });
+                Err(Error::Silent { url, waited: limit })
             }
             Ok(Err(trouble)) => {
                 self.open = None;
@@ -413,14 +412,12 @@ impl Client {
             return converse(stream).await;
         }
         let system;
-        let connector = match &self.tls {
-            Some(connector) => connector,
-            None => {
-                let config = tls::config(&Trust::System, None);
-                system =
-                    TlsConnector::from(Arc::new(config.map_err(|why| Trouble::Io(io::Error::other(why)))?));
-                &system
-            }
+        let connector = if let Some(connector) = &self.tls {
+            connector
+        } else {
+            let config = tls::config(&Trust::System, None);
+            system = TlsConnector::from(Arc::new(config.map_err(|why| Trouble::Io(io::Error::other(why)))?));
+            &system
         };
         let name = tls::server_name(self.server_name.as_deref().unwrap_or(place.host));
         let name =

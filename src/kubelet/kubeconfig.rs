@@ -343,6 +343,10 @@ fn client(
 }
 
 /// Runs a credential program as kubectl does, without a terminal.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's kubeconfig names it, and there is no other way to that credential"
+)]
 fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, KubeconfigError> {
     let failed = |why: String| KubeconfigError::Exec { command: exec.command.clone(), why };
     // A command with a slash in it is relative to the kubeconfig; one without is looked for in PATH.

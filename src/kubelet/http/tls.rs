@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
@@ -31,8 +31,6 @@ pub enum Trust {
     System,
     /// Those that these authorities vouch for.
     Authorities(Vec<CertificateDer<'static>>),
-    /// This one certificate and no other, whatever name is in it: the server's own file was read.
-    Pinned(CertificateDer<'static>),
     /// Any.
     Anybody,
 }
@@ -136,10 +134,7 @@ pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<Clien
 
 fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
     let authorities = match trust {
-        Trust::Pinned(certificate) => {
-            return Ok(Arc::new(Known { only: Some(certificate.clone()), provider: Arc::clone(provider) }));
-        }
-        Trust::Anybody => return Ok(Arc::new(Known { only: None, provider: Arc::clone(provider) })),
+        Trust::Anybody => return Ok(Arc::new(Any { provider: Arc::clone(provider) })),
         Trust::System => system_authorities()?,
         Trust::Authorities(authorities) => authorities.clone(),
     };
@@ -155,28 +150,22 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
         .map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))
 }
 
-/// Accepts one certificate, or any. That the other side holds its key is proven in both cases.
+/// Accepts any certificate. That the other side holds its key is proven all the same.
 #[derive(Debug)]
-struct Known {
-    only: Option<CertificateDer<'static>>,
+struct Any {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for Any {
     fn verify_server_cert(
         &self,
-        end_entity: &CertificateDer<'_>,
+        _end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _name: &ServerName<'_>,
         _stapled: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match &self.only {
-            Some(known) if known != end_entity => {
-                Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
-            }
-            _ => Ok(ServerCertVerified::assertion()),
-        }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -213,8 +202,6 @@ pub enum CertificateTrouble {
     Expired,
     /// It is too new.
     NotYetValid,
-    /// It is not the one in the kubelet's own file.
-    NotTheKubelets,
     /// Ours was refused, or one was wanted.
     OursRefused,
     /// There is no TLS.
@@ -238,7 +225,6 @@ impl CertificateTrouble {
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
                 }
-                CertificateError::ApplicationVerificationFailure => Self::NotTheKubelets,
                 other => Self::Other(other.to_string()),
             },
             rustls::Error::AlertReceived(
@@ -257,8 +243,7 @@ impl CertificateTrouble {
     pub(super) const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UnknownIssuer => Some(
-                "a kubelet signs its own certificate unless it is told otherwise: give --kubelet-ca-file, its own \
-                 /var/lib/kubelet/pki/kubelet.crt will do, or as a last resort --kubelet-insecure-tls",
+                "give the authority that has signed it: certificate-authority in the kubeconfig, $SSL_CERT_FILE else",
             ),
             Self::OtherName(_) => Some("ask it by a name that is in its certificate"),
             Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
@@ -276,16 +261,9 @@ impl fmt::Display for CertificateTrouble {
             Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
             Self::Expired => f.write_str("shows a certificate that has expired"),
             Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
-            Self::NotTheKubelets => f.write_str("shows another certificate than the kubelet's own file has"),
             Self::OursRefused => f.write_str("does not accept our certificate, or wants one"),
             Self::NotTls => f.write_str("does not speak TLS"),
             Self::Other(words) => write!(f, "cannot be asked over TLS: {words}"),
         }
     }
-}
-
-/// The certificates of a file.
-pub fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
-    let pem = fs::read(path).map_err(|source| PemError::Read { path: path.to_path_buf(), source })?;
-    certificates(&pem, &path.display().to_string())
 }
