@@ -429,6 +429,14 @@ impl Runtime for Client {
         self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {}).await.map(cgroup_driver)
     }
 
+    fn lists_by(&self) -> [Rpc; 2] {
+        if self.streamed_lists {
+            [Rpc::StreamPodSandboxes, Rpc::StreamContainers]
+        } else {
+            [Rpc::ListPodSandbox, Rpc::ListContainers]
+        }
+    }
+
     async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
         let filter = Some(sandbox_filter(filter));
         if self.streamed_lists {

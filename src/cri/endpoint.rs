@@ -4,6 +4,8 @@
 //! says must then hold: a bad value is an error, not a reason to look further.
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
@@ -176,11 +178,15 @@ fn from_kubelet(sources: &Sources<'_>) -> Said {
 }
 
 fn well_known(host: &HostRoot) -> Option<Resolved> {
-    WELL_KNOWN_SOCKETS.iter().find(|(_, socket)| host.path(socket).exists()).map(|(runtime, socket)| {
-        Resolved {
-            endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
-            source: format!("the well-known socket of {runtime}"),
-        }
+    let is_socket = |path: &str| fs::metadata(host.path(path)).is_ok_and(|it| it.file_type().is_socket());
+    // A file that somebody left in a socket's place is worth a word only where there is no socket at all.
+    let known = || WELL_KNOWN_SOCKETS.iter();
+    let found = known()
+        .find(|(_, path)| is_socket(path))
+        .or_else(|| known().find(|(_, path)| host.path(path).exists()));
+    found.map(|(runtime, socket)| Resolved {
+        endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
+        source: format!("the well-known socket of {runtime}"),
     })
 }
 
@@ -262,6 +268,23 @@ mod tests {
             endpoint,
             Endpoint::Unix { path: "/host/run/x.sock".into(), name: "unix:///run/x.sock".into() }
         );
+    }
+
+    #[test]
+    fn a_file_where_one_runtime_would_listen_does_not_beat_the_socket_of_another() {
+        let root = std::env::temp_dir().join(format!("plegctl-endpoint-{}", std::process::id()));
+        for folder in ["run/containerd", "run/crio"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("run/containerd/containerd.sock"), "stale").unwrap();
+        let host = HostRoot::resolve(Some(&root));
+        let stale = well_known(&host).unwrap().endpoint.to_string();
+        let listening = std::os::unix::net::UnixListener::bind(root.join("run/crio/crio.sock")).unwrap();
+        let live = well_known(&host).unwrap().endpoint.to_string();
+        drop(listening);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(stale, "unix:///run/containerd/containerd.sock");
+        assert_eq!(live, "unix:///run/crio/crio.sock");
     }
 
     #[test]

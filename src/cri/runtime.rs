@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 use super::{
-    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, Error, RuntimeStatus,
-    Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
+    Call, CgroupDriver, Container, ContainerEvent, ContainerState, ContainerStatus, Error, Rpc,
+    RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version, label,
 };
 use crate::clock::Wall;
 
@@ -20,6 +20,10 @@ pub trait Runtime: Send + Sync {
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
     /// Who makes the cgroups; `None` is an answer that does not say.
     fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
+    /// With which two calls sandboxes and containers are listed.
+    fn lists_by(&self) -> [Rpc; 2] {
+        [Rpc::ListPodSandbox, Rpc::ListContainers]
+    }
     /// Pod sandboxes, in the runtime's order.
     fn list_sandboxes(
         &self,

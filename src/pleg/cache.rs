@@ -90,6 +90,22 @@ impl Cache {
         self.notify(uid, time);
     }
 
+    /// How many pods it has.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all pods but these. Nobody is told.
+    pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.entries.retain(|uid, _| wanted(uid));
+        self.entries.shrink_to_fit();
+    }
+
     /// Forgets a pod. Nobody is told.
     pub fn delete(&mut self, uid: &str) {
         self.entries.remove(uid);

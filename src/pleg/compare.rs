@@ -33,6 +33,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How many containers and sandboxes are kept in mind. Those beyond are not compared.
 const MOST_LIVES: usize = 50_000;
 
+/// How many transitions it takes to say that a stream loses none.
+const ENOUGH: u64 = 100;
+
 /// How many decisions may wait to be collected.
 const MOST_DIVERGENCES: usize = 100_000;
 
@@ -55,6 +58,8 @@ pub struct Comparison {
     gained: Latencies,
     streamed: Latencies,
     listed: Latencies,
+    /// Why this runtime tells no stream that something was removed, if it does not.
+    silent_about_removal: Option<&'static str>,
 }
 
 /// What both sides have said about one container or sandbox.
@@ -95,6 +100,13 @@ struct Sighting {
 }
 
 impl Comparison {
+    /// A comparison on a runtime that tells no stream that something was removed; why.
+    #[must_use]
+    pub fn without_removals(mut self, why: &'static str) -> Self {
+        self.silent_about_removal = Some(why);
+        self
+    }
+
     /// The stream was opened or closed.
     pub fn stream(&mut self, stream: &Stream) {
         match stream.state {
@@ -150,8 +162,14 @@ impl Comparison {
         let source = event.source;
         let received = self.received.filter(|_| source == Source::Evented);
         let at = received.unwrap_or(event.time);
-        if source == Source::Evented && self.is_leftover(&id, event, at) {
+        if source == Source::Evented && self.is_leftover(event, at) {
             self.summary.leftovers += 1;
+            let known = self.lives.get_mut(&id).and_then(|life| life.transitions.get_mut(&event.event_type));
+            if let Some(known) = known {
+                // Told at last, by a stream that was not there when it happened: neither a loss nor a latency.
+                known.decided = true;
+            }
+            self.bury(&id);
             return;
         }
         let Some(life) = self.life(&id) else { return };
@@ -194,12 +212,10 @@ impl Comparison {
     }
 
     /// Whether the runtime had kept this event from before the stream was asked for.
-    fn is_leftover(&self, id: &str, event: &Event, at: Wall) -> bool {
+    fn is_leftover(&self, event: &Event, at: Wall) -> bool {
         let created =
             event.latency_seconds.map(|latency| at.nanos().saturating_sub(nanos(latency.duration())));
-        let old = created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos());
-        let known = self.lives.get(id).and_then(|life| life.transitions.get(&event.event_type));
-        old && known.is_none_or(|known| known.generic.is_none())
+        created.zip(self.opened).is_some_and(|(created, opened)| created < opened.nanos())
     }
 
     fn count(&mut self, source: Source, again: bool, out_of_order: bool) {
@@ -234,15 +250,18 @@ impl Comparison {
             let created = evented.at.nanos().saturating_sub(nanos(latency));
             self.listed.add(Seconds::from_nanos(generic.at.nanos().saturating_sub(created)).duration());
         }
-        self.decide(Divergence {
-            time,
-            pod,
-            id,
-            event_type,
-            only: None,
-            latency_seconds: Some(Seconds::from_nanos(gained)),
-            why: None,
-        });
+        // That a relist comes second is what relisting is; that it comes first is worth a record.
+        if gained < 0 {
+            self.decide(Divergence {
+                time,
+                pod,
+                id,
+                event_type,
+                only: None,
+                latency_seconds: Some(Seconds::from_nanos(gained)),
+                why: None,
+            });
+        }
     }
 
     /// A relist is over, and its events were told before.
@@ -293,21 +312,22 @@ impl Comparison {
     }
 
     fn decide_overdue(&mut self, now: Wall) {
-        // A life of which nothing but an ignored end is known would stay for ever.
-        self.lives.retain(|_, life| {
-            let ended = life.stage == 3 && life.transitions.is_empty();
-            !(ended && life.stage_since.is_some_and(|since| now.duration_since(since) > FORGOTTEN_AFTER))
-        });
+        // Not every life has an end that is told: a runtime may be silent about it, the kubelet may ignore it.
+        self.lives.retain(|_, life| !life.is_over(now, FORGOTTEN_AFTER));
         let mut overdue = Vec::new();
         for (id, life) in &mut self.lives {
-            let withheld = life.withheld;
+            let (withheld, untold) = (life.withheld, self.silent_about_removal);
             let shown = life.shown_until(now);
             for (event_type, transition) in &mut life.transitions {
                 if transition.decided || !transition.is_overdue(now) {
                     continue;
                 }
                 transition.decided = true;
-                overdue.push((id.clone(), *event_type, transition.verdict(*event_type, withheld, shown)));
+                overdue.push((
+                    id.clone(),
+                    *event_type,
+                    transition.verdict(*event_type, withheld, untold, shown),
+                ));
             }
         }
         for (id, event_type, (pod, only, why)) in overdue {
@@ -315,6 +335,7 @@ impl Comparison {
                 (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
                 (Source::Generic, Some(Why::Gap)) => &mut self.summary.in_a_gap,
                 (Source::Generic, Some(Why::Kubelet(_))) => &mut self.summary.withheld,
+                (Source::Generic, Some(Why::Untold(_))) => &mut self.summary.untold,
                 (Source::Generic, _) => &mut self.summary.missed_by_stream,
                 (Source::Evented, None) => &mut self.summary.unexplained,
             };
@@ -350,8 +371,13 @@ impl Comparison {
     /// The life of `id`, unless there are too many already.
     fn life(&mut self, id: &str) -> Option<&mut Life> {
         if self.lives.len() >= MOST_LIVES && !self.lives.contains_key(id) {
-            self.summary.not_compared += 1;
-            return None;
+            // Rather forget early what is over than not look at what is new.
+            let now = self.received.max(self.last_relist).unwrap_or_default();
+            self.lives.retain(|_, life| !life.is_over(now, Duration::ZERO));
+            if self.lives.len() >= MOST_LIVES {
+                self.summary.not_compared += 1;
+                return None;
+            }
         }
         Some(self.lives.entry(id.to_owned()).or_default())
     }
@@ -395,6 +421,20 @@ impl Comparison {
 }
 
 impl Life {
+    /// Whether it is decided what there was to say, nothing was said for so long, and no more is to come but an end
+    /// that both sides can still tell anew: of what is dead, or was never seen to live.
+    fn is_over(&self, now: Wall, quiet: Duration) -> bool {
+        let lives = self.furthest.iter().flatten().max() == Some(&1) && self.stage < 2;
+        let decided = self.transitions.values().all(|transition| transition.decided);
+        decided && !lives && self.last_said().is_none_or(|said| now.duration_since(said) > quiet)
+    }
+
+    fn last_said(&self) -> Option<Wall> {
+        let sightings =
+            self.transitions.values().flat_map(|transition| [transition.generic, transition.evented]);
+        sightings.flatten().map(|sighting| sighting.at).chain(self.stage_since).max()
+    }
+
     /// The stages that relists have been shown, if the present one lasts until `end`.
     fn shown_until(&self, end: Wall) -> [bool; 4] {
         let mut shown = self.shown;
@@ -429,11 +469,13 @@ impl Transition {
         &self,
         event_type: EventType,
         withheld: Option<&'static str>,
+        untold: Option<&'static str>,
         shown: [bool; 4],
     ) -> (PodRef, Source, Option<Why>) {
         let pod = self.pod.clone();
         if let Some(generic) = self.generic {
-            let why = withheld.map(Why::Kubelet).or((!generic.covered).then_some(Why::Gap));
+            let untold = untold.filter(|_| event_type == EventType::ContainerRemoved).map(Why::Untold);
+            let why = withheld.map(Why::Kubelet).or(untold).or((!generic.covered).then_some(Why::Gap));
             return (pod, Source::Generic, why);
         }
         // Relisting notices what it has had before its eyes: the state itself, or any earlier one once that is gone.
@@ -456,6 +498,8 @@ enum Why {
     Gap,
     /// The stream had it and the kubelet makes nothing of it.
     Kubelet(&'static str),
+    /// This runtime tells no stream of such things.
+    Untold(&'static str),
 }
 
 impl Why {
@@ -463,7 +507,7 @@ impl Why {
         match self {
             Self::Short => "it was over before a relist could see it",
             Self::Gap => "the stream was not open all the time",
-            Self::Kubelet(why) => why,
+            Self::Kubelet(why) | Self::Untold(why) => why,
         }
     }
 }
@@ -492,8 +536,20 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
     if summary.both == 0 {
         return "whether EventedPLEG would be safe here cannot be said: nothing happened that both could have seen".into();
     }
+    let untold = match summary.untold {
+        0 => String::new(),
+        untold => format!(
+            ", but for {untold} removals, of which this runtime tells no stream and the kubelet learns up to {} later",
+            humantime::format_duration(EVENTED_PERIOD)
+        ),
+    };
+    let few = if summary.both < ENOUGH {
+        format!("; that is too few to tell, watch until there are {ENOUGH}")
+    } else {
+        String::new()
+    };
     format!(
-        "EventedPLEG would have been safe here: it had all {} transitions that relisting saw",
+        "EventedPLEG would have been safe here: it had all {} transitions that relisting saw{untold}{few}",
         summary.both
     )
 }

@@ -22,6 +22,9 @@ pub const MAX_STREAM_FAILURES: u32 = 5;
 /// How often the cache is told that it is up to date, whether it is or not.
 pub const CACHE_TICK: Duration = Duration::from_secs(5);
 
+/// How many pods that are gone may stay in the cache beside those that are there.
+const SPARE: usize = 1024;
+
 /// What to do about the stream next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -114,6 +117,15 @@ impl Evented {
         self.stream(clock, StreamState::Dropped, Some(why))
     }
 
+    /// Forgets pods that are no longer listed. The kubelet does not: a runtime that tells of no removed sandbox, as
+    /// CRI-O does not, makes its cache grow until the next relist but one. `pods` is how many are listed.
+    pub fn forget(&self, pods: usize, listed: impl Fn(&str) -> bool) {
+        let mut shared = self.hub.lock();
+        if shared.cache.len() > pods.saturating_mul(2).saturating_add(SPARE) {
+            shared.cache.retain(listed);
+        }
+    }
+
     /// Tells the cache that it is up to date, without looking. Due at the start and every [`CACHE_TICK`].
     pub fn tick(&self, clock: &dyn Clock) {
         self.hub.lock().cache.update_time(clock.wall());
@@ -160,9 +172,9 @@ impl Evented {
         drop(shared);
 
         if accepted {
-            let happening = Happening { event, subject, status: &status, known, latency };
+            let told = StreamEvent { event, subject, status: &status, known, latency };
             for &event_type in lifecycle(event.kind) {
-                let mut event = happening.event(event_type, clock);
+                let mut event = told.event(event_type, clock);
                 self.hub.send(&mut event);
                 sink.event(event);
             }
@@ -269,7 +281,7 @@ fn container_states(status: &PodStatus) -> BTreeMap<KubeletState, i64> {
 }
 
 /// One stream event and what is known around it.
-struct Happening<'a> {
+struct StreamEvent<'a> {
     event: &'a ContainerEvent,
     subject: Subject,
     status: &'a PodStatus,
@@ -277,21 +289,24 @@ struct Happening<'a> {
     latency: Seconds,
 }
 
-impl Happening<'_> {
+impl StreamEvent<'_> {
     fn event(&self, event_type: EventType, clock: &dyn Clock) -> Event {
         let id = &self.event.container_id;
         let detail = self.status.container(id);
         let named = detail.or_else(|| self.known.and_then(|known| known.container(id)));
         let died = detail.filter(|_| event_type == EventType::ContainerDied);
+        let to = match self.event.kind {
+            ContainerEventType::Started => PlegState::Running,
+            ContainerEventType::Deleted => PlegState::NonExistent,
+            _ => PlegState::Exited,
+        };
+        // An earlier event may have brought a status that knew this already; then nobody knows what was before it.
+        let from = self.known.map(|known| state_of(known, id)).filter(|from| *from != to);
         Event {
             id: Some(id.clone()),
             name: named.map(|container| container.name.clone()).filter(|name| !name.is_empty()),
-            from: self.known.map(|known| state_of(known, id)),
-            to: Some(match self.event.kind {
-                ContainerEventType::Started => PlegState::Running,
-                ContainerEventType::Deleted => PlegState::NonExistent,
-                _ => PlegState::Exited,
-            }),
+            from,
+            to: Some(to),
             exit_code: died.and_then(|container| container.exit_code),
             reason: died.map(|container| container.reason.clone()).filter(|reason| !reason.is_empty()),
             latency_seconds: Some(self.latency),

@@ -103,6 +103,11 @@ impl Generic {
         self.relists
     }
 
+    /// How many pods it has a record of, and whether one of them has this UID.
+    pub fn pods(&self) -> (usize, impl Fn(&str) -> bool) {
+        (self.records.len(), |uid| self.records.contains_key(uid))
+    }
+
     /// One relist of everything. It may be dropped at any time; see [`Self::calls`].
     pub async fn relist<R: Runtime>(&mut self, rt: &R, clock: &dyn Clock, sink: &mut dyn Sink) -> Relist {
         let mut io = Io { rt, clock, sink };

@@ -52,6 +52,7 @@ pub mod pods;
 pub(crate) mod readers;
 pub(crate) mod records;
 pub mod report;
+pub mod silence;
 pub mod status;
 pub mod stream;
 pub(crate) mod tally;

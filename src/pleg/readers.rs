@@ -34,6 +34,11 @@ pub fn readers_of(version: &Version) -> Readers {
     }
 }
 
+/// Why this runtime tells no stream that a sandbox and its containers were removed, if it does not.
+pub fn silent_about_removal(version: &Version) -> Option<&'static str> {
+    (version.runtime_name == "cri-o").then_some("CRI-O sends no event for what RemovePodSandbox removes")
+}
+
 /// What it means that this runtime ends a stream in good order before the first event.
 pub fn empty_stream(version: &Version) -> Option<&'static str> {
     (version.runtime_name == "cri-o").then_some(

@@ -363,6 +363,9 @@ pub struct CompareSummary {
     pub missed_by_stream: u64,
     /// The stream had them, but in a way that the kubelet makes nothing of.
     pub withheld: u64,
+    /// Only relisting had them, because this runtime tells no stream of removals.
+    #[serde(default)]
+    pub untold: u64,
     /// Only relisting had them, while the stream was not open.
     pub in_a_gap: u64,
     /// Only one side had them, and nothing is known that would explain it.

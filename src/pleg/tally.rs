@@ -12,6 +12,18 @@ use crate::cri::ReceivedEvent;
 /// How many of the slowest calls are remembered.
 const SLOWEST: usize = 5;
 
+/// A relist that takes so long is slow, whatever the others took.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// And so is one that takes so many times the median.
+const TIMES_MEDIAN: u32 = 10;
+
+/// Unless it is over before anybody could have noticed.
+const NOTICED: Duration = Duration::from_millis(100);
+
+/// How many relists make a median.
+const ENOUGH: u64 = 10;
+
 /// Counts and durations.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -42,6 +54,7 @@ struct Streamed {
     ignored: u64,
     dropped: u64,
     bytes: u64,
+    opened: Option<Wall>,
     latency: Latencies,
 }
 
@@ -73,7 +86,10 @@ impl Tally {
     pub fn stream(&mut self, stream: &Stream) {
         let streamed = self.streamed.get_or_insert_default();
         match stream.state {
-            StreamState::Connected => streamed.attempts += 1,
+            StreamState::Connected => {
+                streamed.attempts += 1;
+                streamed.opened = Some(stream.time);
+            }
             StreamState::Fallback => streamed.fell_back = true,
             StreamState::Panic => streamed.panics += 1,
             StreamState::Closed | StreamState::Dropped => {}
@@ -104,7 +120,11 @@ impl Tally {
         if sandbox.is_none_or(|sandbox| sandbox.metadata.is_none()) {
             streamed.ignored += 1;
         }
-        streamed.latency.add(received.at.duration_since(Wall::from_nanos(received.event.created_at)));
+        let created = Wall::from_nanos(received.event.created_at);
+        // What the runtime had kept for whoever asks first was not late, it was old.
+        if streamed.opened.is_none_or(|opened| created >= opened) {
+            streamed.latency.add(received.at.duration_since(created));
+        }
     }
 
     /// Remembers a finished call, if it is one of the slowest.
@@ -127,6 +147,14 @@ impl Tally {
         let place = self.slowest.partition_point(|known| known.duration_seconds >= call.duration_seconds);
         self.slowest.insert(place, call);
         self.slowest.truncate(SLOWEST);
+    }
+
+    /// Whether a relist that is to be counted next is slow, in itself or beside the others.
+    pub fn is_slow(&self, relist: &Relist) -> bool {
+        let took = relist.duration_seconds.duration();
+        let median = self.relists.quantiles().filter(|_| self.finished >= ENOUGH);
+        let usual = median.map(|quantiles| quantiles.p50.duration().saturating_mul(TIMES_MEDIAN));
+        took > SLOW || usual.is_some_and(|usual| took > usual.max(NOTICED))
     }
 
     /// Counts a finished relist.
@@ -173,5 +201,43 @@ impl Tally {
             stream: self.streamed.as_ref().map(Streamed::summary),
             compare: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::Outcome;
+
+    fn relist(number: u64, millis: u64) -> Relist {
+        Relist {
+            time: Wall::default(),
+            relist: number,
+            duration_seconds: Duration::from_millis(millis).into(),
+            interval_seconds: None,
+            outcome: Outcome::Ok,
+            error: None,
+            calls: Vec::new(),
+            pods: 1,
+            sandboxes: 1,
+            containers: 1,
+            events: 0,
+            reinspect: 0,
+        }
+    }
+
+    #[test]
+    fn slow_is_a_second_or_ten_times_what_is_usual() {
+        let mut tally = Tally::default();
+        assert!(tally.is_slow(&relist(1, 1001)) && !tally.is_slow(&relist(1, 900)));
+        (1..=10).for_each(|number| tally.relist(&relist(number, 30)));
+        assert!(!tally.is_slow(&relist(11, 290)) && tally.is_slow(&relist(11, 320)));
+    }
+
+    #[test]
+    fn ten_times_next_to_nothing_is_not_slow() {
+        let mut tally = Tally::default();
+        (1..=10).for_each(|number| tally.relist(&relist(number, 2)));
+        assert!(!tally.is_slow(&relist(11, 60)) && tally.is_slow(&relist(11, 110)));
     }
 }

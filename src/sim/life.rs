@@ -92,7 +92,7 @@ pub struct ContainerLife {
 
 /// What happened, in the words of the CRI's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum LifeEvent {
     /// Created
     Created,
     /// Started
@@ -118,7 +118,7 @@ pub struct Moment {
     /// When.
     pub at: Nanos,
     /// What.
-    pub what: Happening,
+    pub what: LifeEvent,
     /// To whom.
     pub subject: Subject,
 }
@@ -328,31 +328,31 @@ impl Pod {
     /// Everything that happens to it, in order.
     fn moments(&self) -> Vec<Moment> {
         let mut moments = vec![
-            Moment { at: self.created, what: Happening::Created, subject: Subject::Sandbox },
+            Moment { at: self.created, what: LifeEvent::Created, subject: Subject::Sandbox },
             Moment {
                 at: self.created + TO_SANDBOX_STARTED,
-                what: Happening::Started,
+                what: LifeEvent::Started,
                 subject: Subject::Sandbox,
             },
         ];
         for (index, container) in self.containers.iter().enumerate() {
             let subject = Subject::Container(index);
             let mut push = |at, what| moments.push(Moment { at, what, subject });
-            push(container.created, Happening::Created);
-            push(container.started, Happening::Started);
+            push(container.created, LifeEvent::Created);
+            push(container.started, LifeEvent::Started);
             if let Some((finished, _)) = container.finished {
-                push(finished, Happening::Stopped);
+                push(finished, LifeEvent::Stopped);
             }
             if let Some(removed) = container.removed {
-                push(removed, Happening::Deleted);
+                push(removed, LifeEvent::Deleted);
             }
         }
         let mut push = |at, what| moments.push(Moment { at, what, subject: Subject::Sandbox });
         if let Some(stopped) = self.stopped {
-            push(stopped, Happening::Stopped);
+            push(stopped, LifeEvent::Stopped);
         }
         if let Some(removed) = self.removed {
-            push(removed, Happening::Deleted);
+            push(removed, LifeEvent::Deleted);
         }
         moments.sort_by_key(|moment| moment.at);
         moments
@@ -414,7 +414,7 @@ mod tests {
     }
 
     /// What happens up to `to`, without the times.
-    fn story(slot: &Slot, to: Nanos) -> Vec<(Happening, Subject)> {
+    fn story(slot: &Slot, to: Nanos) -> Vec<(LifeEvent, Subject)> {
         let mut moments: Vec<Moment> = slot.happenings(-1, to).flat_map(|(_, moments)| moments).collect();
         moments.sort_by_key(|moment| moment.at);
         moments.into_iter().map(|moment| (moment.what, moment.subject)).collect()
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_pod_lives_and_dies_in_the_order_of_a_runtime() {
-        use Happening::{Created, Deleted, Started, Stopped};
+        use LifeEvent::{Created, Deleted, Started, Stopped};
         use Subject::{Container, Sandbox};
         let slot = slot(Group { lives: Some(seconds(60)), every: Some(seconds(3600)), ..group() });
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The simulated pods as a runtime tells of them.
 
-use super::life::{ContainerLife, Happening, Moment, Nanos, Pod, Subject};
+use super::life::{ContainerLife, LifeEvent, Moment, Nanos, Pod, Subject};
 use super::scenario::{Family, Owner};
 use super::seed::Seed;
 use crate::cri::{
@@ -105,7 +105,7 @@ impl Scribe {
 
     /// The event that tells of `moment`; `None` where the runtime does not tell.
     pub fn event(self, pod: &Pod, moment: Moment, competing: bool) -> Option<ContainerEvent> {
-        use Happening::{Created, Deleted};
+        use LifeEvent::{Created, Deleted};
         let of_sandbox = moment.subject == Subject::Sandbox;
         // CRI-O looks for the sandbox before it is there and after it is gone, and then keeps silent.
         if of_sandbox && self.family == Family::CriO && matches!(moment.what, Created | Deleted) {
@@ -127,12 +127,12 @@ impl Scribe {
     }
 }
 
-fn event_type(what: Happening) -> ContainerEventType {
+fn event_type(what: LifeEvent) -> ContainerEventType {
     match what {
-        Happening::Created => ContainerEventType::Created,
-        Happening::Started => ContainerEventType::Started,
-        Happening::Stopped => ContainerEventType::Stopped,
-        Happening::Deleted => ContainerEventType::Deleted,
+        LifeEvent::Created => ContainerEventType::Created,
+        LifeEvent::Started => ContainerEventType::Started,
+        LifeEvent::Stopped => ContainerEventType::Stopped,
+        LifeEvent::Deleted => ContainerEventType::Deleted,
     }
 }
 

@@ -1,11 +1,13 @@
 //! `plegctl watch` as a process: what it prints, what it asks, how it ends.
 
+use std::io::{Read, Write};
+
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use crate::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::support::{FakeRuntime, Node, Received, recording};
+use crate::support::{FakeRuntime, Gate, Node, Received, recording};
 
 /// The delivered events of relist `number`.
 fn events(records: &[Value], number: u64) -> Events {
@@ -151,6 +153,90 @@ fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
 }
 
 #[test]
+fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_repeated() {
+    let fake = FakeRuntime::start(node());
+    let gate = Gate::new();
+    fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
+    let mut running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--diagnose"]).spawn();
+    let mut line_with = |words: &str| {
+        while let Some(line) = running.line() {
+            if line.contains(words) {
+                return line;
+            }
+        }
+        panic!("the watch ended without {words:?}");
+    };
+    let silent = line_with("has not answered");
+    assert!(silent.contains("ContainerStatus of default/web-0 c1 has not answered for 5s"), "{silent}");
+    let diagnosis = line_with("diagnosis: ");
+    assert!(diagnosis.contains("D01 "), "{diagnosis}");
+    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "the call that is silent is not made again");
+    gate.open();
+    let ended = line_with("at last");
+    assert!(ended.contains("ContainerStatus of default/web-0 c1 answered at last, after "), "{ended}");
+    let slow = line_with("relist 1 took");
+    assert!(slow.contains("its slowest call was ContainerStatus of default/web-0 c1"), "{slow}");
+    running.signal("INT");
+    assert_eq!(running.wait().code, Some(0));
+}
+
+#[test]
+fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
+    let fake = FakeRuntime::start(node());
+    let gate = Gate::new();
+    fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
+    // The diagnosis asks for the sandbox too; by then the watch waits beside it.
+    let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--until-slow", "50ms"]).spawn();
+    fake.wait_for(Rpc::Status, 1);
+    gate.open();
+    let output = running.wait();
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("it has ended meanwhile: relist 1 took"), "{output}");
+    assert!(output.stdout.contains("1 relists in"), "{output}");
+    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "it is not made again");
+}
+
+#[test]
+fn on_a_dumb_terminal_there_are_plain_lines() {
+    let fake = FakeRuntime::start(node());
+    for term in ["dumb", ""] {
+        let arguments = ["watch", "-r", &fake.endpoint(), "--count", "1", "--initial"];
+        let output = Invocation::in_terminal(&arguments).env("TERM", term).run();
+        assert!(output.stdout.contains("ContainerStarted"), "{output}");
+        assert!(!output.stdout.contains('\u{1b}'), "{output}");
+    }
+}
+
+#[test]
+fn metrics_are_served_again_once_there_are_file_descriptors() {
+    let fake = FakeRuntime::start(node());
+    // A port that was free a moment ago.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let watch = format!(
+        "ulimit -n 32; exec {} watch -r {} --metrics-listen {address} -o jsonl",
+        env!("CARGO_BIN_EXE_plegctl"),
+        fake.endpoint()
+    );
+    let mut running = Invocation::program("sh", &["-c", &watch]).spawn();
+    assert!(running.line().is_some());
+    let crowd: Vec<_> = (0..64).filter_map(|_| std::net::TcpStream::connect(&address).ok()).collect();
+    // Whoever is last in a crowd of more than there are descriptors was not accepted.
+    assert_eq!(crowd.len(), 64);
+    drop(crowd);
+    let scraped = (0..600).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut stream = std::net::TcpStream::connect(&address).ok()?;
+        stream.write_all(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer).filter(|answer| !answer.is_empty())
+    });
+    assert!(scraped.unwrap().starts_with("HTTP/1.1 200 OK"));
+    running.signal("INT");
+    assert_eq!(running.wait().code, Some(0));
+}
+
+#[test]
 fn an_unhealthy_pleg_ends_an_until_unhealthy_watch() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListPodSandbox).hang();
@@ -233,7 +319,9 @@ fn the_table_hides_the_first_relist_unless_asked() {
     assert!(!plain.stdout.contains("ContainerStarted\n"), "{plain}");
     let initial = plegctl(&["watch", "-r", &endpoint, "--count", "1", "--initial"]);
     assert!(
-        initial.stdout.contains("default/web-0  app  non-existent → running  ContainerStarted"),
+        initial.stdout.contains(
+            "default/web-0                 app                   non-existent → running  ContainerStarted"
+        ),
         "{initial}"
     );
     assert!(!plain.stdout.contains('\u{1b}') && !initial.stdout.contains('\u{1b}'));

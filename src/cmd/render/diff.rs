@@ -1,8 +1,9 @@
 //! A difference as text.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-use super::watch::{event, pod};
+use super::watch::{Columns, event, pod};
 use super::words::{or_none, short_id};
 use crate::pleg::DiffReport;
 use crate::pleg::diff::Unnoticed;
@@ -17,19 +18,35 @@ pub fn table(difference: &DiffReport, out: &mut dyn Write) -> io::Result<()> {
             difference.before.taken_at, difference.after.taken_at
         );
     }
-    for change in &difference.events {
-        writeln!(out, "{}", event(change))?;
-    }
+    let mut columns = Columns::default();
+    let events = difference.events.iter();
+    let events = events.map(|change| (event(change, &mut columns), change.id.as_deref())).collect();
+    write_apart(events, "", out)?;
     if !difference.unnoticed.is_empty() {
         writeln!(out, "not noticed by PLEG:")?;
     }
-    for change in &difference.unnoticed {
-        writeln!(out, "  {}", unnoticed(change))?;
+    let unnoticed = difference.unnoticed.iter();
+    let unnoticed = unnoticed.map(|change| (unnoticed_line(change), change.id.as_deref())).collect();
+    write_apart(unnoticed, "  ", out)
+}
+
+/// Writes lines; those that read alike, such as two dead containers of one name, are told apart by their ids.
+fn write_apart(lines: Vec<(String, Option<&str>)>, indent: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut times: HashMap<String, u32> = HashMap::new();
+    for (line, _) in &lines {
+        *times.entry(line.clone()).or_default() += 1;
+    }
+    for (line, id) in lines {
+        let alike = times.get(&line).is_some_and(|times| *times > 1);
+        match id.filter(|_| alike) {
+            Some(id) => writeln!(out, "{indent}{line}  {}", short_id(id))?,
+            None => writeln!(out, "{indent}{line}")?,
+        }
     }
     Ok(())
 }
 
-fn unnoticed(change: &Unnoticed) -> String {
+fn unnoticed_line(change: &Unnoticed) -> String {
     let of = change.pod.as_ref().map_or_else(|| "runtime".to_owned(), pod);
     let subject = match (&change.name, &change.id) {
         (Some(name), _) if !name.is_empty() => format!("  {}", escaped(name)),

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use super::words::{bytes, elapsed, or_none, short_id, took};
 use crate::clock::Wall;
+use crate::cri::Outcome;
+use crate::diagnosis::HealthReport;
 use crate::pleg::stream::{
     CompareSummary, Divergence, Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState,
     StreamSummary, Subject, WatchSummary,
 };
-use crate::pleg::{OpenCall, PlegState, PodRef};
+use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::escape::escaped;
 
 /// Width of the longest bar of the histogram.
@@ -29,8 +31,36 @@ pub fn pod(pod: &PodRef) -> String {
     }
 }
 
+/// How wide the columns of event lines are: as wide as the widest so far, within reason, so that they line up.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    pod: usize,
+    subject: usize,
+}
+
+/// No column grows beyond this; what is longer pushes the rest of its line aside.
+const WIDEST: usize = 44;
+
+/// `non-existent → running`, the longest.
+const TRANSITION: usize = 22;
+
+impl Default for Columns {
+    fn default() -> Self {
+        // A pod of kube-system with a node's name in it, and the short id of a sandbox.
+        Self { pod: 28, subject: 20 }
+    }
+}
+
+fn widened(column: &mut usize, text: &str) -> String {
+    let width = text.chars().count();
+    if width <= WIDEST {
+        *column = width.max(*column);
+    }
+    format!("{text:<0$}", *column)
+}
+
 /// One line for one event.
-pub fn event(event: &Event) -> String {
+pub fn event(event: &Event, columns: &mut Columns) -> String {
     let subject = match event.subject {
         Subject::Pod => "pod".to_owned(),
         Subject::Sandbox => format!("sandbox {}", short_id(event.id.as_deref().unwrap_or_default())),
@@ -39,13 +69,20 @@ pub fn event(event: &Event) -> String {
             _ => short_id(event.id.as_deref().unwrap_or_default()),
         },
     };
-    let mut line = format!("{}  {}  {subject}", time_of_day(event.time), pod(&event.pod));
-    // Writing to a String cannot fail.
-    if let (Some(from), Some(to)) = (event.from, event.to) {
-        let _ = write!(line, "  {} → {}", from.as_str(), to.as_str());
-    }
+    let transition = match (event.from, event.to) {
+        (Some(from), Some(to)) => format!("{} → {}", from.as_str(), to.as_str()),
+        (None, Some(to)) => format!("→ {}", to.as_str()),
+        (_, None) => String::new(),
+    };
+    let mut line = format!(
+        "{}  {}  {}  {transition:<TRANSITION$}  {}",
+        time_of_day(event.time),
+        widened(&mut columns.pod, &pod(&event.pod)),
+        widened(&mut columns.subject, &subject),
+        event.event_type.as_str()
+    );
     line.push_str(&death(event));
-    let _ = write!(line, "  {}", event.event_type.as_str());
+    // Writing to a String cannot fail.
     if event.source == Source::Evented {
         let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
         let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
@@ -155,7 +192,7 @@ pub fn compare_status(compared: &CompareSummary) -> String {
         "  both {}  only stream {}  only relists {}",
         compared.both,
         compared.missed_by_relisting,
-        compared.missed_by_stream + compared.withheld + compared.in_a_gap
+        compared.missed_by_stream + compared.withheld + compared.untold + compared.in_a_gap
     )
 }
 
@@ -173,42 +210,113 @@ pub fn about(rpc: &str, of: Option<&PodRef>, id: Option<&str>) -> String {
     text
 }
 
-/// The live line below the events.
-pub fn status(
-    relists: u64,
-    last: Duration,
-    quantiles: Option<&Quantiles>,
-    pods: u64,
-    healthy: bool,
-    waiting: Option<&str>,
-) -> String {
-    let mut line = format!("relist {relists}  {}", if healthy { "healthy" } else { "NOT HEALTHY" });
+/// What the live line tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'a> {
+    /// How many relists are over.
+    pub relists: u64,
+    /// How old PLEG is for the kubelet: since the start of the last relist whose lists both succeeded.
+    pub age: Option<Duration>,
+    /// From which age on it is not healthy.
+    pub threshold: Duration,
+    /// How long the last relist took.
+    pub last: Duration,
+    /// How long relists take.
+    pub quantiles: Option<&'a Quantiles>,
+    /// How many pods there are.
+    pub pods: u64,
+    /// What is waited for.
+    pub waiting: Option<&'a str>,
+}
+
+/// The live line below the events: the most important first, since its end may not fit.
+pub fn status(shown: &Live<'_>) -> String {
+    let mut line = match shown.age {
+        // Nothing was listed yet, so there is nothing to claim.
+        None => "PLEG has yet to relist".to_owned(),
+        Some(age) => {
+            let verdict = if age > shown.threshold { "  NOT HEALTHY" } else { "" };
+            format!("PLEG {} of {}{verdict}", elapsed(age), elapsed(shown.threshold))
+        }
+    };
     // Writing to a String cannot fail.
-    if let Some(quantiles) = quantiles {
+    if let Some(waiting) = shown.waiting {
+        let _ = write!(line, "  waiting {waiting}");
+    }
+    let _ = write!(line, "  relist {}", shown.relists);
+    if let Some(quantiles) = shown.quantiles {
         let _ = write!(
             line,
             "  last {}  p50 {}  p99 {}  max {}",
-            took(last),
+            took(shown.last),
             took(quantiles.p50.duration()),
             took(quantiles.p99.duration()),
             took(quantiles.max.duration())
         );
     }
-    let _ = write!(line, "  pods {pods}");
-    if let Some(waiting) = waiting {
-        let _ = write!(line, "  waiting {waiting}");
+    if shown.age.is_some() {
+        let _ = write!(line, "  pods {}", shown.pods);
     }
     line
 }
 
+/// One line for a call that has been silent for so long.
+pub fn silent(time: Wall, open: &OpenCall, waited: Duration) -> String {
+    let call = about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref());
+    format!("{}  {call} has not answered for {}", time_of_day(time), elapsed(waited))
+}
+
+/// One line for the end of a call that was called silent.
+pub fn answered_late(time: Wall, call: &CallRecord) -> String {
+    let ended = match call.outcome {
+        Outcome::Ok => "answered at last",
+        Outcome::Error => "failed",
+        Outcome::Silent => "was given up",
+    };
+    format!(
+        "{}  {} {ended}, after {}",
+        time_of_day(time),
+        about(&call.rpc, call.pod.as_ref(), call.id.as_deref()),
+        took(call.duration_seconds.duration())
+    )
+}
+
+/// One line for a relist that was slow.
+pub fn slow(relist: &Relist) -> Option<String> {
+    Some(format!("{}  {}", time_of_day(relist.time), slow_relist(relist, Duration::ZERO)?))
+}
+
+/// One line for what a diagnosis found while something was slow.
+pub fn diagnosis(time: Wall, report: &HealthReport) -> String {
+    let found =
+        report.primary.as_ref().map(|finding| format!(": {} {}", finding.id, escaped(&finding.title)));
+    format!("{}  diagnosis: {}{}", time_of_day(time), report.verdict.as_str(), found.unwrap_or_default())
+}
+
+/// What became of the relist that was slow while it was looked into.
+pub fn went_on(ended: Option<&Relist>, open: Option<&OpenCall>, call: Duration, relist: Duration) -> String {
+    match ended {
+        Some(relist) => {
+            let how = relist.error.as_deref().map(|why| format!("failed: {}", escaped(why)));
+            let slowest = slow_relist(relist, Duration::ZERO);
+            let how = how.or(slowest).unwrap_or_default();
+            format!("it has ended meanwhile: {how}")
+        }
+        None => format!("it has not ended meanwhile: {}", still_waiting(open, call, relist)),
+    }
+}
+
 /// What stands at the end.
 pub fn summary(summary: &WatchSummary, lasted: Duration, ranges: &[(Duration, u64)]) -> Vec<String> {
-    let mut lines = vec![format!(
+    // What was asked for comes first: whether the event stream would do.
+    let mut lines: Vec<String> =
+        summary.compare.iter().map(|compared| format!("{}.", compared.verdict)).collect();
+    lines.push(format!(
         "{} relists in {}, {} failed",
         summary.relists,
         if lasted.as_secs() < 10 { took(lasted) } else { elapsed(lasted) },
         summary.failed
-    )];
+    ));
     lines.extend(summary.relist_seconds.as_ref().map(|quantiles| quantile_line("relist", quantiles)));
     lines.extend(summary.interval_seconds.as_ref().map(|quantiles| quantile_line("interval", quantiles)));
     let events: Vec<String> =
@@ -260,13 +368,14 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
 
 fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     let mut lines = vec![format!(
-        "compare   both {} (stream first {}, relisting first {})   only stream {}   only relists {}   \
+        "compare   both {} (stream first {}, relisting first {})   only stream {}   only relists {} (never told {})   \
          while the stream was closed {}   unexplained {}   undecided {}",
         compared.both,
         compared.evented_first,
         compared.generic_first,
         compared.missed_by_relisting,
-        compared.missed_by_stream + compared.withheld,
+        compared.missed_by_stream + compared.withheld + compared.untold,
+        compared.untold,
         compared.in_a_gap,
         compared.unexplained,
         compared.undecided
@@ -282,7 +391,6 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     ];
     let some = quantiles.iter().filter_map(|(what, quantiles)| Some((what, quantiles.as_ref()?)));
     lines.extend(some.map(|(what, quantiles)| quantile_line(what, quantiles)));
-    lines.push(format!("{}.", compared.verdict));
     if let Some(gained) = &compared.gained_seconds {
         lines.push(format!(
             "It would have spared {} of {} calls, received {} instead of {}, and told of a change {} earlier (p99 {}).",

@@ -17,6 +17,9 @@ use crate::pleg::Hub;
 /// A scraper that is slower than this is not served.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A pause after a connection that could not be accepted.
+const AFTER_TROUBLE: Duration = Duration::from_millis(100);
+
 /// A request line longer than this is not a scraper's.
 const LONGEST_LINE: u64 = 4096;
 
@@ -27,12 +30,18 @@ pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 pub async fn serve(address: SocketAddr, hub: Arc<Hub>, more: Page) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (hub, more) = (Arc::clone(&hub), Arc::clone(&more));
-            tokio::spawn(async move {
-                // A scraper that hangs up or dawdles is its own problem.
-                let _ = timeout(PATIENCE, answer(stream, &hub, &*more)).await;
-            });
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let (hub, more) = (Arc::clone(&hub), Arc::clone(&more));
+                    tokio::spawn(async move {
+                        // A scraper that hangs up or dawdles is its own problem.
+                        let _ = timeout(PATIENCE, answer(stream, &hub, &*more)).await;
+                    });
+                }
+                // No more file descriptors, most likely: that passes.
+                Err(_) => tokio::time::sleep(AFTER_TROUBLE).await,
+            }
         }
     });
     Ok(())
@@ -60,7 +69,10 @@ async fn answer(
 
 fn reply(request: &str, hub: &Hub, more: impl Fn() -> String) -> (&'static str, String) {
     let mut words = request.split_ascii_whitespace();
-    match (words.next(), words.next()) {
+    // Whatever a scraper asks for besides the path, there is one answer.
+    let (method, path) =
+        (words.next(), words.next().map(|target| target.split('?').next().unwrap_or_default()));
+    match (method, path) {
         (Some("GET"), Some("/metrics")) => {
             let mut body = String::new();
             // Writing to a String cannot fail.
@@ -98,6 +110,8 @@ mod tests {
         let (status, body) = reply("GET /metrics HTTP/1.1", &hub, String::new);
         assert_eq!(status, "200 OK");
         assert!(body.contains("kubelet_pleg_relist_duration_seconds"));
+        assert_eq!(reply("GET /metrics?x=1 HTTP/1.1", &hub, String::new).0, "200 OK");
+        assert_eq!(reply("GET /metricsx HTTP/1.1", &hub, String::new).0, "404 Not Found");
         assert_eq!(reply("GET / HTTP/1.1", &hub, String::new).0, "404 Not Found");
         assert_eq!(reply("POST /metrics HTTP/1.1", &hub, String::new).0, "405 Method Not Allowed");
     }

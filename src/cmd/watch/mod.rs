@@ -42,6 +42,7 @@ const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
 /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct WatchArgs {
     /// Whether to relist, to read the runtime's events as the kubelet's evented PLEG does, or both to compare them
     #[arg(long, value_name = "MODE", default_value = "generic")]
@@ -70,6 +71,10 @@ pub struct WatchArgs {
     /// End with exit status 1 as soon as PLEG is not healthy
     #[arg(long)]
     until_unhealthy: bool,
+
+    /// Say in one line what holds PLEG up, while a call is silent for 5s or a relist takes more than 10s
+    #[arg(long)]
+    diagnose: bool,
 
     /// Append the JSON lines to this file too
     #[arg(long, value_name = "FILE")]

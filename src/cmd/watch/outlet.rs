@@ -30,19 +30,34 @@ enum Way {
     Here(Arc<Mutex<Put>>),
 }
 
-/// Puts a line where it belongs; `None` is the end.
-type Put = Box<dyn FnMut(Option<Line>) -> io::Result<()> + Send>;
+/// Puts a line where it belongs.
+type Put = Box<dyn FnMut(Step) -> io::Result<()> + Send>;
 
 enum Line {
     Text(String),
-    Status(String),
+    /// There is a newer status line.
+    Status,
 }
 
 #[derive(Default)]
 struct Progress {
+    /// The newest status line, until it is shown: there is never more than one, however long a terminal is blocked.
+    status: Mutex<Option<String>>,
     waiting: AtomicUsize,
     broken: AtomicBool,
     moved: Notify,
+}
+
+impl Progress {
+    /// What a line asks for; nothing, if its status line was shown already.
+    fn step(&self, line: Line) -> Option<Step> {
+        match line {
+            Line::Text(text) => Some(Step::Text(text)),
+            Line::Status => {
+                self.status.lock().unwrap_or_else(PoisonError::into_inner).take().map(Step::Status)
+            }
+        }
+    }
 }
 
 impl Outlet {
@@ -52,11 +67,11 @@ impl Outlet {
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             bar.set_style(style);
         }
-        Self::spawn(move |line| {
-            match line {
-                Some(Line::Text(text)) => bar.println(text),
-                Some(Line::Status(text)) => bar.set_message(text),
-                None => bar.finish_and_clear(),
+        Self::spawn(move |step| {
+            match step {
+                Step::Text(text) => bar.println(cut(text, width())),
+                Step::Status(text) => bar.set_message(cut(text, width())),
+                Step::End => bar.finish_and_clear(),
             }
             Ok(())
         })
@@ -64,17 +79,17 @@ impl Outlet {
 
     /// Lines to anything else, each flushed.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
-        Self::spawn(move |line| match line {
-            Some(Line::Text(mut text)) => {
+        Self::spawn(move |step| match step {
+            Step::Text(mut text) => {
                 text.push('\n');
                 destination.write_all(text.as_bytes())?;
                 destination.flush()
             }
-            Some(Line::Status(_)) | None => Ok(()),
+            Step::Status(_) | Step::End => Ok(()),
         })
     }
 
-    fn spawn(put: impl FnMut(Option<Line>) -> io::Result<()> + Send + 'static) -> Self {
+    fn spawn(put: impl FnMut(Step) -> io::Result<()> + Send + 'static) -> Self {
         let (lines, queue) = mpsc::channel();
         let (end, done) = mpsc::channel();
         let progress = Arc::new(Progress::default());
@@ -104,7 +119,13 @@ impl Outlet {
 
     /// Replaces the status line, where there is one; never waits.
     pub fn status(&self, text: String) {
-        self.send(Line::Status(text));
+        let unseen = {
+            let mut status = self.progress.status.lock().unwrap_or_else(PoisonError::into_inner);
+            status.replace(text)
+        };
+        if unseen.is_none() {
+            self.send(Line::Status);
+        }
     }
 
     fn send(&self, line: Line) {
@@ -118,7 +139,10 @@ impl Outlet {
             Way::Here(put) => {
                 let broken = &self.progress.broken;
                 let mut put = put.lock().unwrap_or_else(PoisonError::into_inner);
-                if !broken.load(Ordering::SeqCst) && put(Some(line)).is_err() {
+                let step = self.progress.step(line);
+                let written = step
+                    .map_or(Ok(()), |step| if broken.load(Ordering::SeqCst) { Ok(()) } else { put(step) });
+                if written.is_err() {
                     broken.store(true, Ordering::SeqCst);
                     self.progress.moved.notify_waiters();
                 }
@@ -147,29 +171,64 @@ impl Outlet {
         }
     }
 
-    /// Writes what is left, for as long as patience lasts.
+    /// Writes what is left, for as long as patience lasts; [`io::ErrorKind::TimedOut`] if that was not long enough.
     pub fn close(self) -> io::Result<()> {
+        self.close_within(PATIENCE)
+    }
+
+    fn close_within(self, patience: Duration) -> io::Result<()> {
         match self.way {
             Way::Thread { lines, done } => {
                 drop(lines);
                 let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-                done.recv_timeout(PATIENCE).unwrap_or(Ok(()))
+                done.recv_timeout(patience).unwrap_or_else(|_| {
+                    let what = format!(
+                        "it did not take what was left within {}",
+                        humantime::format_duration(patience)
+                    );
+                    Err(io::Error::new(io::ErrorKind::TimedOut, what))
+                })
             }
             Way::Here(_) if self.progress.broken.load(Ordering::SeqCst) => {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
-            Way::Here(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(None),
+            Way::Here(put) => put.lock().unwrap_or_else(PoisonError::into_inner)(Step::End),
         }
     }
 }
 
+/// What a writer is to do next.
+enum Step {
+    /// A line.
+    Text(String),
+    /// Another status line.
+    Status(String),
+    /// There is no more.
+    End,
+}
+
+/// How many columns the terminal has, where it says.
+fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The beginning of a line that does not fit; a coloured one is left alone, it was made for the width.
+fn cut(line: String, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|width| line.chars().count() > *width && !line.contains('\u{1b}')) else {
+        return line;
+    };
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
 fn write_all(queue: &mpsc::Receiver<Line>, put: &mut Put, progress: &Progress) -> io::Result<()> {
     for line in queue {
-        put(Some(line))?;
+        progress.step(line).map_or(Ok(()), &mut *put)?;
         progress.waiting.fetch_sub(1, Ordering::SeqCst);
         progress.moved.notify_waiters();
     }
-    put(None)
+    put(Step::End)
 }
 
 #[cfg(test)]
@@ -182,6 +241,20 @@ mod tests {
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Takes nothing until the test lets it.
+    struct Blocked(mpsc::Receiver<()>);
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
             Ok(bytes.len())
         }
 
@@ -211,6 +284,35 @@ mod tests {
         outlet.line("b".into());
         outlet.close().unwrap();
         assert_eq!(*written.0.lock().unwrap(), b"a\nb\n");
+    }
+
+    #[test]
+    fn status_lines_do_not_pile_up_behind_what_is_blocked() {
+        let (_open, gate) = mpsc::channel();
+        let outlet = Outlet::plain(Blocked(gate));
+        outlet.line("a".into());
+        (0..1000).for_each(|number| outlet.status(number.to_string()));
+        // The line that is being written, and one status line.
+        assert!(outlet.progress.waiting.load(Ordering::SeqCst) <= 2);
+    }
+
+    #[test]
+    fn what_could_not_be_written_in_time_is_an_error() {
+        let (_open, gate) = mpsc::channel();
+        let outlet = Outlet::plain(Blocked(gate));
+        outlet.line("a".into());
+        assert_eq!(
+            outlet.close_within(Duration::from_millis(1)).unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
+    }
+
+    #[test]
+    fn a_line_is_cut_where_the_terminal_ends() {
+        assert_eq!(cut("running → exited".into(), Some(10)), "running →…");
+        assert_eq!(cut("running".into(), Some(7)), "running");
+        assert_eq!(cut("running".into(), None), "running");
+        assert_eq!(cut("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), "\u{1b}[31mred\u{1b}[0m");
     }
 
     #[tokio::test]

@@ -1,18 +1,24 @@
 //! Turns what the engine says into lines, and keeps the tally.
 
+use std::env;
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::watch;
 
 use super::outlet::Outlet;
 use super::{Mode, Output, WatchArgs};
+use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::health::{Style, screen};
-use crate::cmd::render::watch as text;
-use crate::cri::ReceivedEvent;
+use crate::cmd::render::watch::{self as text, Columns};
+use crate::cri::{ReceivedEvent, Version};
 use crate::diagnosis::HealthReport;
+use crate::pleg::readers::silent_about_removal;
+use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, Tally, document};
 use crate::report::save;
@@ -24,24 +30,37 @@ pub struct Reporter {
     log: Option<Outlet>,
     show_initial: bool,
     live: bool,
+    clock: Arc<dyn Clock>,
+    columns: Mutex<Columns>,
     tally: Mutex<Tally>,
+    /// Who waits for the end of the open call.
+    waited_for: Mutex<Option<watch::Sender<Option<Duration>>>>,
     comparison: Option<Mutex<Comparison>>,
 }
 
 impl Reporter {
     /// Opens stdout, and the log if there is one.
-    pub fn open(arguments: &WatchArgs) -> Result<Self, Error> {
+    pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(Outlet::plain));
-        let live = output == Output::Table && io::stdout().is_terminal();
+        let live = output == Output::Table && io::stdout().is_terminal() && can_move();
         Ok(Self {
             view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
             output,
             log: log.transpose()?,
             show_initial: arguments.initial,
             live,
+            clock,
+            columns: Mutex::default(),
             tally: Mutex::default(),
-            comparison: (arguments.mode == Mode::Compare).then(Mutex::default),
+            waited_for: Mutex::default(),
+            comparison: (arguments.mode == Mode::Compare).then(|| {
+                let comparison = Comparison::default();
+                Mutex::new(match silent_about_removal(version) {
+                    Some(why) => comparison.without_removals(why),
+                    None => comparison,
+                })
+            }),
         })
     }
 
@@ -90,6 +109,7 @@ impl Reporter {
 
     /// A relist is over.
     pub fn relist(&self, relist: Relist) {
+        let slow = self.tally().is_slow(&relist);
         self.tally().relist(&relist);
         if self.output == Output::Table {
             if let Some(line) = text::failed_relist(&relist) {
@@ -97,6 +117,7 @@ impl Reporter {
             } else if relist.interval_seconds.is_none() && !self.show_initial {
                 self.view.line(text::first_relist(&relist));
             }
+            self.lines(text::slow(&relist).filter(|_| slow));
         }
         self.compare(|comparison| comparison.relist(&relist));
         self.json(&Record::Relist(relist));
@@ -135,6 +156,25 @@ impl Reporter {
         if self.output == Output::Table {
             lines.into_iter().for_each(|line| self.view.line(line));
         }
+    }
+
+    /// The call that has no answer yet, and for how long.
+    pub fn open_call(&self, now: Mono) -> (Option<OpenCall>, Duration) {
+        let tally = self.tally();
+        (tally.open.clone(), tally.waiting(now).unwrap_or_default())
+    }
+
+    /// Tells how long the call that is open took, once it is answered.
+    pub fn when_answered(&self) -> watch::Receiver<Option<Duration>> {
+        let (tell, told) = watch::channel(None);
+        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = Some(tell);
+        told
+    }
+
+    /// What holds PLEG up, in one line, while it does.
+    pub fn diagnosed(&self, report: &HealthReport) {
+        self.lines([text::diagnosis(self.clock.wall(), report)]);
+        self.write_json(report);
     }
 
     /// What holds PLEG up.
@@ -188,7 +228,11 @@ impl Reporter {
 
     /// Writes what is left.
     pub fn close(self, log_path: Option<&Path>) -> Result<(), Error> {
-        let view = self.view.close();
+        let view = match self.view.close() {
+            // Whoever does not read what he sees has not lost a file.
+            Err(why) if why.kind() == io::ErrorKind::TimedOut => Ok(()),
+            view => view,
+        };
         if let (Some(log), Some(path)) = (self.log, log_path) {
             log.close().map_err(|source| Error::Write(save::Error { path: path.to_path_buf(), source }))?;
         }
@@ -200,7 +244,8 @@ impl Sink for &Reporter {
     fn event(&mut self, event: Event) {
         self.tally().event(&event);
         if self.output == Output::Table && (self.show_initial || !event.initial) {
-            self.view.line(text::event(&event));
+            let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+            self.view.line(text::event(&event, &mut columns));
         }
         let seen = self.comparison.is_some().then(|| event.clone());
         self.json(&Record::Event(event));
@@ -213,5 +258,16 @@ impl Sink for &Reporter {
 
     fn call_finished(&mut self, call: &CallRecord) {
         self.tally().call(call);
+        if let Some(tell) = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tell.send_replace(Some(call.duration_seconds.duration()));
+        }
+        if call.duration_seconds.duration() >= SILENT_AFTER {
+            self.lines([text::answered_late(self.clock.wall(), call)]);
+        }
     }
+}
+
+/// Whether a line on this terminal can be written anew. Where it cannot, there are plain lines.
+fn can_move() -> bool {
+    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }

@@ -1,13 +1,13 @@
 //! One watch from `WatchStarted` to `WatchSummary`.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::reporter::Reporter;
-use super::tap::{News, Tap, Upshot, Wishes};
+use super::tap::{Attended, News, StreamSettings, Tap};
 use super::{Mode, TIMEOUT, WatchArgs, metrics};
 use crate::capture::Next;
 use crate::clock::Mono;
@@ -19,11 +19,15 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::pleg::readers::{Readers, readers_of};
-use crate::pleg::stream::{Health, Record, WatchStarted};
+use crate::pleg::silence::{SILENT_AFTER, Silence};
+use crate::pleg::stream::{Health, Record, Relist, WatchStarted};
 use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
 
 /// How often health and the live line are looked after while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
+
+/// A relist that has taken so long is looked into although each of its calls is answered.
+const LONG_RELIST: Duration = Duration::from_secs(10);
 
 /// The same while somebody waits for a call to be slow.
 const ATTENTIVE_TICK: Duration = Duration::from_millis(50);
@@ -47,6 +51,11 @@ pub struct Session<'a> {
     healthy: Option<bool>,
     /// Whether the pause that a capture asked for is over.
     waited: bool,
+    silence: Silence,
+    /// What was found out about the slowness that ended the watch.
+    found: Option<HealthReport>,
+    /// Whether that was looked for beside the relist that was slow.
+    looked: bool,
 }
 
 /// What comes from outside while a watch waits for something.
@@ -57,7 +66,7 @@ struct Outside {
 }
 
 /// What happened outside.
-enum Nudge {
+enum Interruption {
     /// The watch is to end.
     End(End),
     /// It is to stand still.
@@ -111,14 +120,14 @@ impl<'a> Session<'a> {
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let tap = streams.then(|| {
-            let wishes = Wishes {
+            let settings = StreamSettings {
                 retries: arguments.stream.retries.get(),
                 longest: arguments.stream.max_stream,
                 guarded: matches!(endpoint, Endpoint::Unix { .. }),
             };
             // Compared, the two must not learn from each other.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(Hub::new(true)) };
-            Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, wishes)
+            Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
         });
         let settings = Settings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let timing = Timing {
@@ -130,7 +139,7 @@ impl<'a> Session<'a> {
             context,
             endpoint: endpoint.clone(),
             client,
-            reporter: Reporter::open(arguments)?,
+            reporter: Reporter::open(arguments, &version, Arc::clone(&context.clock))?,
             generic: Generic::new(Arc::clone(&hub), settings),
             worker: Worker::start(timing, context.clock.mono()),
             tap,
@@ -140,6 +149,9 @@ impl<'a> Session<'a> {
             started: context.clock.mono(),
             healthy: None,
             waited: false,
+            silence: Silence::default(),
+            found: None,
+            looked: false,
         };
         session.reporter.started(WatchStarted {
             time: context.clock.wall(),
@@ -157,6 +169,9 @@ impl<'a> Session<'a> {
     /// Relists, and reads the stream if there is one, until something ends it.
     pub async fn run(mut self) -> Result<Exit, Error> {
         let end = loop {
+            if self.generic.relists() > 0 {
+                self.attend().await?;
+            }
             let ended = if self.owes_relist() {
                 match self.settle().await? {
                     None => self.relist(true).await?,
@@ -173,26 +188,15 @@ impl<'a> Session<'a> {
                 break end;
             }
         };
-        let report = if matches!(end, End::Came(_)) { self.diagnose().await } else { None };
-        self.finish(&end, report.as_ref())
-    }
-
-    /// What holds PLEG up, found out while it still does; `None` if somebody ends the watch meanwhile.
-    async fn diagnose(&mut self) -> Option<HealthReport> {
-        let known = {
-            let tally = self.reporter.tally();
-            let waited = tally.waiting(self.context.clock.mono()).unwrap_or_default();
-            tally.open.as_ref().map(|open| KnownHang {
-                rpc: open.rpc,
-                id: open.id.clone(),
-                waited,
-                answered: None,
-            })
-        };
-        tokio::select! {
-            report = diagnose(self.context, &self.endpoint, known) => report.ok(),
-            () = self.outside.stops.next() => None,
+        if matches!(end, End::Came(_)) && !self.looked {
+            // Nothing is under way: what came was over when it was noticed, or came in a pause.
+            let diagnosis = diagnose(self.context, &self.endpoint, None);
+            self.found = tokio::select! {
+                report = diagnosis => report.ok(),
+                () = self.outside.stops.next() => None,
+            };
         }
+        self.finish(&end)
     }
 
     fn owes_relist(&self) -> bool {
@@ -218,7 +222,21 @@ impl<'a> Session<'a> {
     /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.
     async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
         let Self {
-            generic, client, context, reporter, outside, hub, healthy, arguments, worker, tap, ..
+            generic,
+            client,
+            context,
+            endpoint,
+            reporter,
+            outside,
+            hub,
+            healthy,
+            silence,
+            found,
+            looked,
+            arguments,
+            worker,
+            tap,
+            ..
         } = self;
         let clock = &*context.clock;
         let started = clock.mono();
@@ -227,23 +245,60 @@ impl<'a> Session<'a> {
             tap.relisted();
         }
         let threshold = worker.timing().threshold;
-        let mut look = Look { arguments, context, reporter, hub, healthy, threshold };
+        *found = None;
+        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
         let mut sink = &*reporter;
         let report = {
+            let mut diagnosis = Diagnosis { context, endpoint, reporter, running: None, begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
-            loop {
-                let nudge = tokio::select! {
+            let came = loop {
+                let interruption = tokio::select! {
                     biased;
-                    report = &mut relist => break report,
-                    nudge = outside.nudge(reporter, tap.as_mut()) => nudge,
+                    report = &mut relist => break Ok(report),
+                    report = diagnosis.finished() => {
+                        reporter.diagnosed(&report);
+                        *found = Some(report);
+                        continue;
+                    }
+                    interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
                 };
-                if let Some(end) = look.answer(nudge, tap.as_mut(), Some(started)).await? {
-                    return Ok(Some(end));
+                match look.answer(interruption, tap.as_mut(), Some(started)).await? {
+                    Some(End::Came(what)) => break Err(what),
+                    Some(end) => return Ok(Some(end)),
+                    None => {}
+                }
+                let now = clock.mono();
+                let lasts = now.since(started) >= LONG_RELIST;
+                if arguments.diagnose && (lasts || reporter.open_call(now).1 >= SILENT_AFTER) {
+                    diagnosis.begin();
+                }
+            };
+            match came {
+                Ok(report) => report,
+                Err(what) => {
+                    // The pending call goes on while it is found out why; nobody asks it a second time.
+                    diagnosis.begin();
+                    *looked = true;
+                    let ended = tokio::select! {
+                        ended = diagnosis.beside(&mut relist, found) => ended,
+                        () = outside.stops.next() => None,
+                    };
+                    let (open, waited) = reporter.open_call(clock.mono());
+                    let so_far = clock.mono().since(started);
+                    let became = text::went_on(ended.as_ref(), open.as_ref(), waited, so_far);
+                    if let Some(report) = ended {
+                        reporter.relist(report);
+                    }
+                    return Ok(Some(End::Came(format!("{what}\n{became}"))));
                 }
             }
         };
         if !owed {
             worker.relisted(clock.mono());
+        }
+        if let Some(tap) = tap {
+            let (pods, listed) = generic.pods();
+            tap.forget(pods, listed);
         }
         let slow = arguments.until_slow.and_then(|limit| text::slow_relist(&report, limit));
         reporter.relist(report);
@@ -258,7 +313,7 @@ impl<'a> Session<'a> {
     /// Opens the stream if it is to be opened now.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(tap) = &mut self.tap else { return Ok(()) };
-        if tap.attend(&self.reporter).await? == Upshot::FellBack && self.arguments.mode == Mode::Evented {
+        if tap.attend(&self.reporter).await? == Attended::FellBack && self.arguments.mode == Mode::Evented {
             self.worker.restart(Timing::GENERIC, self.context.clock.mono());
         }
         Ok(())
@@ -267,7 +322,7 @@ impl<'a> Session<'a> {
     /// The pause before the next relist, and until the writers are not too far behind. A stream that ends cuts it short.
     async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
         let length = until.since(self.context.clock.mono());
-        self.rest(length, Tap::owes_relist).await
+        self.rest(length, Tap::is_due).await
     }
 
     /// Waits until the writers are not too far behind: whoever does not read gets no relists either.
@@ -276,27 +331,27 @@ impl<'a> Session<'a> {
     }
 
     async fn rest(&mut self, length: Duration, enough: fn(&Tap) -> bool) -> Result<Option<End>, Error> {
-        let Self { context, reporter, outside, hub, healthy, arguments, worker, tap, .. } = self;
+        let Self { context, reporter, outside, hub, healthy, silence, arguments, worker, tap, .. } = self;
         let threshold = worker.timing().threshold;
-        let mut look = Look { arguments, context, reporter, hub, healthy, threshold };
+        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
         let mut rest = pin!(async {
             tokio::time::sleep(length).await;
             reporter.settle().await;
         });
         while !tap.as_ref().is_some_and(enough) {
-            let nudge = tokio::select! {
+            let interruption = tokio::select! {
                 biased;
                 () = &mut rest => break,
-                nudge = outside.nudge(reporter, tap.as_mut()) => nudge,
+                interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
             };
-            if let Some(end) = look.answer(nudge, tap.as_mut(), None).await? {
+            if let Some(end) = look.answer(interruption, tap.as_mut(), None).await? {
                 return Ok(Some(end));
             }
         }
         Ok(None)
     }
 
-    fn finish(mut self, end: &End, report: Option<&HealthReport>) -> Result<Exit, Error> {
+    fn finish(mut self, end: &End) -> Result<Exit, Error> {
         if let Some(mut tap) = self.tap.take() {
             tap.release("the watch is over", &self.reporter);
         }
@@ -310,9 +365,9 @@ impl<'a> Session<'a> {
         summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
-            self.reporter.lines([what.clone()]);
+            self.reporter.lines(what.lines().map(str::to_owned));
         }
-        if let Some(report) = report {
+        if let Some(report) = self.found.as_ref().filter(|_| matches!(end, End::Came(_))) {
             self.reporter.diagnosis(report, self.context.style().color)?;
         }
         self.reporter.lines(text::summary(&summary, lasted, &ranges));
@@ -343,15 +398,15 @@ impl Outside {
     }
 
     /// Waits for the next thing that happens outside of a relist.
-    async fn nudge(&mut self, reporter: &Reporter, tap: Option<&mut Tap>) -> Nudge {
+    async fn interruption(&mut self, reporter: &Reporter, tap: Option<&mut Tap>) -> Interruption {
         let Self { stops, suspension, ticks } = self;
         tokio::select! {
             biased;
-            () = stops.next() => Nudge::End(End::Told),
-            () = reporter.broken() => Nudge::End(End::Unread),
-            () = or_never(suspension.as_mut().map(Suspension::asked)) => Nudge::Suspend,
-            _ = ticks.tick() => Nudge::Tick,
-            news = or_never(tap.map(|tap| tap.news(reporter.settle()))) => Nudge::Stream(news),
+            () = stops.next() => Interruption::End(End::Told),
+            () = reporter.broken() => Interruption::End(End::Unread),
+            () = or_never(suspension.as_mut().map(Suspension::asked)) => Interruption::Suspend,
+            _ = ticks.tick() => Interruption::Tick,
+            news = or_never(tap.map(|tap| tap.news(reporter.settle()))) => Interruption::Stream(news),
         }
     }
 }
@@ -391,6 +446,63 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
     }
 }
 
+/// A diagnosis being made.
+type Running<'a> = Pin<Box<dyn Future<Output = Result<HealthReport, Error>> + 'a>>;
+
+/// What holds a relist up, looked for beside it: once, and without asking again what is asked already.
+struct Diagnosis<'a> {
+    context: &'a Context,
+    endpoint: &'a Endpoint,
+    reporter: &'a Reporter,
+    running: Option<Running<'a>>,
+    begun: bool,
+}
+
+impl Diagnosis<'_> {
+    fn begin(&mut self) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        let answered = self.reporter.when_answered();
+        let (open, waited) = self.reporter.open_call(self.context.clock.mono());
+        let known =
+            open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, answered: Some(answered) });
+        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known)));
+    }
+
+    /// What was found; never, if nothing is looked for.
+    async fn finished(&mut self) -> HealthReport {
+        let Some(running) = &mut self.running else { return std::future::pending().await };
+        let found = running.await;
+        self.running = None;
+        match found {
+            Ok(report) => report,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Finds it out while the relist goes on; the relist, if it has ended by then.
+    async fn beside(
+        &mut self,
+        relist: &mut Pin<&mut impl Future<Output = Relist>>,
+        found: &mut Option<HealthReport>,
+    ) -> Option<Relist> {
+        let mut running = self.running.take()?;
+        let mut ended = None;
+        loop {
+            tokio::select! {
+                biased;
+                report = &mut *relist, if ended.is_none() => ended = Some(report),
+                report = &mut running => {
+                    *found = report.ok();
+                    return ended;
+                }
+            }
+        }
+    }
+}
+
 /// What is looked at again and again while waiting.
 struct Look<'a> {
     arguments: &'a WatchArgs,
@@ -398,32 +510,33 @@ struct Look<'a> {
     reporter: &'a Reporter,
     hub: &'a Hub,
     healthy: &'a mut Option<bool>,
+    silence: &'a mut Silence,
     threshold: Duration,
 }
 
 impl Look<'_> {
-    /// Does what a nudge asks for.
+    /// Does what a interruption asks for.
     async fn answer(
         &mut self,
-        nudge: Nudge,
+        interruption: Interruption,
         mut tap: Option<&mut Tap>,
         relist: Option<Mono>,
     ) -> Result<Option<End>, Error> {
-        match nudge {
-            Nudge::End(end) => return Ok(Some(end)),
-            Nudge::Suspend => {
+        match interruption {
+            Interruption::End(end) => return Ok(Some(end)),
+            Interruption::Suspend => {
                 if let Some(tap) = tap {
                     tap.release("closed by plegctl before it was suspended", self.reporter);
                 }
                 Suspension::stop_here().await.map_err(Error::Start)?;
             }
-            Nudge::Tick => {
+            Interruption::Tick => {
                 if let Some(tap) = &mut tap {
                     tap.look(self.reporter);
                 }
                 return Ok(self.around(relist));
             }
-            Nudge::Stream(news) => {
+            Interruption::Stream(news) => {
                 if let Some(tap) = tap {
                     tap.take(news, self.reporter);
                 }
@@ -445,8 +558,13 @@ impl Look<'_> {
             self.reporter.health(Health { time: clock.wall(), healthy, message: message.clone() });
         }
         if self.reporter.is_live() {
-            self.reporter.status(self.status_line(healthy));
+            self.reporter.status(self.status_line());
         }
+        let silent = {
+            let tally = self.reporter.tally();
+            self.silence.due(tally.open.as_ref(), clock.mono()).zip(tally.open.clone())
+        };
+        self.reporter.lines(silent.map(|(waited, open)| text::silent(clock.wall(), &open, waited)));
         if !healthy && !undecided && self.arguments.until_unhealthy {
             return Some(End::Came(format!("PLEG is not healthy: {message}")));
         }
@@ -457,21 +575,23 @@ impl Look<'_> {
         (waited.max(call) > limit).then(|| End::Came(text::still_waiting(tally.open.as_ref(), call, waited)))
     }
 
-    fn status_line(&self, healthy: bool) -> String {
+    fn status_line(&self) -> String {
         let tally = self.reporter.tally();
         let waiting = tally
             .waiting(self.context.clock.mono())
             .filter(|waited| *waited >= TICK)
             .zip(tally.open.as_ref());
         let waiting = waiting.map(|(waited, open)| text::waiting(open, waited));
-        let mut line = text::status(
-            tally.finished,
-            tally.relists.last(),
-            tally.relists.quantiles().as_ref(),
-            tally.pods,
-            healthy,
-            waiting.as_deref(),
-        );
+        let now = self.context.clock.mono();
+        let mut line = text::status(&text::Live {
+            relists: tally.finished,
+            age: self.hub.last_list().map(|last| now.since(last)),
+            threshold: self.threshold,
+            last: tally.relists.last(),
+            quantiles: tally.relists.quantiles().as_ref(),
+            pods: tally.pods,
+            waiting: waiting.as_deref(),
+        });
         if self.arguments.mode != Mode::Generic {
             line.push_str(&text::stream_status(&tally.streamed()));
         }

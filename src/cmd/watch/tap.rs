@@ -11,8 +11,9 @@ use super::guard::{Alarm, Guard};
 use super::reporter::Reporter;
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
+use crate::cmd::render::words::took;
 use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
-use crate::pleg::evented::{CACHE_TICK, Next};
+use crate::pleg::evented::{CACHE_TICK, MAX_STREAM_FAILURES, Next};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
 use crate::pleg::{Evented, Hub};
@@ -23,9 +24,18 @@ const STILLBORN: Duration = Duration::from_secs(1);
 /// How many such guards are enough.
 const MOST_STILLBORN: u32 = 3;
 
+/// The pause before the first attempt that the kubelet would not make; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Streams that end within this time of one another were hardly tried.
+const MOMENTS: Duration = Duration::from_secs(10);
+
 /// How a watch wants its stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Wishes {
+pub struct StreamSettings {
     /// After how many ended streams it is given up.
     pub retries: u32,
     /// After how long it is closed and opened again.
@@ -39,13 +49,20 @@ pub struct Tap {
     client: Client,
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
-    wishes: Wishes,
+    settings: StreamSettings,
     evented: Evented,
     open: Option<Open>,
     owes_relist: bool,
     ticked: Mono,
     /// How many guards in a row were gone as soon as they had been started.
     stillborn: u32,
+    /// How many streams have ended, and when the first did.
+    ended: u32,
+    first_end: Option<Mono>,
+    /// When the next one may be opened.
+    not_before: Mono,
+    /// Whether that is some time after the relist that followed the last end, so that another one has to come first.
+    paused: bool,
 }
 
 /// A stream that is open.
@@ -71,7 +88,7 @@ pub enum News {
 
 /// What to do after the stream was looked after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upshot {
+pub enum Attended {
     /// It is open, or a relist comes first.
     GoOn,
     /// It was given up just now.
@@ -85,11 +102,25 @@ impl Tap {
         runtime: cri::Version,
         clock: Arc<dyn Clock>,
         hub: Arc<Hub>,
-        wishes: Wishes,
+        settings: StreamSettings,
     ) -> Self {
-        let evented = Evented::start(hub, &*clock).giving_up_after(wishes.retries);
+        let evented = Evented::start(hub, &*clock).giving_up_after(settings.retries);
         let ticked = clock.mono();
-        Self { client, runtime, clock, wishes, evented, open: None, owes_relist: false, ticked, stillborn: 0 }
+        Self {
+            client,
+            runtime,
+            clock,
+            settings,
+            evented,
+            open: None,
+            owes_relist: false,
+            ticked,
+            stillborn: 0,
+            ended: 0,
+            first_end: None,
+            not_before: ticked,
+            paused: false,
+        }
     }
 
     /// Whether everything has to be listed before the stream is opened again.
@@ -97,9 +128,20 @@ impl Tap {
         self.owes_relist
     }
 
+    /// Whether there is something to be done about the stream: a relist first, or the time to open it has come.
+    pub fn is_due(&self) -> bool {
+        let opens = self.open.is_none() && self.evented.in_use();
+        self.owes_relist || (opens && self.clock.mono() >= self.not_before)
+    }
+
     /// That relist was made.
     pub const fn relisted(&mut self) {
         self.owes_relist = false;
+    }
+
+    /// A relist has found the pods that `listed` knows; those that are gone need not be kept in mind.
+    pub fn forget(&self, pods: usize, listed: impl Fn(&str) -> bool) {
+        self.evented.forget(pods, listed);
     }
 
     /// How many events there was no room for, on the stream that is open.
@@ -108,8 +150,11 @@ impl Tap {
     }
 
     /// Opens the stream if that is what is to be done now.
-    pub async fn attend(&mut self, reporter: &Reporter) -> Result<Upshot, Error> {
-        while self.open.is_none() && !self.owes_relist {
+    pub async fn attend(&mut self, reporter: &Reporter) -> Result<Attended, Error> {
+        if self.paused && self.is_due() {
+            (self.paused, self.owes_relist) = (false, true);
+        }
+        while self.open.is_none() && !self.owes_relist && self.clock.mono() >= self.not_before {
             match self.evented.next(&*self.clock) {
                 Next::Connect(_) => match self.open().await? {
                     Ok(open) => {
@@ -118,14 +163,15 @@ impl Tap {
                     }
                     Err(why) => self.failed(Some(&why), reporter),
                 },
-                Next::FallBack(notice) => {
+                Next::FallBack(mut notice) => {
+                    notice.error = self.spun();
                     reporter.stream(notice);
-                    return Ok(Upshot::FellBack);
+                    return Ok(Attended::FellBack);
                 }
                 Next::GivenUp => break,
             }
         }
-        Ok(Upshot::GoOn)
+        Ok(Attended::GoOn)
     }
 
     /// The outer result is whether this process can do what it takes, the inner one whether the runtime can be reached.
@@ -138,11 +184,11 @@ impl Tap {
             return Err(Error::Guard(io::Error::other("it ends as soon as it is started")));
         }
         let since = self.clock.mono();
-        let over = Box::pin(tokio::time::sleep(self.wishes.longest));
+        let over = Box::pin(tokio::time::sleep(self.settings.longest));
         let opened =
             |(events, hang_up), guard| Open { events, hang_up, guard, over, since, received: 0, dropped: 0 };
         let start = || -> io::Result<Open> {
-            if self.wishes.guarded {
+            if self.settings.guarded {
                 let (guard, beat) = Guard::start(connection.share()?)?;
                 return Ok(opened(connection.subscribe(beat)?, Some(guard)));
             }
@@ -204,7 +250,26 @@ impl Tap {
             notice.error = Some(meaning.to_owned());
         }
         reporter.tally().stream_failed();
+        let now = self.clock.mono();
+        self.ended += 1;
+        self.first_end.get_or_insert(now);
+        // Giving up needs no pause.
+        let pause = if self.ended < self.settings.retries { pause_after(self.ended) } else { Duration::ZERO };
+        self.not_before = now.plus(pause);
+        self.paused = !pause.is_zero();
         self.closed(notice, reporter);
+    }
+
+    /// What there is to say of a stream that was given up within moments.
+    fn spun(&self) -> Option<String> {
+        let lasted = self.clock.mono().since(self.first_end?);
+        (lasted < MOMENTS && self.ended > 1).then(|| {
+            format!(
+                "all of them within {}: the kubelet does not wait between two attempts either, so that a restart of \
+                 the runtime is enough to end its evented PLEG for good",
+                took(lasted)
+            )
+        })
     }
 
     /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
@@ -259,11 +324,32 @@ impl Tap {
     }
 }
 
+/// How long to wait after so many ended streams. The kubelet does not wait, and gives up after five; whoever asks for
+/// more than those is no kubelet, and must not hammer a runtime that is being restarted.
+fn pause_after(ended: u32) -> Duration {
+    match ended.checked_sub(MAX_STREAM_FAILURES) {
+        None => Duration::ZERO,
+        Some(beyond) => FIRST_PAUSE.saturating_mul(1 << beyond.min(5)).min(LONGEST_PAUSE),
+    }
+}
+
 impl Alarm {
     const fn as_str(self) -> &'static str {
         match self {
             Self::StoodStill => "closed by the guard because plegctl stood still",
             Self::Unguarded => "closed by plegctl because its guard process is gone",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubelets_attempts_come_without_a_pause_and_those_beyond_with_ever_longer_ones() {
+        let pauses: Vec<u64> = (1..=12).map(|ended| pause_after(ended).as_secs()).collect();
+        assert_eq!(pauses, [0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
+        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
     }
 }

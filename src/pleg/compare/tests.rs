@@ -108,12 +108,75 @@ fn what_both_saw_is_a_gain_of_the_stream() {
     let mut play = Play::start();
     play.through_stream("c", ContainerEventType::Started).wait(1);
     play.said(Source::Generic, EventType::ContainerStarted, "c").relist();
-    let decided = play.comparison.take();
-    assert_eq!(decided.len(), 1);
-    assert_eq!(decided[0].latency_seconds, Some(Seconds::from_nanos(SECOND)));
+    assert!(play.comparison.take().is_empty(), "that a relist comes second is no divergence");
     let summary = play.summary();
     assert_eq!((summary.both, summary.evented_first, summary.unexplained), (1, 1, 0));
+    assert_eq!(summary.gained_seconds.unwrap().max, Seconds::from_nanos(SECOND));
     assert!(summary.verdict.contains("would have been safe"), "{}", summary.verdict);
+    assert!(summary.verdict.contains("too few to tell"), "{}", summary.verdict);
+}
+
+#[test]
+fn a_relist_that_comes_first_is_a_divergence() {
+    let mut play = Play::start();
+    play.said(Source::Generic, EventType::ContainerStarted, "c").relist().wait(1);
+    play.through_stream("c", ContainerEventType::Started);
+    let decided = play.comparison.take();
+    assert_eq!(decided[0].latency_seconds, Some(Seconds::from_nanos(-SECOND)));
+}
+
+#[test]
+fn a_hundred_transitions_are_enough_for_a_sentence_without_reservation() {
+    let mut play = Play::start();
+    for number in 0..100 {
+        let id = number.to_string();
+        play.through_stream(&id, ContainerEventType::Started);
+        play.said(Source::Generic, EventType::ContainerStarted, &id);
+    }
+    assert_eq!(
+        play.summary().verdict,
+        "EventedPLEG would have been safe here: it had all 100 transitions that relisting saw"
+    );
+}
+
+#[test]
+fn removals_that_a_runtime_never_tells_are_explained_and_in_the_sentence() {
+    let mut play = Play::start();
+    play.comparison = std::mem::take(&mut play.comparison).without_removals("it never tells");
+    play.said(Source::Generic, EventType::ContainerRemoved, "c").relist().wait(6).relist();
+    let summary = play.summary();
+    assert_eq!((summary.untold, summary.unexplained, summary.missed_by_stream), (1, 0, 0));
+    assert_eq!(play.comparison.take()[0].why.as_deref(), Some("it never tells"));
+    play.said(Source::Generic, EventType::ContainerDied, "d").relist().wait(6).relist();
+    assert_eq!(play.summary().missed_by_stream, 1, "an end that is not a removal is a loss here too");
+}
+
+#[test]
+fn what_a_new_stream_tells_late_of_what_a_relist_had_is_neither_latency_nor_loss() {
+    let mut play = Play::start();
+    play.stream(StreamState::Closed).said(Source::Generic, EventType::ContainerDied, "c").relist().wait(1);
+    play.stream(StreamState::Connected).wait(1);
+    // It happened before the stream was opened, and was kept.
+    play.now -= 2 * SECOND;
+    play.through_stream("c", ContainerEventType::Stopped);
+    play.now += 10 * SECOND;
+    play.relist();
+    let summary = play.summary();
+    assert_eq!((summary.leftovers, summary.both, summary.in_a_gap, summary.undecided), (1, 0, 0, 0));
+    assert_eq!(summary.stream_seconds, None);
+}
+
+#[test]
+fn lives_whose_end_is_never_told_are_forgotten() {
+    let mut play = Play::start();
+    play.through_stream("created", ContainerEventType::Created);
+    play.through_stream("short", ContainerEventType::Started);
+    play.through_stream("short", ContainerEventType::Stopped);
+    play.through_stream("runs", ContainerEventType::Started);
+    play.said(Source::Generic, EventType::ContainerStarted, "runs");
+    play.wait(1).relist().wait(1).relist().wait(61).relist();
+    let known: Vec<&String> = play.comparison.lives.keys().collect();
+    assert_eq!(known, ["runs"]);
 }
 
 #[test]
@@ -213,4 +276,15 @@ fn memory_has_a_bound() {
     }
     assert_eq!(play.comparison.lives.len(), MOST_LIVES);
     assert_eq!(play.summary().not_compared, 10);
+}
+
+#[test]
+fn at_the_bound_what_is_over_makes_room_for_what_is_new() {
+    let mut play = Play::start();
+    for number in 0..MOST_LIVES {
+        play.through_stream(&number.to_string(), ContainerEventType::Created);
+    }
+    play.wait(1).through_stream("new", ContainerEventType::Started);
+    assert!(play.comparison.lives.contains_key("new"));
+    assert_eq!(play.summary().not_compared, 0);
 }
