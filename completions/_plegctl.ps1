@@ -44,6 +44,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
             [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
+            [CompletionResult]::new('stacks', 'stacks', [CompletionResultType]::ParameterValue, 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -61,6 +62,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--threshold', '--threshold', [CompletionResultType]::ParameterName, 'Age from which on PLEG is not healthy [default: 3m]')
             [CompletionResult]::new('--save', '--save', [CompletionResultType]::ParameterName, 'Write the report as JSON to this file, besides what is printed')
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show a saved report instead of making one')
+            [CompletionResult]::new('--stacks', '--stacks', [CompletionResultType]::ParameterName, 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`')
             [CompletionResult]::new('--proc', '--proc', [CompletionResultType]::ParameterName, 'The node''s process table [default: /proc]')
             [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'Which findings make the exit status 1')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
@@ -136,6 +138,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
             [CompletionResult]::new('--until-unhealthy', '--until-unhealthy', [CompletionResultType]::ParameterName, 'End with exit status 1 as soon as PLEG is not healthy')
+            [CompletionResult]::new('--diagnose', '--diagnose', [CompletionResultType]::ParameterName, 'Say in one line what holds PLEG up, while a call is silent for 5s or a relist takes more than 10s')
             [CompletionResult]::new('--initial', '--initial', [CompletionResultType]::ParameterName, 'Show the events of the first relist in the table too')
             [CompletionResult]::new('--no-inspect', '--no-inspect', [CompletionResultType]::ParameterName, 'Leave out the status calls that the kubelet makes for changed pods')
             [CompletionResult]::new('--steal-events', '--steal-events', [CompletionResultType]::ParameterName, 'Read the event stream even where that takes events away from the kubelet')
@@ -340,6 +343,28 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
         }
+        'plegctl;stacks' {
+            [CompletionResult]::new('--signatures', '--signatures', [CompletionResultType]::ParameterName, 'More signatures, in a file: see docs/stacks.md')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('--live', '--live', [CompletionResultType]::ParameterName, 'Take names, children and files from the process itself, though the dump does not say that it is of this node')
+            [CompletionResult]::new('--no-live', '--no-live', [CompletionResultType]::ParameterName, 'Take nothing from a process, only from the dump')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'plegctl;static-pods' {
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
             [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
@@ -531,6 +556,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
             [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
+            [CompletionResult]::new('stacks', 'stacks', [CompletionResultType]::ParameterValue, 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
@@ -573,6 +599,9 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help;explain' {
+            break
+        }
+        'plegctl;help;stacks' {
             break
         }
         'plegctl;help;static-pods' {

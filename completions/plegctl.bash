@@ -46,6 +46,9 @@ _plegctl() {
             plegctl,sim)
                 cmd="plegctl__subcmd__sim"
                 ;;
+            plegctl,stacks)
+                cmd="plegctl__subcmd__stacks"
+                ;;
             plegctl,static-pods)
                 cmd="plegctl__subcmd__static__subcmd__pods"
                 ;;
@@ -111,6 +114,9 @@ _plegctl() {
                 ;;
             plegctl__subcmd__help,sim)
                 cmd="plegctl__subcmd__help__subcmd__sim"
+                ;;
+            plegctl__subcmd__help,stacks)
+                cmd="plegctl__subcmd__help__subcmd__stacks"
                 ;;
             plegctl__subcmd__help,static-pods)
                 cmd="plegctl__subcmd__help__subcmd__static__subcmd__pods"
@@ -185,7 +191,7 @@ _plegctl() {
 
     case "${cmd}" in
         plegctl)
-            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff record capture explain static-pods sim completions man help"
+            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff record capture explain stacks static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -695,7 +701,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__health)
-            opts="-o -r -c -q -v -h --budget --patience --deep --probe-shims --kubelet-healthz --kubelet-metrics --kubelet-version --runtime-request-timeout --threshold --save --from --proc --npd --fail-on --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            opts="-o -r -c -q -v -h --budget --patience --deep --probe-shims --kubelet-healthz --kubelet-metrics --kubelet-version --runtime-request-timeout --threshold --save --from --stacks --proc --npd --fail-on --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -734,6 +740,10 @@ _plegctl() {
                     return 0
                     ;;
                 --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stacks)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -789,7 +799,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help)
-            opts="health relist watch diff record capture explain static-pods sim completions man help"
+            opts="health relist watch diff record capture explain stacks static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1029,6 +1039,20 @@ _plegctl() {
         plegctl__subcmd__help__subcmd__sim__subcmd__serve)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__help__subcmd__stacks)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1549,6 +1573,60 @@ _plegctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        plegctl__subcmd__stacks)
+            opts="-o -r -c -q -v -h --live --no-live --signatures --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --signatures)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table wide json jsonl" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table wide json jsonl" -- "${cur}"))
+                    return 0
+                    ;;
+                --runtime-endpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         plegctl__subcmd__static__subcmd__pods)
             opts="-r -c -q -v -h --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help lint help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1712,7 +1790,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__watch)
-            opts="-o -r -c -q -v -h --mode --period --threshold --count --for --until-slow --until-unhealthy --log --initial --no-inspect --retries --max-stream --steal-events --metrics-listen --kubelet-version --speed --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            opts="-o -r -c -q -v -h --mode --period --threshold --count --for --until-slow --until-unhealthy --diagnose --log --initial --no-inspect --retries --max-stream --steal-events --metrics-listen --kubelet-version --speed --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

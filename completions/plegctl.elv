@@ -41,6 +41,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
+            cand stacks 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -57,6 +58,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --threshold 'Age from which on PLEG is not healthy [default: 3m]'
             cand --save 'Write the report as JSON to this file, besides what is printed'
             cand --from 'Show a saved report instead of making one'
+            cand --stacks 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`'
             cand --proc 'The node''s process table [default: /proc]'
             cand --fail-on 'Which findings make the exit status 1'
             cand -o 'How to print'
@@ -130,6 +132,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
             cand --color 'Whether to colour what goes to a terminal'
             cand --until-unhealthy 'End with exit status 1 as soon as PLEG is not healthy'
+            cand --diagnose 'Say in one line what holds PLEG up, while a call is silent for 5s or a relist takes more than 10s'
             cand --initial 'Show the events of the first relist in the table too'
             cand --no-inspect 'Leave out the status calls that the kubelet makes for changed pods'
             cand --steal-events 'Read the event stream even where that takes events away from the kubelet'
@@ -319,6 +322,27 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'plegctl;stacks'= {
+            cand --signatures 'More signatures, in a file: see docs/stacks.md'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --live 'Take names, children and files from the process itself, though the dump does not say that it is of this node'
+            cand --no-live 'Take nothing from a process, only from the dump'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'plegctl;static-pods'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -494,6 +518,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
+            cand stacks 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
@@ -525,6 +550,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;capture;check'= {
         }
         &'plegctl;help;explain'= {
+        }
+        &'plegctl;help;stacks'= {
         }
         &'plegctl;help;static-pods'= {
             cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'

@@ -43,6 +43,7 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the 
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "stacks" -d 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
@@ -57,6 +58,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l runtime-reque
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l threshold -d 'Age from which on PLEG is not healthy [default: 3m]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l save -d 'Write the report as JSON to this file, besides what is printed' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l from -d 'Show a saved report instead of making one' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l stacks -d 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l proc -d 'The node\'s process table [default: /proc]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l fail-on -d 'Which findings make the exit status 1' -r -f -a "critical\t'An unhealthy PLEG'
 warning\t'A degraded one too'"
@@ -135,6 +137,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l color -d 'Whet
 always\t''
 never\t''"
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l until-unhealthy -d 'End with exit status 1 as soon as PLEG is not healthy'
+complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l diagnose -d 'Say in one line what holds PLEG up, while a call is silent for 5s or a relist takes more than 10s'
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l initial -d 'Show the events of the first relist in the table too'
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l no-inspect -d 'Leave out the status calls that the kubelet makes for changed pods'
 complete -c plegctl -n "__fish_plegctl_using_subcommand watch" -l steal-events -d 'Read the event stream even where that takes events away from the kubelet'
@@ -270,6 +273,24 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand explain" -s q -l quiet -
 complete -c plegctl -n "__fish_plegctl_using_subcommand explain" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand explain" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l signatures -d 'More signatures, in a file: see docs/stacks.md' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s o -l output -d 'How to print' -r -f -a "table\t'The chain, then what stands beside it, folded'
+wide\t'The same with every finding, group and frame'
+json\t'One document'
+jsonl\t'The same on one line'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l live -d 'Take names, children and files from the process itself, though the dump does not say that it is of this node'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l no-live -d 'Take nothing from a process, only from the dump'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand stacks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand static-pods; and not __fish_seen_subcommand_from lint help" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
@@ -387,18 +408,19 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'L
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "stacks" -d 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "ls" -d 'Say what is in a capture: from when to when, and which incidents'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "export" -d 'Write a part of a capture to one file, which is a capture like any other'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "report" -d 'Tell the story: relist latency, age against the threshold, incidents, who did what'
