@@ -41,6 +41,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('nodes', 'nodes', [CompletionResultType]::ParameterValue, 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost')
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
             [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
@@ -162,6 +163,33 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Compare reports of two different nodes')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'plegctl;nodes' {
+            [CompletionResult]::new('--kubeconfig', '--kubeconfig', [CompletionResultType]::ParameterName, 'The kubeconfig [default: `$KUBECONFIG`, ~/.kube/config, the pod''s own account]')
+            [CompletionResult]::new('--context', '--context', [CompletionResultType]::ParameterName, 'A context of the kubeconfig [default: its current one]')
+            [CompletionResult]::new('-l', '-l', [CompletionResultType]::ParameterName, 'Only nodes with these labels, as kubectl takes them')
+            [CompletionResult]::new('--selector', '--selector', [CompletionResultType]::ParameterName, 'Only nodes with these labels, as kubectl takes them')
+            [CompletionResult]::new('--concurrency', '--concurrency', [CompletionResultType]::ParameterName, 'Nodes that are asked at a time')
+            [CompletionResult]::new('--interval', '--interval', [CompletionResultType]::ParameterName, 'Pause between two looks with --watch')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('-w', '-w', [CompletionResultType]::ParameterName, 'Look again and again until Ctrl-C; from the second look on relists are those since the one before')
+            [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Look again and again until Ctrl-C; from the second look on relists are those since the one before')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
@@ -553,6 +581,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('relist', 'relist', [CompletionResultType]::ParameterValue, 'One relist: every pod and container as the kubelet would see them now, each call timed')
             [CompletionResult]::new('watch', 'watch', [CompletionResultType]::ParameterValue, 'The kubelet''s PLEG, live: every event it would have seen, every relist timed')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed')
+            [CompletionResult]::new('nodes', 'nodes', [CompletionResultType]::ParameterValue, 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost')
             [CompletionResult]::new('record', 'record', [CompletionResultType]::ParameterValue, 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards')
             [CompletionResult]::new('capture', 'capture', [CompletionResultType]::ParameterValue, 'What the flight recorder kept: list it, check it, cut a part out of it, report on it')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
@@ -574,6 +603,9 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help;diff' {
+            break
+        }
+        'plegctl;help;nodes' {
             break
         }
         'plegctl;help;record' {

@@ -37,6 +37,9 @@ _plegctl() {
             plegctl,man)
                 cmd="plegctl__subcmd__man"
                 ;;
+            plegctl,nodes)
+                cmd="plegctl__subcmd__nodes"
+                ;;
             plegctl,record)
                 cmd="plegctl__subcmd__record"
                 ;;
@@ -105,6 +108,9 @@ _plegctl() {
                 ;;
             plegctl__subcmd__help,man)
                 cmd="plegctl__subcmd__help__subcmd__man"
+                ;;
+            plegctl__subcmd__help,nodes)
+                cmd="plegctl__subcmd__help__subcmd__nodes"
                 ;;
             plegctl__subcmd__help,record)
                 cmd="plegctl__subcmd__help__subcmd__record"
@@ -191,7 +197,7 @@ _plegctl() {
 
     case "${cmd}" in
         plegctl)
-            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff record capture explain stacks static-pods sim completions man help"
+            opts="-r -c -q -v -h -V --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help --version health relist watch diff nodes record capture explain stacks static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -799,7 +805,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__help)
-            opts="health relist watch diff record capture explain stacks static-pods sim completions man help"
+            opts="health relist watch diff nodes record capture explain stacks static-pods sim completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -966,6 +972,20 @@ _plegctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        plegctl__subcmd__help__subcmd__nodes)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         plegctl__subcmd__help__subcmd__record)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1113,6 +1133,80 @@ _plegctl() {
                 return 0
             fi
             case "${prev}" in
+                --runtime-endpoint)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -r)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host-root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        plegctl__subcmd__nodes)
+            opts="-l -w -o -r -c -q -v -h --kubeconfig --context --selector --concurrency --watch --interval --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --context)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --selector)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "table wide json jsonl name" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "table wide json jsonl name" -- "${cur}"))
+                    return 0
+                    ;;
                 --runtime-endpoint)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

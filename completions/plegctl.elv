@@ -38,6 +38,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand nodes 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost'
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
@@ -155,6 +156,32 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
             cand --color 'Whether to colour what goes to a terminal'
             cand --force 'Compare reports of two different nodes'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'plegctl;nodes'= {
+            cand --kubeconfig 'The kubeconfig [default: `$KUBECONFIG`, ~/.kube/config, the pod''s own account]'
+            cand --context 'A context of the kubeconfig [default: its current one]'
+            cand -l 'Only nodes with these labels, as kubectl takes them'
+            cand --selector 'Only nodes with these labels, as kubectl takes them'
+            cand --concurrency 'Nodes that are asked at a time'
+            cand --interval 'Pause between two looks with --watch'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand -w 'Look again and again until Ctrl-C; from the second look on relists are those since the one before'
+            cand --watch 'Look again and again until Ctrl-C; from the second look on relists are those since the one before'
             cand -q 'Leave out progress and notes'
             cand --quiet 'Leave out progress and notes'
             cand -v 'Say more: which runtime was chosen and why; twice for every call'
@@ -515,6 +542,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand relist 'One relist: every pod and container as the kubelet would see them now, each call timed'
             cand watch 'The kubelet''s PLEG, live: every event it would have seen, every relist timed'
             cand diff 'What the kubelet''s PLEG would have emitted between two relists, and what it would not have noticed'
+            cand nodes 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost'
             cand record 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
             cand capture 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
@@ -532,6 +560,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         &'plegctl;help;watch'= {
         }
         &'plegctl;help;diff'= {
+        }
+        &'plegctl;help;nodes'= {
         }
         &'plegctl;help;record'= {
         }

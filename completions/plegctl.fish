@@ -40,6 +40,7 @@ complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "health" -d 'The ver
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "nodes" -d 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
 complete -c plegctl -n "__fish_plegctl_needs_command" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
@@ -160,6 +161,28 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s q -l quiet -d '
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l kubeconfig -d 'The kubeconfig [default: `$KUBECONFIG`, ~/.kube/config, the pod\'s own account]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l context -d 'A context of the kubeconfig [default: its current one]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s l -l selector -d 'Only nodes with these labels, as kubectl takes them' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l concurrency -d 'Nodes that are asked at a time' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l interval -d 'Pause between two looks with --watch' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s o -l output -d 'How to print' -r -f -a "table\t'One row a node'
+wide\t'The same with what asking took'
+json\t'One document'
+jsonl\t'One document a line'
+name\t'The names of the nodes that are not healthy'"
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s r -l runtime-endpoint -d 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet\'s, the well-known sockets]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s c -l config -d 'crictl\'s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l host-root -d 'The node\'s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l timeout -d 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]' -r
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l color -d 'Whether to colour what goes to a terminal' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s w -l watch -d 'Look again and again until Ctrl-C; from the second look on relists are those since the one before'
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s q -l quiet -d 'Leave out progress and notes'
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -l no-headers -d 'Leave out table headers'
+complete -c plegctl -n "__fish_plegctl_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l max-size -d 'Never take more than this on the disk, pinned incidents included' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l max-age -d 'Give up what is older than this and belongs to no incident' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand record" -l period -d 'Pause between the end of a relist and the start of the next' -r
@@ -408,19 +431,20 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s q -l quiet -d 'L
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s v -l verbose -d 'Say more: which runtime was chosen and why; twice for every call'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -l no-headers -d 'Leave out table headers'
 complete -c plegctl -n "__fish_plegctl_using_subcommand man" -s h -l help -d 'Print help'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "stacks" -d 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
-complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff record capture explain stacks static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "health" -d 'The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "relist" -d 'One relist: every pod and container as the kubelet would see them now, each call timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "watch" -d 'The kubelet\'s PLEG, live: every event it would have seen, every relist timed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "diff" -d 'What the kubelet\'s PLEG would have emitted between two relists, and what it would not have noticed'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "nodes" -d 'The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "record" -d 'The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "capture" -d 'What the flight recorder kept: list it, check it, cut a part out of it, report on it'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "explain" -d 'What a finding\'s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "stacks" -d 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "static-pods" -d 'Static pods: what the kubelet of this node runs from files'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "sim" -d 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "man" -d 'Write a man page for every command'
+complete -c plegctl -n "__fish_plegctl_using_subcommand help; and not __fish_seen_subcommand_from health relist watch diff nodes record capture explain stacks static-pods sim completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "ls" -d 'Say what is in a capture: from when to when, and which incidents'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "export" -d 'Write a part of a capture to one file, which is a capture like any other'
 complete -c plegctl -n "__fish_plegctl_using_subcommand help; and __fish_seen_subcommand_from capture" -f -a "report" -d 'Tell the story: relist latency, age against the threshold, incidents, who did what'
