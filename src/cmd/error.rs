@@ -42,6 +42,9 @@ pub enum Error {
         /// What is wrong with it.
         source: ReadError,
     },
+    /// Nobody said where the kubelet's pods come from, and no kubelet runs here.
+    #[error("no source of pods: none was given and no kubelet runs here")]
+    NoSource,
     /// Two reports that do not belong together.
     #[error(transparent)]
     TwoNodes(#[from] TwoNodes),
@@ -156,6 +159,10 @@ impl Error {
                 Some("give it a token, a client certificate or an exec plugin".to_owned())
             }
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
+            Self::NoSource => Some(
+                "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE"
+                    .to_owned(),
+            ),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(
                 "--steal-events reads it all the same; where the kubelet does not use EventedPLEG that harms nobody"

@@ -12,6 +12,7 @@ mod explain;
 mod health;
 mod lint;
 mod nodes;
+mod pods;
 mod record;
 mod relist;
 mod render;
@@ -60,6 +61,7 @@ enum Command {
     Explain(explain::ExplainArgs),
     Stacks(stacks::StacksArgs),
     StaticPods(static_pods::StaticPodsArgs),
+    Pods(pods::PodsArgs),
     Sim(sim::SimArgs),
     Completions(completions::CompletionsArgs),
     Man(completions::ManArgs),
@@ -171,6 +173,7 @@ fn run(cli: &Cli) -> Result<Exit, Error> {
         Command::Capture(arguments) => capture::run(arguments, &context()),
         Command::Explain(arguments) => explain::run(arguments, &context()),
         Command::Stacks(arguments) => stacks::run(arguments, &context()),
+        Command::Pods(arguments) => pods::run(arguments, &context()),
         Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
         Command::Sim(arguments) => sim::run(arguments, &context()),
         Command::Completions(arguments) => completions::completions(arguments),

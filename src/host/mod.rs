@@ -4,11 +4,13 @@
 //! Nothing is written and no mount point is touched.
 
 mod arguments;
+mod inotify;
 mod kernel;
 pub mod proc;
 mod scalars;
 
 pub use arguments::{Arguments, truth};
+pub use inotify::{PathWatch, Seen};
 pub use kernel::{KernelDir, kernel_bytes, kernel_text};
 pub use scalars::{ScalarsError, file_scalars, scalars};
 

@@ -246,6 +246,7 @@ pub struct Client {
     tls: Option<TlsConnector>,
     server_name: Option<String>,
     token: Option<Arc<str>>,
+    headers: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Client {
@@ -268,6 +269,12 @@ impl Client {
     /// The name that has to be in the other side's certificate, where that is not the host of the URL.
     pub fn with_server_name(mut self, name: Option<String>) -> Self {
         self.server_name = name;
+        self
+    }
+
+    /// Headers to send besides our own.
+    pub fn with_headers(mut self, headers: &[(String, String)]) -> Self {
+        self.headers = headers.to_vec();
         self
     }
 
@@ -370,6 +377,9 @@ impl Session<'_> {
             .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
         if let Some(token) = self.client.token.as_ref().filter(|_| place.tls) {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in &self.client.headers {
+            request = request.header(name, value);
         }
         let request = request.body(Empty::new()).map_err(|why| Trouble::Io(io::Error::other(why)))?;
         let response = sender.send_request(request).await.map_err(Trouble::Http)?;

@@ -28,6 +28,7 @@ pub(crate) mod lint;
 mod nearest;
 mod path;
 mod pod_resources;
+pub mod podconfig;
 mod quantity;
 mod reader;
 mod references;
@@ -49,7 +50,7 @@ pub use report::{
     DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,
     LaterDocument, Merge, Notes, PathKind, PodIdentity, SourceReport, Verdict,
 };
-pub use source::{inspect, inspect_bytes};
+pub use source::{inspect, inspect_bytes, inspect_file};
 pub use tree::{Entry, Map, Node, Position, Value};
 pub use uid::NotTold;
 pub use verdict::SIZE_LIMIT;

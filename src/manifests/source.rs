@@ -54,6 +54,11 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     report
 }
 
+/// Judges one entry of a directory as an event about it has the kubelet do: its name does not matter any more.
+pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
+    entry(path, kubelet)
+}
+
 /// Judges bytes that did not come from a path, such as standard input.
 pub fn inspect_bytes(name: &Path, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
     judge(name, None, bytes, kubelet)

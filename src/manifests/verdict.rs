@@ -1,6 +1,7 @@
 //! One file through the kubelet's pipeline: read, decode, complete, name, validate, look for API references.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::at::At;
 use super::decode::{DecodeError, DecodeFault, decode};
@@ -23,17 +24,7 @@ struct Stop {
 
 /// Judges the bytes of one file as if it stood alone.
 pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
-    let mut report = FileReport {
-        path: path.to_path_buf(),
-        seen_as: kubelet.path_of(path),
-        meta,
-        verdict: Verdict::Rejected,
-        pod: None,
-        uid: None,
-        kubelet_reason: None,
-        findings: Vec::new(),
-        document: None,
-    };
+    let mut report = unjudged(path, meta, kubelet);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= SIZE_LIMIT {
         return too_large(report);
     }
@@ -67,6 +58,39 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
                 });
             report.findings.extend(stop.findings);
         }
+    }
+    report
+}
+
+fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileReport {
+    FileReport {
+        path: path.to_path_buf(),
+        seen_as: kubelet.path_of(path),
+        meta,
+        verdict: Verdict::Rejected,
+        pod: None,
+        uid: None,
+        kubelet_reason: None,
+        findings: Vec::new(),
+        document: None,
+    }
+}
+
+/// Judges one item of a PodList, whose kind is said by the list.
+pub fn judge_item(source: &Path, item: &Node, json: bool, kubelet: &Kubelet) -> FileReport {
+    let mut report = unjudged(source, None, kubelet);
+    let outcome = decoded(item, json, kubelet).and_then(|pod| {
+        let accepted = accept(&pod.pod, kubelet, &mut report.findings);
+        report.document =
+            Some(Document { text: Arc::from(""), root: None, notes: Notes::default(), pod: Some(pod) });
+        accepted
+    });
+    match outcome {
+        Ok(identity) => {
+            report.verdict = Verdict::Loaded;
+            report.pod = Some(identity);
+        }
+        Err(stop) => report.kubelet_reason = Some(stop.reason),
     }
     report
 }
@@ -127,8 +151,13 @@ fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, S
         return Err(stop);
     }
     kind_and_version(root, notes)?;
+    decoded(root, notes.json, kubelet)
+}
+
+/// Fields and defaults.
+fn decoded(root: &Node, json: bool, kubelet: &Kubelet) -> Result<DecodedPod, Stop> {
     let version = kubelet.version;
-    let decoded = decode(root, notes.json, version);
+    let decoded = decode(root, json, version);
     if let Some(first) = decoded.errors.first() {
         // The kubelet goes on to the end of the file before it reports the first fault.
         let endless = decoded.errors.iter().any(|error| error.fault == DecodeFault::Endless);

@@ -12,6 +12,7 @@ mod health;
 mod hostile;
 mod lint;
 mod memory;
+mod pods;
 mod relist;
 mod runner;
 mod sim;

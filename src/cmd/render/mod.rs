@@ -8,6 +8,7 @@ pub mod health;
 pub mod json;
 pub mod lint;
 pub mod nodes;
+pub mod pods;
 pub mod relist;
 pub mod sarif;
 pub mod sim;

@@ -37,9 +37,18 @@ pub enum NotTold {
 /// The first release that uses FNV instead of MD5.
 const FNV: u8 = 35;
 
-/// The UID that `kubelet` gives a decoded and completed Pod that it reads from `source`. `json` says that the file is
-/// JSON.
+/// The UID that `kubelet` gives a decoded and completed Pod that it reads from the file `source`. `json` says that the
+/// file is JSON.
 pub fn uid(pod: &Node, kubelet: &Kubelet, source: &Path, json: bool) -> Result<String, NotTold> {
+    hashed(pod, kubelet, ["file:".as_bytes(), source.as_os_str().as_encoded_bytes()], json)
+}
+
+/// The same of a Pod that it reads from `url`.
+pub fn uid_from_url(pod: &Node, kubelet: &Kubelet, url: &str, json: bool) -> Result<String, NotTold> {
+    hashed(pod, kubelet, ["url:".as_bytes(), url.as_bytes()], json)
+}
+
+fn hashed(pod: &Node, kubelet: &Kubelet, source: [&[u8]; 2], json: bool) -> Result<String, NotTold> {
     let given = pod.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(Node::as_str);
     if let Some(given) = given.filter(|uid| !uid.is_empty()) {
         return Ok(given.to_owned());
@@ -48,9 +57,8 @@ pub fn uid(pod: &Node, kubelet: &Kubelet, source: &Path, json: bool) -> Result<S
     let mut text = print::print(&layout::POD, &convert::internal(pod), minor, json)?;
     text.push_str("host:");
     text.push_str(&kubelet.node_name);
-    text.push_str("file:");
     let mut bytes = text.into_bytes();
-    bytes.extend(source.as_os_str().as_encoded_bytes());
+    bytes.extend(source.concat());
     let hash = if minor >= FNV { hash::fnv1a_128(&bytes) } else { hash::md5(&bytes) };
     Ok(format!("{hash:032x}"))
 }

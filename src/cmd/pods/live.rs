@@ -1,0 +1,244 @@
+//! `pods --watch`: updates as they happen, and what the runtime makes of them.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::sources::{self, Configured, Url};
+use super::{Output, PodsArgs, listed};
+use crate::clock::Wall;
+use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
+use crate::cmd::render::{json, pods as text};
+use crate::cmd::stops::Stops;
+use crate::cmd::{Error, Exit};
+use crate::cri::{self, Client};
+use crate::manifests::Kubelet;
+use crate::manifests::podconfig::{Following, Heard, Op, PodConfig, Source, Step, Update, follow_files};
+use crate::report::{PodRef, Seconds};
+
+/// How many sets may wait for us. The kubelet's own queues are no longer.
+const QUEUE: usize = 16;
+/// How often the runtime is asked while something is expected of it.
+const LOOK: Duration = Duration::from_millis(250);
+/// Later it is asked as often as the kubelet asks it.
+const LOOK_LATER: u32 = 4;
+/// When later begins.
+const SOON: Duration = Duration::from_secs(15);
+
+/// An update, on a line.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename = "PodUpdate")]
+struct PodUpdate {
+    time: Wall,
+    op: Op,
+    source: Source,
+    ready: bool,
+    pods: Vec<PodRef>,
+}
+
+/// A step of a pod, on a line.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename = "PodFollow")]
+struct PodFollow {
+    time: Wall,
+    pod: PodRef,
+    state: &'static str,
+    after_seconds: Seconds,
+}
+
+/// Trouble with a source, on a line.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename = "PodSourceError")]
+struct PodSourceError<'a> {
+    time: Wall,
+    source: Source,
+    error: &'a str,
+}
+
+/// Follows until Ctrl-C or SIGTERM.
+pub async fn run(
+    arguments: &PodsArgs,
+    context: &Context,
+    kubelet: &Kubelet,
+    configured: Configured,
+) -> Result<Exit, Error> {
+    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    let mut client = if arguments.no_cri { None } else { Some(connected(context)?) };
+    let mut config = PodConfig::new(configured.names());
+    let (sender, mut heard) = mpsc::channel(QUEUE);
+    for (source, why) in &configured.unread {
+        context.remark(&format!("source {source} is not heard: {why}"));
+    }
+    start(configured, arguments, &sender);
+    drop(sender);
+    let mut printer = Printer { arguments, context };
+    context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
+    let mut following = Following::default();
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut number = 0u32;
+    let mut talking = true;
+    loop {
+        let waiting = client.is_some() && following.is_waiting();
+        if !talking && !waiting {
+            return Ok(Exit::Good);
+        }
+        tokio::select! {
+            biased;
+            () = stops.next() => return Ok(Exit::Good),
+            news = heard.recv(), if talking => match news {
+                Some(Heard::Set(source, pods)) => {
+                    for update in config.set(source, pods) {
+                        printer.update(&update)?;
+                        following.told(&update, context.clock.mono());
+                    }
+                }
+                Some(Heard::Trouble(source, why)) => printer.trouble(source, &why)?,
+                None => talking = false,
+            },
+            _ = looks.tick(), if waiting => {
+                number = number.wrapping_add(1);
+                let late = following.youngest(context.clock.mono()).is_some_and(|age| age > SOON);
+                if late && !number.is_multiple_of(LOOK_LATER) {
+                    continue;
+                }
+                let Some(asked) = &client else { continue };
+                // A list that hangs ends at its deadline; until then the sources wait in their queues.
+                let pods = tokio::select! {
+                    () = stops.next() => return Ok(Exit::Good),
+                    pods = listed(asked) => pods,
+                };
+                match pods {
+                    Ok(pods) => {
+                        for step in following.look(&pods, context.clock.mono()) {
+                            printer.step(&step)?;
+                        }
+                    }
+                    // What hangs once is not asked again: each call may hold something inside the runtime.
+                    Err(Error::Runtime(cri::Error::Silent { rpc, .. })) => {
+                        client = None;
+                        context.remark(&format!("{rpc} does not answer: the runtime is asked no more; `plegctl health` says why"));
+                    }
+                    Err(why) => context.remark(&format!("the runtime was not asked: {why}")),
+                }
+            }
+        }
+    }
+}
+
+fn connected(context: &Context) -> Result<Client, Error> {
+    let endpoint = context.endpoint()?;
+    context.client(&endpoint, ONE_SHOT_TIMEOUT)
+}
+
+fn start(configured: Configured, arguments: &PodsArgs, sender: &mpsc::Sender<Heard>) {
+    if let Some(source) = configured.file {
+        tokio::spawn(follow_files(source, arguments.file_check_frequency, sender.clone()));
+    }
+    if let Some(url) = configured.url {
+        tokio::spawn(follow_url(url, arguments.http_check_frequency, sender.clone()));
+    }
+    if let Some(api) = configured.api {
+        let sender = sender.clone();
+        // Standard input may say nothing for hours.
+        tokio::task::spawn_blocking(move || {
+            sources::each_state(&api, &mut |state| {
+                let heard = match state {
+                    Ok(pods) => Heard::Set(Source::Api, pods),
+                    Err(why) => Heard::Trouble(Source::Api, why),
+                };
+                sender.blocking_send(heard).is_ok()
+            });
+        });
+    }
+}
+
+async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<Heard>) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let answer = sources::ask(&mut url).await;
+        let set = answer.set.map(|set| Heard::Set(Source::Http, set));
+        let trouble = answer.error.map(|why| Heard::Trouble(Source::Http, why));
+        for heard in set.into_iter().chain(trouble) {
+            if sender.send(heard).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+struct Printer<'a> {
+    arguments: &'a PodsArgs,
+    context: &'a Context,
+}
+
+impl Printer<'_> {
+    fn shows(&self, namespace: &str) -> bool {
+        self.arguments.namespace.as_deref().is_none_or(|only| only == namespace)
+    }
+
+    fn as_lines(&self) -> bool {
+        matches!(self.arguments.output, Output::Json | Output::Jsonl)
+    }
+
+    fn update(&mut self, update: &Update) -> io::Result<()> {
+        let pods: Vec<PodRef> = update
+            .pods
+            .iter()
+            .filter(|pod| self.shows(&pod.identity.namespace))
+            .map(|pod| PodRef {
+                uid: pod.told_uid().unwrap_or_default().to_owned(),
+                namespace: pod.identity.namespace.clone(),
+                name: pod.identity.name.clone(),
+            })
+            .collect();
+        if pods.is_empty() && !update.pods.is_empty() {
+            return Ok(());
+        }
+        let time = self.context.clock.wall();
+        let Update { op, source, ready, .. } = *update;
+        let mut out = io::stdout().lock();
+        if self.as_lines() {
+            json::line(&PodUpdate { time, op, source, ready, pods }, &mut out)?;
+        } else {
+            text::update(time, op, source, ready, &pods, &mut out)?;
+        }
+        out.flush()
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        if !self.shows(&step.identity.namespace) {
+            return Ok(());
+        }
+        let time = self.context.clock.wall();
+        let mut out = io::stdout().lock();
+        if self.as_lines() {
+            let pod = PodRef {
+                uid: step.uid.clone(),
+                namespace: step.identity.namespace.clone(),
+                name: step.identity.name.clone(),
+            };
+            let line = PodFollow { time, pod, state: step.stage.as_str(), after_seconds: step.after.into() };
+            json::line(&line, &mut out)?;
+        } else {
+            text::step(time, step, &mut out)?;
+        }
+        out.flush()
+    }
+
+    fn trouble(&mut self, source: Source, why: &str) -> io::Result<()> {
+        if self.as_lines() {
+            let time = self.context.clock.wall();
+            let mut out = io::stdout().lock();
+            json::line(&PodSourceError { time, source, error: why }, &mut out)?;
+            return out.flush();
+        }
+        self.context.remark(&format!("source {source}: {why}"));
+        Ok(())
+    }
+}

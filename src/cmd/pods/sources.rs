@@ -1,0 +1,269 @@
+//! Which sources this kubelet has, and reading each of them once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{PodsArgs, SourceRow, States};
+use crate::cmd::Error;
+use crate::cmd::context::Context;
+use crate::kubelet::KubeletProcess;
+use crate::kubelet::http;
+use crate::manifests::Kubelet;
+use crate::manifests::podconfig::{
+    ApiPods, BODY_LIMIT, FileSource, PodConfig, Source, SourceState, UrlAnswer, UrlSource, Wanted,
+};
+
+/// How long the kubelet waits for a URL (pkg/kubelet/config/http.go).
+pub const URL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Go's client goes no further (net/http, `defaultCheckRedirect`).
+const MAX_REDIRECTS: usize = 10;
+
+/// The API server's pods of one node are some megabytes; more than this is no such list.
+const API_LIMIT: u64 = 256 << 20;
+
+/// The sources of the kubelet in question.
+pub struct Configured {
+    /// The path of its manifests.
+    pub file: Option<FileSource>,
+    /// Its URL.
+    pub url: Option<Url>,
+    /// The API server's pods.
+    pub api: Option<Api>,
+    /// Sources that it has and that cannot be read from here, with the reason.
+    pub unread: BTreeMap<Source, String>,
+}
+
+/// A URL and how it is asked.
+pub struct Url {
+    /// What is made of its answers.
+    pub source: UrlSource,
+    /// Where.
+    pub url: String,
+    /// Headers to send.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Where the API server's pods come from.
+pub struct Api {
+    /// The file, or `-`.
+    pub path: PathBuf,
+    /// The node whose pods count.
+    pub node: String,
+}
+
+impl Configured {
+    /// The sources, whether or not they can be read.
+    pub fn names(&self) -> Vec<Source> {
+        let read = [
+            self.file.as_ref().map(|_| Source::File),
+            self.url.as_ref().map(|_| Source::Http),
+            self.api.as_ref().map(|_| Source::Api),
+        ];
+        read.into_iter().flatten().chain(self.unread.keys().copied()).collect()
+    }
+}
+
+/// What was given, or else what the running kubelet was told.
+pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Configured, Error> {
+    let file = |path: &Path, reads: Option<PathBuf>| {
+        FileSource::new(path, Kubelet { reads: reads.or_else(|| kubelet.reads.clone()), ..kubelet.clone() })
+    };
+    // A relative path says nothing of what the kubelet hashes; it means what it means here.
+    let given =
+        arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
+    let url = |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), url, headers };
+    let api = |path: &PathBuf| Api { path: path.clone(), node: kubelet.node_name.clone() };
+    let mut found = Configured {
+        file: given.map(|path| file(&path, None)),
+        url: arguments.manifest_url.clone().map(|text| url(text, arguments.manifest_url_header.clone())),
+        api: arguments.api_pods.as_ref().map(api),
+        unread: BTreeMap::new(),
+    };
+    if !arguments.names_a_source() {
+        let Some(running) = context.kubelet() else { return Err(Error::NoSource) };
+        own(&mut found, running, context, file, url);
+        if found.names().is_empty() {
+            return Err(Error::NoSource);
+        }
+    }
+    if let Some(url) = &found.url {
+        http::check(&url.url).map_err(Error::Kubelet)?;
+    }
+    Ok(found)
+}
+
+/// The sources of the kubelet that runs here.
+fn own(
+    found: &mut Configured,
+    running: &KubeletProcess,
+    context: &Context,
+    file: impl Fn(&Path, Option<PathBuf>) -> FileSource,
+    url: impl Fn(String, Vec<(String, String)>) -> Url,
+) {
+    match running.setting("pod-manifest-path", "staticPodPath") {
+        Ok(Some(setting)) => {
+            context.note(1, &format!("source file: {} ({})", setting.value, setting.source));
+            // Below another root the kubelet still knows its files by its own path.
+            let here = context.host.path(&setting.value);
+            let reads = (here != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
+            found.file = Some(file(&here, reads));
+        }
+        Ok(None) => {}
+        Err(why) => {
+            found.unread.insert(Source::File, format!("the kubelet's configuration cannot be read: {why}"));
+        }
+    }
+    if let Ok(Some(setting)) = running.setting("manifest-url", "staticPodURL") {
+        context.note(1, &format!("source http: {} ({})", setting.value, setting.source));
+        if http::check(&setting.value).is_ok() {
+            // Its headers may hold a secret, and are a map that our reader of settings does not follow.
+            found.url = Some(url(setting.value, Vec::new()));
+        } else {
+            found.unread.insert(Source::Http, format!("`{}` cannot be asked", setting.value));
+        }
+    }
+    if ["kubeconfig", "bootstrap-kubeconfig"].iter().any(|flag| running.flag(flag).is_some()) {
+        let why = "not read: give --api-pods, from `kubectl get pods -A --field-selector spec.nodeName=NODE -o json`";
+        found.unread.insert(Source::Api, why.to_owned());
+    }
+}
+
+/// Each source as it is now.
+pub async fn read_once(configured: Configured) -> Result<(States, Vec<SourceRow>), Error> {
+    let names = configured.names();
+    let mut config = PodConfig::new(names.iter().copied());
+    let mut errors: BTreeMap<Source, String> = configured.unread;
+    let mut refused = BTreeMap::new();
+    if let Some(mut source) = configured.file {
+        let scan = source.scan();
+        errors.extend(scan.error.map(|why| (Source::File, format!("{}: {why}", source.path().display()))));
+        refused.insert(Source::File, scan.refused);
+        if let Some(set) = scan.set {
+            config.set(Source::File, set);
+        }
+    }
+    if let Some(mut url) = configured.url {
+        let answer = ask(&mut url).await;
+        errors.extend(answer.error.map(|why| (Source::Http, why)));
+        if let Some(set) = answer.set {
+            config.set(Source::Http, set);
+        }
+    }
+    if let Some(api) = configured.api {
+        match read_api(&api) {
+            Ok(set) => {
+                config.set(Source::Api, set);
+            }
+            Err(why) => {
+                errors.insert(Source::Api, why);
+            }
+        }
+    }
+    let mut states = States::new();
+    let mut rows = Vec::new();
+    for name in names {
+        let ready = config.is_ready(name);
+        let pods: Vec<_> = config.wanted(name).cloned().collect();
+        rows.push(SourceRow { name, ready, pods: pods.len(), error: errors.remove(&name) });
+        let refused = refused.remove(&name).unwrap_or_default();
+        states.insert(name, SourceState { pods: ready.then_some(pods), refused });
+    }
+    Ok((states, rows))
+}
+
+/// Asks a URL once, as the kubelet does: ten seconds in all, and on to where it is sent.
+pub async fn ask(url: &mut Url) -> UrlAnswer {
+    let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
+    match tokio::time::timeout(URL_PATIENCE, followed(&url.url, &url.headers)).await {
+        Err(_) => trouble(format!("`{}` did not answer within {} s", url.url, URL_PATIENCE.as_secs())),
+        Ok(Err(why)) => trouble(why),
+        Ok(Ok(answer)) if u64::try_from(answer.body.len()).is_ok_and(|length| length > BODY_LIMIT) => {
+            trouble(format!("`{}` answers with more than {} MiB", url.url, BODY_LIMIT >> 20))
+        }
+        Ok(Ok(answer)) => url.source.answered(answer.status, answer.body.as_bytes()),
+    }
+}
+
+/// The answer at the end of the redirects.
+async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
+    let client = http::Client::default().with_headers(headers);
+    let mut next = url.to_owned();
+    for _ in 0..=MAX_REDIRECTS {
+        let answer = client.get(&next, URL_PATIENCE).await.map_err(|why| why.to_string())?;
+        match (answer.status, &answer.location) {
+            (301 | 302 | 303 | 307 | 308, Some(location)) => next = resolved(&next, location),
+            _ => return Ok(answer),
+        }
+    }
+    Err(format!("`{url}` redirects more than {MAX_REDIRECTS} times"))
+}
+
+/// Where a `Location` leads from `url`.
+fn resolved(url: &str, location: &str) -> String {
+    if location.contains("://") {
+        return location.to_owned();
+    }
+    let authority_at = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at_checked(authority_at).unwrap_or((url, ""));
+    let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+    if location.starts_with('/') {
+        return format!("{scheme}{authority}{location}");
+    }
+    let folder = path.rfind('/').and_then(|at| path.get(..=at)).unwrap_or("/");
+    format!("{scheme}{authority}{folder}{location}")
+}
+
+/// The last whole state that a file or stdin holds.
+fn read_api(api: &Api) -> Result<Vec<Wanted>, String> {
+    let mut last = None;
+    each_state(api, &mut |state| {
+        last = Some(state);
+        true
+    });
+    last.unwrap_or_else(|| Err(format!("{} is empty", api.path.display())))
+}
+
+/// Hands on every state that a file or stdin holds, one JSON document after the other, until told to stop.
+pub fn each_state(api: &Api, take: &mut dyn FnMut(Result<Vec<Wanted>, String>) -> bool) {
+    let name = if api.path.as_os_str() == "-" { "stdin".into() } else { api.path.to_string_lossy() };
+    let opened: io::Result<Box<dyn Read>> = match api.path.as_os_str().to_str() {
+        Some("-") => Ok(Box::new(io::stdin())),
+        _ => File::open(&api.path).map(|file| Box::new(file) as Box<dyn Read>),
+    };
+    let reader = match opened {
+        Ok(reader) => io::BufReader::new(reader.take(API_LIMIT)),
+        Err(why) => {
+            take(Err(format!("cannot read {name}: {why}")));
+            return;
+        }
+    };
+    let documents = serde_json::Deserializer::from_reader(reader).into_iter::<serde_json::Value>();
+    for document in documents {
+        let state = match document {
+            Ok(document) => ApiPods::from_value(document, &api.node)
+                .map(|list| list.pods)
+                .map_err(|why| format!("{name}: {why}")),
+            Err(why) => Err(format!("{name}: it is no JSON: {why}")),
+        };
+        let broken = state.is_err();
+        if !take(state) || broken {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_leads_where_a_browser_would_go() {
+        assert_eq!(resolved("http://a:1/b/c", "/d"), "http://a:1/d");
+        assert_eq!(resolved("http://a:1/b/c", "d"), "http://a:1/b/d");
+        assert_eq!(resolved("http://a:1", "https://x/"), "https://x/");
+    }
+}

@@ -1,0 +1,116 @@
+//! `plegctl pods` as text.
+
+use std::io::{self, Write};
+
+use super::watch::time_of_day;
+use super::words::{elapsed, or_none};
+use super::{Style, table as kubectl};
+use crate::clock::Wall;
+use crate::cmd::pods::{PodsReport, SourceRow};
+use crate::manifests::podconfig::{Op, PodRow, Source, Stage, Step};
+use crate::report::PodRef;
+use crate::report::escape::escaped;
+
+/// A row for each pod, then a line for each source.
+pub fn table(
+    report: &PodsReport,
+    wide: bool,
+    now: Wall,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let headers: &[&str] = if wide {
+        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "UID", "WHY"]
+    } else {
+        &["NAMESPACE", "POD", "SOURCE", "VERDICT", "AGE", "WHY"]
+    };
+    if !report.pods.is_empty() {
+        kubectl::write(out, style, headers, report.pods.iter().map(|pod| row(pod, wide, now)))?;
+        writeln!(out)?;
+    }
+    for source in &report.sources {
+        writeln!(out, "{}", escaped(&sentence(source)))?;
+    }
+    if report.sources.iter().any(|source| !source.ready) {
+        writeln!(
+            out,
+            "until every source is heard the kubelet cleans nothing up: no orphan ends, no volume goes"
+        )?;
+    }
+    Ok(())
+}
+
+fn row(pod: &PodRow, wide: bool, now: Wall) -> Vec<String> {
+    let since = pod.runtime.as_ref().and_then(|runtime| runtime.since);
+    let mut cells = vec![
+        or_none(&pod.namespace),
+        or_none(&pod.name),
+        pod.source.map_or("<none>", Source::as_str).to_owned(),
+        pod.verdict.as_str().to_owned(),
+        since.map_or_else(|| "<none>".to_owned(), |since| elapsed(now.duration_since(since))),
+    ];
+    if wide {
+        cells.push(or_none(&pod.uid));
+    }
+    cells.push(or_none(&pod.why));
+    cells
+}
+
+/// What there is to say of one source.
+fn sentence(source: &SourceRow) -> String {
+    let name = source.name;
+    let heard = match (source.ready, source.pods) {
+        (true, 1) => format!("source {name}: ready, 1 pod"),
+        (true, pods) => format!("source {name}: ready, {pods} pods"),
+        (false, _) => format!("source {name}: not heard"),
+    };
+    match &source.error {
+        Some(error) => format!("{heard} ({error})"),
+        None => heard,
+    }
+}
+
+/// A line for each pod, for a shell loop.
+pub fn names(report: &PodsReport, out: &mut dyn Write) -> io::Result<()> {
+    for pod in &report.pods {
+        writeln!(out, "{}/{}", escaped(&pod.namespace), escaped(&pod.name))?;
+    }
+    Ok(())
+}
+
+/// One update.
+pub fn update(
+    time: Wall,
+    op: Op,
+    source: Source,
+    ready: bool,
+    pods: &[PodRef],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let clock = time_of_day(time);
+    let waits = if ready { "" } else { "  (not every source is heard yet)" };
+    if pods.is_empty() {
+        return writeln!(out, "{clock}  {:<9}  {source}  no pods: the source is ready{waits}", op.as_str());
+    }
+    for pod in pods {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        writeln!(
+            out,
+            "{clock}  {:<9}  {source}  {}  {}{waits}",
+            op.as_str(),
+            escaped(&name),
+            escaped(&pod.uid)
+        )?;
+    }
+    Ok(())
+}
+
+/// One step of a pod.
+pub fn step(time: Wall, step: &Step, out: &mut dyn Write) -> io::Result<()> {
+    let name = format!("{}/{}", step.identity.namespace, step.identity.name);
+    let what = match (step.stage, step.replaced) {
+        (Stage::Gone, true) => "old version gone",
+        (stage, _) => stage.as_str(),
+    };
+    writeln!(out, "{}  {}: {what} after {:.1} s", time_of_day(time), escaped(&name), step.after.as_secs_f64())
+}

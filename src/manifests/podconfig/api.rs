@@ -1,0 +1,166 @@
+//! The API source: the pods that the API server has for this node, as a list in JSON.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Content, Wanted};
+use crate::manifests::PodIdentity;
+
+/// Annotations that the kubelet itself keeps and that make no other pod (pkg/kubelet/types/pod_update.go).
+const OWN_ANNOTATIONS: [&str; 3] =
+    ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Why a text is no list of pods.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// It is no JSON, or it ends too early.
+    #[error("it is no JSON: {0}")]
+    Json(String),
+    /// It is JSON, and not of this shape.
+    #[error("it is no list of pods: {0}")]
+    Shape(String),
+    /// It is JSON of another kind.
+    #[error("it is a `{0}`, not a PodList")]
+    Kind(String),
+    /// A pod of it has no UID or no name, so that it cannot come from an API server.
+    #[error("pod number {0} has no name or no uid: an API server gives both")]
+    Unnamed(usize),
+}
+
+/// A list of pods.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApiPods {
+    /// Those of this node.
+    pub pods: Vec<Wanted>,
+    /// How many there were of other nodes, which the kubelet never sees.
+    pub elsewhere: usize,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    items: Option<Vec<Pod>>,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    labels: Option<Map<String, Value>>,
+    #[serde(default)]
+    annotations: Option<Map<String, Value>>,
+    #[serde(default)]
+    deletion_timestamp: Value,
+    #[serde(default)]
+    deletion_grace_period_seconds: Value,
+}
+
+impl ApiPods {
+    /// The pods of `text`, a PodList as `kubectl get pods -o json` prints it, that are bound to `node`.
+    pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
+        let document = serde_json::from_slice(text).map_err(|why| ApiError::Json(why.to_string()))?;
+        Self::from_value(document, node)
+    }
+
+    /// The same of a text that has been read.
+    pub fn from_value(document: Value, node: &str) -> Result<Self, ApiError> {
+        let list: List = serde_json::from_value(document).map_err(|why| ApiError::Shape(why.to_string()))?;
+        if !matches!(list.kind.as_str(), "PodList" | "List") {
+            return Err(ApiError::Kind(list.kind));
+        }
+        let mut found = Self::default();
+        for (number, pod) in list.items.unwrap_or_default().into_iter().enumerate() {
+            if let Some(kind) = pod.kind.as_deref().filter(|kind| !matches!(*kind, "Pod" | "")) {
+                return Err(ApiError::Kind(kind.to_owned()));
+            }
+            let bound = pod.spec.get("nodeName").and_then(Value::as_str);
+            if bound.is_some_and(|bound| bound != node) {
+                found.elsewhere += 1;
+                continue;
+            }
+            let pod = wanted(pod).ok_or(ApiError::Unnamed(number + 1))?;
+            found.pods.push(pod);
+        }
+        Ok(found)
+    }
+}
+
+fn wanted(pod: Pod) -> Option<Wanted> {
+    let Metadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
+    if name.is_empty() || uid.is_empty() {
+        return None;
+    }
+    let mut annotations = annotations.unwrap_or_default();
+    let mirror_of = annotations.get(MIRROR).and_then(Value::as_str).map(str::to_owned);
+    annotations.retain(|key, _| !OWN_ANNOTATIONS.contains(&key.as_str()));
+    Some(Wanted {
+        identity: PodIdentity {
+            namespace: if namespace.is_empty() { "default".to_owned() } else { namespace },
+            name,
+        },
+        uid,
+        content: Content {
+            spec: pod.spec,
+            labels: Value::Object(labels.unwrap_or_default()),
+            annotations: Value::Object(annotations),
+            deleted: pod.metadata.deletion_timestamp,
+            grace: pod.metadata.deletion_grace_period_seconds,
+        },
+        status: pod.status,
+        mirror_of,
+        changed: None,
+        object: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = r#"{"kind": "List", "items": [
+        {"kind": "Pod", "metadata": {"name": "a", "namespace": "shop", "uid": "1",
+            "annotations": {"kubernetes.io/config.mirror": "abc", "kubernetes.io/config.seen": "x", "mine": "y"}},
+         "spec": {"nodeName": "n1"}},
+        {"metadata": {"name": "b", "uid": "2", "annotations": null}, "spec": {"nodeName": "n2"}}]}"#;
+
+    #[test]
+    fn pods_of_other_nodes_are_counted_and_left_out() {
+        let list = ApiPods::parse(LIST.as_bytes(), "n1").unwrap();
+        assert_eq!((list.pods.len(), list.elsewhere), (1, 1));
+        assert_eq!(list.pods[0].mirror_of.as_deref(), Some("abc"));
+        assert_eq!(list.pods[0].content.annotations, serde_json::json!({"mine": "y"}));
+    }
+
+    #[test]
+    fn what_is_no_list_of_pods_is_refused() {
+        let refused = |text: &str| ApiPods::parse(text.as_bytes(), "n1").unwrap_err();
+        assert!(matches!(refused(&LIST[..LIST.len() / 2]), ApiError::Json(_)));
+        assert_eq!(refused(r#"{"kind": "Pod"}"#), ApiError::Kind("Pod".into()));
+        assert_eq!(
+            refused(r#"{"kind": "List", "items": [{"kind": "Node"}]}"#),
+            ApiError::Kind("Node".into())
+        );
+        assert_eq!(refused(r#"{"kind": "PodList", "items": [{}]}"#), ApiError::Unnamed(1));
+    }
+}

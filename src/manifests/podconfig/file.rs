@@ -1,0 +1,120 @@
+//! The file source: a directory or a file, its store, and what inotify says between two scans
+//! (pkg/kubelet/config/file.go and file_linux.go).
+//!
+//! What the kubelet's code does by accident is kept: removing one of two files of a pod removes the pod until the next
+//! scan, and a scan that finds nothing leaves the store as it was, so that a later event can bring old entries back.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::Wanted;
+use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, inspect, inspect_file};
+
+/// A file that holds no pod which the kubelet would run, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The file.
+    pub path: PathBuf,
+    /// The kubelet's words.
+    pub reason: String,
+}
+
+/// What a look at the path, or at one file of it, comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scan {
+    /// The whole set, if the source sends one.
+    pub set: Option<Vec<Wanted>>,
+    /// Files that were not taken.
+    pub refused: Vec<Refused>,
+    /// What is wrong with the path itself.
+    pub error: Option<String>,
+}
+
+/// The path that `staticPodPath` names.
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    kubelet: Kubelet,
+    store: BTreeMap<PodIdentity, Wanted>,
+    /// The pod that each file was last seen to hold.
+    pods_of: HashMap<PathBuf, PodIdentity>,
+    /// How many pods were read.
+    objects: u64,
+}
+
+impl FileSource {
+    /// A path that has not been looked at.
+    pub fn new(path: impl Into<PathBuf>, kubelet: Kubelet) -> Self {
+        Self { path: path.into(), kubelet, store: BTreeMap::new(), pods_of: HashMap::new(), objects: 0 }
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A whole look at the path, as every fileCheckFrequency.
+    pub fn scan(&mut self) -> Scan {
+        let report = inspect(&self.path, &self.kubelet);
+        let mut scan = Scan { refused: report.files.iter().filter_map(refused).collect(), ..Scan::default() };
+        let pods: Vec<Wanted> = report.files.iter().filter_map(|file| self.remember(file)).collect();
+        match report.kind {
+            PathKind::Missing => {
+                scan.set = Some(Vec::new());
+                scan.error = Some("path does not exist, ignoring".to_owned());
+            }
+            PathKind::Special => scan.error = Some("path is not a directory or file".to_owned()),
+            PathKind::Unreadable => {
+                scan.error =
+                    Some(report.findings.first().map_or_else(String::new, |found| found.message.clone()));
+            }
+            // A single file that cannot be read as a pod sends nothing; a directory without pods does.
+            PathKind::File if pods.is_empty() => {}
+            PathKind::Directory if pods.is_empty() => scan.set = Some(Vec::new()),
+            PathKind::File | PathKind::Directory => {
+                // In the order of the files: the later file of a pod wins.
+                self.store = pods.into_iter().map(|pod| (pod.identity.clone(), pod)).collect();
+                scan.set = Some(self.stored());
+            }
+        }
+        scan
+    }
+
+    /// inotify saw `path` made or changed.
+    pub fn changed(&mut self, path: &Path) -> Scan {
+        let report = inspect_file(path, &self.kubelet);
+        match self.remember(&report) {
+            Some(pod) => {
+                self.store.insert(pod.identity.clone(), pod);
+                Scan { set: Some(self.stored()), ..Scan::default() }
+            }
+            None => Scan { refused: refused(&report).into_iter().collect(), ..Scan::default() },
+        }
+    }
+
+    /// inotify saw `path` removed, or renamed to somewhere.
+    pub fn removed(&mut self, path: &Path) -> Scan {
+        let Some(pod) = self.pods_of.get(path) else { return Scan::default() };
+        if self.store.remove(pod).is_none() {
+            return Scan::default();
+        }
+        self.pods_of.remove(path);
+        Scan { set: Some(self.stored()), ..Scan::default() }
+    }
+
+    fn stored(&self) -> Vec<Wanted> {
+        self.store.values().cloned().collect()
+    }
+
+    fn remember(&mut self, file: &FileReport) -> Option<Wanted> {
+        let pod = Wanted::of_file(file)?;
+        self.pods_of.insert(file.path.clone(), pod.identity.clone());
+        self.objects += 1;
+        Some(Wanted { object: Some(self.objects), ..pod })
+    }
+}
+
+fn refused(file: &FileReport) -> Option<Refused> {
+    let reason = file.kubelet_reason.clone().filter(|_| file.verdict == Verdict::Rejected)?;
+    Some(Refused { path: file.path.clone(), reason })
+}

@@ -1,0 +1,101 @@
+//! The URL source: what is made of each answer (pkg/kubelet/config/http.go).
+
+use std::path::Path;
+
+use super::Wanted;
+use crate::manifests::tree::{Node, Value};
+use crate::manifests::uid::uid_from_url;
+use crate::manifests::verdict::{judge, judge_item};
+use crate::manifests::{FileReport, Kubelet};
+
+/// The kubelet reads no more of an answer (maxConfigLength in pkg/kubelet/config/file.go).
+pub const BODY_LIMIT: u64 = 10 << 20;
+
+/// A URL that serves manifests.
+#[derive(Debug)]
+pub struct UrlSource {
+    url: String,
+    kubelet: Kubelet,
+    /// The last body that was not empty, whether or not it could be read.
+    last: Option<Vec<u8>>,
+}
+
+/// What one answer of the URL comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UrlAnswer {
+    /// The whole set, if the source sends one.
+    pub set: Option<Vec<Wanted>>,
+    /// What the kubelet logs as an error.
+    pub error: Option<String>,
+}
+
+impl UrlSource {
+    /// A URL that has not been asked.
+    pub fn new(url: &str, kubelet: Kubelet) -> Self {
+        Self { url: url.to_owned(), kubelet, last: None }
+    }
+
+    /// It answered `status` with `body`.
+    pub fn answered(&mut self, status: u16, body: &[u8]) -> UrlAnswer {
+        let url = &self.url;
+        let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
+        if status != 200 {
+            return trouble(format!("{url}: {status}"));
+        }
+        if body.is_empty() {
+            let error = Some(format!("zero-length data received from {url}"));
+            return UrlAnswer { set: Some(Vec::new()), error };
+        }
+        if self.last.as_deref() == Some(body) {
+            return UrlAnswer::default();
+        }
+        // Remembered before it is read: a bad body is not tried again, and going back to an old one is a change.
+        self.last = Some(body.to_vec());
+        match served(url, body, &self.kubelet) {
+            Ok(reports) => match reports.iter().map(taken).collect() {
+                Ok(set) => UrlAnswer { set: Some(set), error: None },
+                Err(why) => trouble(why),
+            },
+            Err(why) => trouble(why),
+        }
+    }
+}
+
+/// One Pod, or the items of a list of them.
+fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, String> {
+    let one = judge(Path::new(url), None, body, kubelet);
+    let document = one.document.as_ref();
+    let json = document.is_some_and(|document| document.notes.json);
+    let items = document.and_then(|document| document.root.as_ref()).and_then(pod_list);
+    let mut reports = match items {
+        _ if document.is_some_and(|document| document.pod.is_some()) => vec![one],
+        Some(items) => items.iter().map(|item| judge_item(Path::new(url), item, json, kubelet)).collect(),
+        None => {
+            let why = one.kubelet_reason.unwrap_or_default();
+            return Err(format!("{url}: received what is neither a Pod nor a PodList: {why}"));
+        }
+    };
+    for report in &mut reports {
+        let pod = report.document.as_ref().and_then(|document| document.pod.as_ref());
+        report.uid = pod.map(|pod| uid_from_url(&pod.pod, kubelet, url, json));
+    }
+    Ok(reports)
+}
+
+/// One item that the kubelet refuses has it refuse all.
+fn taken(report: &FileReport) -> Result<Wanted, String> {
+    let refused = || report.kubelet_reason.clone().unwrap_or_else(|| "it is not taken".to_owned());
+    Wanted::of_file(report).ok_or_else(refused)
+}
+
+/// The items of a PodList. A `List` of Pods is none to the kubelet.
+fn pod_list(root: &Node) -> Option<Vec<Node>> {
+    let is = |key: &str, text: &str| root.get(key).and_then(Node::as_str) == Some(text);
+    if !is("kind", "PodList") || !is("apiVersion", "v1") {
+        return None;
+    }
+    Some(match root.get("items") {
+        Some(Node { value: Value::List(items), .. }) => items.to_vec(),
+        _ => Vec::new(),
+    })
+}

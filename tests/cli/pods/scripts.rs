@@ -1,0 +1,275 @@
+//! The 52 scripts of `podconfig-1.36.2.jsonl.gz`: what happens to the sources, and what the kubelet's own code sent.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The recorder waited so long for silence after a step; where a period of a second matters, so much longer.
+const QUIET: Duration = Duration::from_millis(250);
+const QUIET_WITH_PERIOD: Duration = Duration::from_millis(1250);
+/// An update that does not come at all.
+const BOUND: Duration = Duration::from_secs(20);
+/// Scripts that run side by side.
+const WORKERS: usize = 8;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Script {
+    name: String,
+    kind: String,
+    node: String,
+    dir: PathBuf,
+    sources: Vec<String>,
+    file_check_frequency: String,
+    http_check_frequency: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    r#do: Vec<Deed>,
+    expect: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Deed {
+    op: String,
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    to: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    mode: u32,
+    #[serde(default)]
+    code: u16,
+    #[serde(default)]
+    pods: Value,
+}
+
+fn scripts() -> Vec<Script> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/podconfig-1.36.2.jsonl.gz");
+    let lines = BufReader::new(GzDecoder::new(fs::File::open(path).unwrap())).lines();
+    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+/// What the URL answers now.
+type Page = Arc<Mutex<(u16, String)>>;
+
+fn serve(page: &Page) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/pods", listener.local_addr().unwrap());
+    let page = Arc::clone(page);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(stream.unwrap(), &page);
+        }
+    });
+    url
+}
+
+fn answer(mut stream: TcpStream, page: &Page) {
+    let mut request = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    while request.read_line(&mut line).is_ok_and(|length| length > 2) {
+        line.clear();
+    }
+    let (code, text) = page.lock().unwrap().clone();
+    // Whoever has hung up in the meantime is asked no questions.
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+}
+
+/// A directory outside, on the same file system, for what is moved in and out.
+fn outside(script: &Script) -> PathBuf {
+    script.dir.with_file_name("outside")
+}
+
+fn perform(deed: &Deed, script: &Script, page: &Page, stdin: Option<&mut ChildStdin>) {
+    let file = script.dir.join(&deed.file);
+    let beside = outside(script).join(&deed.file);
+    // What fails, because there is no such file, is skipped: the recorder did the same.
+    let _ = match deed.op.as_str() {
+        "write" => fs::write(&file, &deed.text),
+        "append" => fs::OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .and_then(|mut open| open.write_all(deed.text.as_bytes())),
+        "rewrite-same" => fs::read(&file).and_then(|text| fs::write(&file, text)),
+        "delete" => fs::remove_file(&file),
+        "rename" => fs::rename(&file, script.dir.join(&deed.to)),
+        "move-out" => fs::rename(&file, &beside),
+        "move-in" => fs::write(&beside, &deed.text).and_then(|()| fs::rename(&beside, &file)),
+        "replace" => {
+            let hidden = script.dir.join(format!(".tmp-{}", deed.file));
+            fs::write(&hidden, &deed.text).and_then(|()| fs::rename(&hidden, &file))
+        }
+        "chmod" => fs::set_permissions(&file, fs::Permissions::from_mode(deed.mode)),
+        "touch" => fs::File::options()
+            .write(true)
+            .open(&file)
+            .and_then(|open| open.set_modified(std::time::SystemTime::now())),
+        "symlink" => {
+            let target = outside(script).join(format!("target-of-{}", deed.file));
+            let _ = fs::remove_file(&file);
+            fs::write(&target, &deed.text).and_then(|()| symlink(&target, &file))
+        }
+        "hardlink" => fs::hard_link(&file, script.dir.join(&deed.to)),
+        "mkdir" => fs::create_dir_all(&file),
+        "no-dir" => fs::remove_dir_all(&script.dir),
+        "url" => {
+            *page.lock().unwrap() = (deed.code, deed.text.clone());
+            Ok(())
+        }
+        "api" => writeln!(stdin.unwrap(), "{}", deed.pods),
+        other => panic!("{}: no such deed: {other}", script.name),
+    };
+}
+
+/// A `pods --watch` and its updates.
+struct Watched {
+    child: Child,
+    updates: Receiver<Value>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(script: &Script, url: &str) -> Watched {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plegctl"));
+    command.args(["pods", "--watch", "-o", "jsonl", "--no-cri", "--quiet", "--kubelet-version", "1.36"]);
+    command.args(["--node-name", &script.node]);
+    command.args(["--file-check-frequency", &script.file_check_frequency]);
+    command.args(["--http-check-frequency", &script.http_check_frequency]);
+    for source in &script.sources {
+        match source.as_str() {
+            "file" => command.arg("--manifests").arg(&script.dir),
+            "http" => command.args(["--manifest-url", url]),
+            _ => command.args(["--api-pods", "-"]),
+        };
+    }
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let (sender, updates) = channel();
+    let stdout = child.stdout.take().unwrap();
+    thread::spawn(move || forward(stdout, &sender));
+    Watched { child, updates }
+}
+
+fn forward(stdout: impl Read, sender: &Sender<Value>) {
+    for line in BufReader::new(stdout).lines() {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if line["kind"] == "PodUpdate" && sender.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// An update as the recording writes it. The UIDs of a URL's pods depend on its port and are left out.
+fn as_recorded(update: &Value) -> Value {
+    let http = update["source"] == "http";
+    let pods = update["pods"].as_array().unwrap().iter().map(|pod| {
+        let mut pod = pod.clone();
+        if http {
+            pod.as_object_mut().unwrap().remove("uid");
+        }
+        pod
+    });
+    json!({
+        "op": update["op"], "source": update["source"], "ready": update["ready"],
+        "pods": pods.collect::<Vec<_>>(),
+    })
+}
+
+/// Plays a script; what came out differently, if anything.
+fn play(script: &Script) -> Result<(), String> {
+    let base = script.dir.parent().unwrap();
+    let _ = fs::remove_dir_all(base);
+    fs::create_dir_all(&script.dir).unwrap();
+    fs::create_dir_all(outside(script)).unwrap();
+    let page: Page = Arc::new(Mutex::new((404, String::new())));
+    let url = serve(&page);
+    let mut running = None;
+    let quiet = if script.kind == "file" || script.kind == "api" { QUIET } else { QUIET_WITH_PERIOD };
+    let mut stdin: Option<ChildStdin> = None;
+    for (number, step) in script.steps.iter().enumerate() {
+        // The first step is done before the start; what it says on stdin has to wait for it.
+        let (now, later): (Vec<&Deed>, Vec<&Deed>) =
+            step.r#do.iter().partition(|deed| number > 0 || deed.op != "api");
+        for deed in now {
+            perform(deed, script, &page, stdin.as_mut());
+        }
+        let watched = running.get_or_insert_with(|| {
+            let mut watched = start(script, &url);
+            stdin = watched.child.stdin.take();
+            watched
+        });
+        for deed in later {
+            perform(deed, script, &page, stdin.as_mut());
+        }
+        let mut expected: VecDeque<Value> = step.expect.iter().cloned().collect();
+        loop {
+            let wait = if expected.is_empty() { quiet } else { BOUND };
+            match watched.updates.recv_timeout(wait) {
+                Ok(update) => {
+                    let update = as_recorded(&update);
+                    if expected.front() != Some(&update) {
+                        return Err(format!(
+                            "{} step {number}: got {update}, expected {expected:?}",
+                            script.name
+                        ));
+                    }
+                    expected.pop_front();
+                }
+                Err(RecvTimeoutError::Timeout) if expected.is_empty() => break,
+                Err(why) => {
+                    return Err(format!("{} step {number}: {why}, expected {expected:?}", script.name));
+                }
+            }
+        }
+    }
+    drop(running);
+    fs::remove_dir_all(Path::new(base)).unwrap();
+    Ok(())
+}
+
+#[test]
+fn every_recorded_script_gives_the_kubelets_own_updates() {
+    let queue = Arc::new(Mutex::new(scripts()));
+    let total = queue.lock().unwrap().len();
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|_| {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || {
+                let mut wrong = Vec::new();
+                loop {
+                    let Some(script) = queue.lock().unwrap().pop() else { return wrong };
+                    wrong.extend(play(&script).err());
+                }
+            })
+        })
+        .collect();
+    let wrong: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    assert_eq!(total, 52);
+    assert!(wrong.is_empty(), "{} of {total} scripts differ:\n{}", wrong.len(), wrong.join("\n"));
+}
