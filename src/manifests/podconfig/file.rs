@@ -4,7 +4,7 @@
 //! What the kubelet's code does by accident is kept: removing one of two files of a pod removes the pod until the next
 //! scan, and a scan that finds nothing leaves the store as it was, so that a later event can bring old entries back.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::Wanted;
@@ -35,7 +35,8 @@ pub struct Scan {
 pub struct FileSource {
     path: PathBuf,
     kubelet: Kubelet,
-    store: BTreeMap<PodIdentity, Wanted>,
+    /// In the order in which the pods came. The kubelet's own is that of a Go map: none.
+    store: Vec<Wanted>,
     /// The pod that each file was last seen to hold.
     pods_of: HashMap<PathBuf, PodIdentity>,
     /// How many pods were read.
@@ -45,7 +46,7 @@ pub struct FileSource {
 impl FileSource {
     /// A path that has not been looked at.
     pub fn new(path: impl Into<PathBuf>, kubelet: Kubelet) -> Self {
-        Self { path: path.into(), kubelet, store: BTreeMap::new(), pods_of: HashMap::new(), objects: 0 }
+        Self { path: path.into(), kubelet, store: Vec::new(), pods_of: HashMap::new(), objects: 0 }
     }
 
     /// The path.
@@ -73,7 +74,10 @@ impl FileSource {
             PathKind::Directory if pods.is_empty() => scan.set = Some(Vec::new()),
             PathKind::File | PathKind::Directory => {
                 // In the order of the files: the later file of a pod wins.
-                self.store = pods.into_iter().map(|pod| (pod.identity.clone(), pod)).collect();
+                self.store.clear();
+                for pod in pods {
+                    self.keep(pod);
+                }
                 scan.set = Some(self.stored());
             }
         }
@@ -85,7 +89,7 @@ impl FileSource {
         let report = inspect_file(path, &self.kubelet);
         match self.remember(&report) {
             Some(pod) => {
-                self.store.insert(pod.identity.clone(), pod);
+                self.keep(pod);
                 Scan { set: Some(self.stored()), ..Scan::default() }
             }
             None => Scan { refused: refused(&report).into_iter().collect(), ..Scan::default() },
@@ -95,15 +99,24 @@ impl FileSource {
     /// inotify saw `path` removed, or renamed to somewhere.
     pub fn removed(&mut self, path: &Path) -> Scan {
         let Some(pod) = self.pods_of.get(path) else { return Scan::default() };
-        if self.store.remove(pod).is_none() {
+        let Some(place) = self.store.iter().position(|stored| stored.identity == *pod) else {
             return Scan::default();
-        }
+        };
+        self.store.remove(place);
         self.pods_of.remove(path);
         Scan { set: Some(self.stored()), ..Scan::default() }
     }
 
     fn stored(&self) -> Vec<Wanted> {
-        self.store.values().cloned().collect()
+        self.store.clone()
+    }
+
+    /// In place of what was there under the same namespace and name.
+    fn keep(&mut self, pod: Wanted) {
+        match self.store.iter_mut().find(|stored| stored.identity == pod.identity) {
+            Some(stored) => *stored = pod,
+            None => self.store.push(pod),
+        }
     }
 
     fn remember(&mut self, file: &FileReport) -> Option<Wanted> {
