@@ -8,8 +8,7 @@ use crate::fuzz;
 
 #[test]
 fn manifests() {
-    let kubelets = [28, 36]
-        .map(|minor| Kubelet { version: KubeletVersion::nearest(minor), node_name: "node1".to_owned() });
+    let kubelets = [28, 36].map(|minor| Kubelet::new(KubeletVersion::nearest(minor), "node1"));
     fuzz("manifests", Vec::new(), |bytes| {
         for kubelet in &kubelets {
             let report = inspect_bytes(Path::new("p.yaml"), bytes, kubelet);
