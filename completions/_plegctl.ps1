@@ -47,6 +47,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
             [CompletionResult]::new('stacks', 'stacks', [CompletionResultType]::ParameterValue, 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
+            [CompletionResult]::new('pods', 'pods', [CompletionResultType]::ParameterValue, 'What the kubelet is told to run, from every source, and what became of it')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page for every command')
@@ -450,6 +451,40 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
         'plegctl;static-pods;help;help' {
             break
         }
+        'plegctl;pods' {
+            [CompletionResult]::new('--manifests', '--manifests', [CompletionResultType]::ParameterName, 'A directory or a file of manifests; sources that are given are the only ones [default: the running kubelet''s]')
+            [CompletionResult]::new('--manifest-url', '--manifest-url', [CompletionResultType]::ParameterName, 'A URL that serves a manifest or a list of them')
+            [CompletionResult]::new('--manifest-url-header', '--manifest-url-header', [CompletionResultType]::ParameterName, 'A header to send there, as KEY:VALUE; may be given more than once')
+            [CompletionResult]::new('--api-pods', '--api-pods', [CompletionResultType]::ParameterName, 'The API server''s pods of this node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints them; `-` for stdin, where each document is the whole state')
+            [CompletionResult]::new('--node-name', '--node-name', [CompletionResultType]::ParameterName, 'Name of the node [default: this node''s]')
+            [CompletionResult]::new('--kubelet-version', '--kubelet-version', [CompletionResultType]::ParameterName, 'Release of the kubelet whose rules and UIDs count, such as 1.31 [default: the newest known]')
+            [CompletionResult]::new('--file-check-frequency', '--file-check-frequency', [CompletionResultType]::ParameterName, 'How often the manifests are read again, besides what inotify tells')
+            [CompletionResult]::new('--http-check-frequency', '--http-check-frequency', [CompletionResultType]::ParameterName, 'How often the URL is asked')
+            [CompletionResult]::new('-n', '-n', [CompletionResultType]::ParameterName, 'Show only pods of this namespace')
+            [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Show only pods of this namespace')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
+            [CompletionResult]::new('-c', '-c', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]')
+            [CompletionResult]::new('--host-root', '--host-root', [CompletionResultType]::ParameterName, 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether to colour what goes to a terminal')
+            [CompletionResult]::new('--no-cri', '--no-cri', [CompletionResultType]::ParameterName, 'Do not ask the runtime')
+            [CompletionResult]::new('-w', '-w', [CompletionResultType]::ParameterName, 'Follow: each update as the kubelet''s sync loop gets it, then what the runtime makes of it')
+            [CompletionResult]::new('--watch', '--watch', [CompletionResultType]::ParameterName, 'Follow: each update as the kubelet''s sync loop gets it, then what the runtime makes of it')
+            [CompletionResult]::new('-A', '-A ', [CompletionResultType]::ParameterName, 'Show the pods of all namespaces, as is the default')
+            [CompletionResult]::new('--all-namespaces', '--all-namespaces', [CompletionResultType]::ParameterName, 'Show the pods of all namespaces, as is the default')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Leave out progress and notes')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Say more: which runtime was chosen and why; twice for every call')
+            [CompletionResult]::new('--no-headers', '--no-headers', [CompletionResultType]::ParameterName, 'Leave out table headers')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
         'plegctl;sim' {
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
             [CompletionResult]::new('--runtime-endpoint', '--runtime-endpoint', [CompletionResultType]::ParameterName, 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]')
@@ -587,6 +622,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list')
             [CompletionResult]::new('stacks', 'stacks', [CompletionResultType]::ParameterValue, 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump')
             [CompletionResult]::new('static-pods', 'static-pods', [CompletionResultType]::ParameterValue, 'Static pods: what the kubelet of this node runs from files')
+            [CompletionResult]::new('pods', 'pods', [CompletionResultType]::ParameterValue, 'What the kubelet is told to run, from every source, and what became of it')
             [CompletionResult]::new('sim', 'sim', [CompletionResultType]::ParameterValue, 'Simulated runtimes: what there is, what each teaches, and one on a real socket')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completion script of a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'Write a man page for every command')
@@ -641,6 +677,9 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             break
         }
         'plegctl;help;static-pods;lint' {
+            break
+        }
+        'plegctl;help;pods' {
             break
         }
         'plegctl;help;sim' {

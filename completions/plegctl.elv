@@ -44,6 +44,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
             cand stacks 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
+            cand pods 'What the kubelet is told to run, from every source, and what became of it'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
@@ -422,6 +423,39 @@ set edit:completion:arg-completer[plegctl] = {|@words|
         }
         &'plegctl;static-pods;help;help'= {
         }
+        &'plegctl;pods'= {
+            cand --manifests 'A directory or a file of manifests; sources that are given are the only ones [default: the running kubelet''s]'
+            cand --manifest-url 'A URL that serves a manifest or a list of them'
+            cand --manifest-url-header 'A header to send there, as KEY:VALUE; may be given more than once'
+            cand --api-pods 'The API server''s pods of this node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints them; `-` for stdin, where each document is the whole state'
+            cand --node-name 'Name of the node [default: this node''s]'
+            cand --kubelet-version 'Release of the kubelet whose rules and UIDs count, such as 1.31 [default: the newest known]'
+            cand --file-check-frequency 'How often the manifests are read again, besides what inotify tells'
+            cand --http-check-frequency 'How often the URL is asked'
+            cand -n 'Show only pods of this namespace'
+            cand --namespace 'Show only pods of this namespace'
+            cand -o 'How to print'
+            cand --output 'How to print'
+            cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
+            cand -c 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --config 'crictl''s settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]'
+            cand --host-root 'The node''s root, for a debug pod that sees it elsewhere [default: /host if a node is mounted there, else /]'
+            cand --timeout 'Deadline of each call to the runtime [default: 10s; 2m for `watch`]'
+            cand --color 'Whether to colour what goes to a terminal'
+            cand --no-cri 'Do not ask the runtime'
+            cand -w 'Follow: each update as the kubelet''s sync loop gets it, then what the runtime makes of it'
+            cand --watch 'Follow: each update as the kubelet''s sync loop gets it, then what the runtime makes of it'
+            cand -A 'Show the pods of all namespaces, as is the default'
+            cand --all-namespaces 'Show the pods of all namespaces, as is the default'
+            cand -q 'Leave out progress and notes'
+            cand --quiet 'Leave out progress and notes'
+            cand -v 'Say more: which runtime was chosen and why; twice for every call'
+            cand --verbose 'Say more: which runtime was chosen and why; twice for every call'
+            cand --no-headers 'Leave out table headers'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
         &'plegctl;sim'= {
             cand -r 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
             cand --runtime-endpoint 'Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml, the running kubelet''s, the well-known sockets]'
@@ -548,6 +582,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand explain 'What a finding''s id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list'
             cand stacks 'Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump'
             cand static-pods 'Static pods: what the kubelet of this node runs from files'
+            cand pods 'What the kubelet is told to run, from every source, and what became of it'
             cand sim 'Simulated runtimes: what there is, what each teaches, and one on a real socket'
             cand completions 'Print the completion script of a shell'
             cand man 'Write a man page for every command'
@@ -587,6 +622,8 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand lint 'What the kubelet does with each manifest, what is wrong with it, and whether that is what runs'
         }
         &'plegctl;help;static-pods;lint'= {
+        }
+        &'plegctl;help;pods'= {
         }
         &'plegctl;help;sim'= {
             cand list 'Name every scenario'
