@@ -38,7 +38,7 @@ fn a_disk_that_fills_stops_the_recording_and_not_the_watching() {
     };
     let mount = disk.0.path("disk");
     // Nearly all of it is somebody else's.
-    fs::write(mount.join("somebody"), vec![7; (4 << 20) - (300 << 10)]).unwrap();
+    fs::write(mount.join("somebody"), vec![7; (4 << 20) - (150 << 10)]).unwrap();
     let directory = mount.join("capture");
     let how = ["record", "-r", "sim:busy-deploy", word(&directory), "--period", "1ms", "--count", "200"];
     let output = plegctl(&how);

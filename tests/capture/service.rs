@@ -42,6 +42,10 @@ fn it_opens_its_directory_anew_when_it_is_hung_up_on() {
     let how = ["record", "-r", "sim:quiet", word(&directory), "--period", "5ms"];
     let mut running = Invocation::new(&how).spawn();
     until(&mut running, "recording");
+    // The first word comes before the first segment.
+    while !directory.join("0000000001.seg").exists() {
+        std::thread::yield_now();
+    }
     fs::rename(&directory, &moved).unwrap();
     running.signal("HUP");
     // There is no other sign of it than the directory.

@@ -262,14 +262,6 @@ fn warnings_fail_only_when_asked_to() {
 }
 
 #[test]
-fn https_metrics_are_refused_with_the_way_around() {
-    let output =
-        plegctl(&["health", "-r", "sim:quiet", "--kubelet-metrics", "https://127.0.0.1:10250/metrics"]);
-    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
-    assert!(output.stderr.contains("hint: ") && output.stderr.contains("kubectl get --raw"), "{output}");
-}
-
-#[test]
 fn metrics_come_from_stdin_and_must_be_metrics() {
     let fake = FakeRuntime::start(pods(3));
     let arguments = ["health", "-r", &fake.endpoint(), "--kubelet-metrics", "-", "-o", "json"];
