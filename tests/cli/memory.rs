@@ -23,7 +23,7 @@ const MIB: usize = 1024 * 1024;
 const ANSWER: usize = 8 * MIB;
 
 /// What a run takes that has nothing to do with the answer.
-const BASE: usize = 32 * MIB;
+const BASE: usize = 40 * MIB;
 
 /// An answer of that many bytes, or nearly, made of what `entry` gives for each number.
 fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
