@@ -210,14 +210,15 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
     if clues.is_empty() {
         return found;
     }
+    let wanted = Filter::of(by_object.keys().chain(by_argument.keys()).copied(), by_address.keys().copied());
     // How many goroutines have a word: what all of them have says nothing.
     let mut holders_of: HashMap<u64, BTreeSet<usize>> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
-        let own = locks.get(&at);
-        for (depth, frame) in goroutine.frames.iter().enumerate() {
-            // The wait itself is no holding.
-            let waiting_frame = own.is_some_and(|lock| depth <= lock.owner);
-            if waiting_frame || is_background(goroutine, depth) {
+        // The wait itself is no holding, and neither is a loop's.
+        let from = locks.get(&at).map_or(0, |lock| lock.owner + 1);
+        let idle = background(goroutine);
+        for (depth, frame) in goroutine.frames.iter().enumerate().skip(from) {
+            if idle == Some(depth) || !frame.words().any(|(word, _)| wanted.may_have(word)) {
                 continue;
             }
             let receiver = frame.receiver_type().zip(frame.receiver());
@@ -294,11 +295,55 @@ fn drop_fellow_waiters(dump: &Dump, found: &mut Found, clues: &[Clues], locks: &
     }
 }
 
-/// A loop that sits in its own select serves nobody while it does.
-fn is_background(goroutine: &Goroutine, depth: usize) -> bool {
+/// The frame of a loop that sits in its own select: it serves nobody while it does.
+fn background(goroutine: &Goroutine) -> Option<usize> {
     let idle =
         matches!(&*goroutine.state, "select" | "chan receive" | "IO wait" | "sleep" | "sync.Cond.Wait");
-    idle && depth == wait::leaf(goroutine) && !serves(goroutine)
+    (idle && !serves(goroutine)).then(|| wait::leaf(goroutine))
+}
+
+/// Words that may be worth a look, so that most of a dump's are passed over at once. Says yes too often, never no.
+struct Filter(Vec<bool>);
+
+impl Filter {
+    const SLOTS: usize = 1 << 14;
+
+    fn of(exact: impl Iterator<Item = u64>, inside: impl Iterator<Item = u64>) -> Self {
+        let mut filter = Self(vec![false; Self::SLOTS]);
+        for word in exact {
+            filter.set(Self::slot(word));
+        }
+        for address in inside {
+            filter.set(Self::block(address / EMBEDDED_WITHIN));
+            filter.set(Self::block((address / EMBEDDED_WITHIN).wrapping_sub(1)));
+        }
+        filter
+    }
+
+    fn may_have(&self, word: u64) -> bool {
+        let set = |slot: usize| self.0.get(slot).copied().unwrap_or(false);
+        word >= SMALLEST_ADDRESS && (set(Self::slot(word)) || set(Self::block(word / EMBEDDED_WITHIN)))
+    }
+
+    fn set(&mut self, slot: usize) {
+        if let Some(slot) = self.0.get_mut(slot) {
+            *slot = true;
+        }
+    }
+
+    fn slot(word: u64) -> usize {
+        // The low bits of addresses are alike.
+        Self::fold(word >> 3)
+    }
+
+    fn block(number: u64) -> usize {
+        Self::fold(number ^ 0x2f2f)
+    }
+
+    fn fold(word: u64) -> usize {
+        let folded = word ^ (word >> 14) ^ (word >> 28);
+        usize::try_from(folded % (1 << 14)).unwrap_or(0)
+    }
 }
 
 /// Whether a goroutine works on somebody's behalf.

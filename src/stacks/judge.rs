@@ -295,6 +295,10 @@ struct Judge<'a> {
     stuck: Option<BTreeSet<usize>>,
     contentions: Vec<Contention>,
     children: HashMap<u64, Vec<usize>>,
+    /// Positions by number.
+    positions: HashMap<u64, usize>,
+    /// The call that each goroutine serves or makes itself.
+    calls: Vec<Option<&'a str>>,
     roles: Vec<Role>,
 }
 
@@ -313,6 +317,12 @@ impl<'a> Judge<'a> {
         normal: &[Pattern],
     ) -> Self {
         let contentions = holders::contentions(dump, &|goroutine| is_normal(goroutine, normal));
+        let positions = dump
+            .goroutines
+            .iter()
+            .enumerate()
+            .filter_map(|(at, goroutine)| Some((goroutine.id?, at)))
+            .collect();
         Self {
             number,
             dump,
@@ -320,6 +330,8 @@ impl<'a> Judge<'a> {
             stuck,
             contentions,
             children: holders::children(dump),
+            positions,
+            calls: Vec::new(),
             roles: Vec::new(),
         }
     }
@@ -330,6 +342,12 @@ impl<'a> Judge<'a> {
 
     fn run(mut self, signatures: &[Signature], normal: &[Pattern], told: &Told) -> Judged {
         let stacks = Stacks::of(self.dump);
+        let calls: Vec<Option<&str>> = stacks
+            .examples
+            .iter()
+            .map(|at| wait::call(self.dump.goroutines.get(*at)?).map(|call| call.rpc))
+            .collect();
+        self.calls = stacks.of.iter().map(|stack| calls.get(*stack).copied().flatten()).collect();
         let roles: Vec<Role> = stacks
             .examples
             .iter()
@@ -521,14 +539,11 @@ impl<'a> Judge<'a> {
 
     /// The call that a goroutine works for: its own, or its maker's.
     fn call(&self, at: usize) -> Option<&'a str> {
-        let goroutine = self.goroutine(at)?;
-        if let Some(call) = wait::call(goroutine) {
-            return Some(call.rpc);
-        }
-        let maker = goroutine.created_by.as_ref()?.goroutine?;
-        let maker = self.dump.goroutines.iter().find(|other| other.id == Some(maker))?;
-        // The server's own loop makes the goroutine of every call.
-        wait::call(maker).map(|call| call.rpc)
+        let own = self.calls.get(at).copied().flatten();
+        own.or_else(|| {
+            let maker = self.goroutine(at)?.created_by.as_ref()?.goroutine?;
+            self.calls.get(*self.positions.get(&maker)?).copied().flatten()
+        })
     }
 
     fn count(&self, at: usize) -> u64 {

@@ -85,6 +85,9 @@ impl Quoted {
 
 /// Where a quoted dump begins, behind its quote.
 fn quoted_dump(line: &str) -> Option<usize> {
+    if !line.as_bytes().contains(&b'"') {
+        return None;
+    }
     if let Some(at) = line.find(BEGIN)
         && line.get(..at)?.ends_with('"')
     {
