@@ -72,9 +72,12 @@ fn a_held_status_lock_has_its_container_by_name(version: Containerd) {
 
 fn a_hanging_network_plugin_has_its_pod_and_its_process(version: Containerd) {
     let Some(runtime) = real(version) else { return };
-    let plugin = runtime.directory().join("cni-bin/standstill");
-    fs::write(&plugin, "#!/bin/sh\nexec sleep 1000\n").unwrap();
-    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+    // containerd calls `loopback` by itself; where that fails it gives the others up.
+    for name in ["standstill", "loopback"] {
+        let plugin = runtime.directory().join("cni-bin").join(name);
+        fs::write(&plugin, "#!/bin/sh\nexec sleep 1000\n").unwrap();
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"standstill"}]}"#;
     fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
     let waiting = runtime.start_pod_in_background(PodSpec::new("netless").own_network());
@@ -84,16 +87,16 @@ fn a_hanging_network_plugin_has_its_pod_and_its_process(version: Containerd) {
         let report = look(&runtime);
         // A dump may come while the plugin is being started: then nobody waits for it yet.
         let holder = found(&report, "ST03")?.holder.as_ref()?;
-        (!tells || holder.waits_for.pid.is_some()).then_some(report)
+        (!tells || holder.waits_for.path.as_deref() == Some("sleep")).then_some(report)
     });
+    // Whoever gives the call up ends the plugin with it, so only now.
     waiting.abort();
     let finding = found(&report, "ST03").unwrap();
     let holder = finding.holder.as_ref().unwrap();
     if tells {
         assert_eq!(finding.rpcs, ["RunPodSandbox"], "{report:#?}");
-        let pid = holder.waits_for.pid.unwrap_or_else(|| panic!("{report:#?}"));
-        let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-        assert_eq!((holder.waits_for.kind, comm.trim()), (Kind::Process, "sleep"));
+        assert_eq!(holder.waits_for.kind, Kind::Process);
+        assert!(holder.waits_for.pid.is_some(), "{report:#?}");
     }
 }
 
