@@ -76,7 +76,7 @@ fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileRepo
     }
 }
 
-/// Judges one item of a PodList, whose kind is said by the list.
+/// Judges one item of a `PodList`, whose kind is said by the list.
 pub fn judge_item(source: &Path, item: &Node, json: bool, kubelet: &Kubelet) -> FileReport {
     let mut report = unjudged(source, None, kubelet);
     let outcome = decoded(item, json, kubelet).and_then(|pod| {

@@ -42,7 +42,7 @@ pub struct Url {
     /// What is made of its answers.
     pub source: UrlSource,
     /// Where.
-    pub url: String,
+    pub place: String,
     /// Headers to send.
     pub headers: Vec<(String, String)>,
 }
@@ -75,7 +75,8 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     // A relative path says nothing of what the kubelet hashes; it means what it means here.
     let given =
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
-    let url = |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), url, headers };
+    let url =
+        |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), place: url, headers };
     let api = |path: &PathBuf| Api { path: path.clone(), node: kubelet.node_name.clone() };
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
@@ -91,7 +92,7 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         }
     }
     if let Some(url) = &found.url {
-        http::check(&url.url).map_err(Error::Kubelet)?;
+        http::check(&url.place).map_err(Error::Kubelet)?;
     }
     Ok(found)
 }
@@ -178,11 +179,11 @@ pub async fn read_once(configured: Configured) -> Result<(States, Vec<SourceRow>
 /// Asks a URL once, as the kubelet does: ten seconds in all, and on to where it is sent.
 pub async fn ask(url: &mut Url) -> UrlAnswer {
     let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
-    match tokio::time::timeout(URL_PATIENCE, followed(&url.url, &url.headers)).await {
-        Err(_) => trouble(format!("`{}` did not answer within {} s", url.url, URL_PATIENCE.as_secs())),
+    match tokio::time::timeout(URL_PATIENCE, followed(&url.place, &url.headers)).await {
+        Err(_) => trouble(format!("`{}` did not answer within {} s", url.place, URL_PATIENCE.as_secs())),
         Ok(Err(why)) => trouble(why),
         Ok(Ok(answer)) if u64::try_from(answer.body.len()).is_ok_and(|length| length > BODY_LIMIT) => {
-            trouble(format!("`{}` answers with more than {} MiB", url.url, BODY_LIMIT >> 20))
+            trouble(format!("`{}` answers with more than {} MiB", url.place, BODY_LIMIT >> 20))
         }
         Ok(Ok(answer)) => url.source.answered(answer.status, answer.body.as_bytes()),
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Content, Wanted};
 use crate::manifests::PodIdentity;
 
-/// Annotations that the kubelet itself keeps and that make no other pod (pkg/kubelet/types/pod_update.go).
+/// Annotations that the kubelet itself keeps and that make no other pod (`pkg/kubelet/types/pod_update.go`).
 const OWN_ANNOTATIONS: [&str; 3] =
     ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -77,7 +77,7 @@ struct Metadata {
 }
 
 impl ApiPods {
-    /// The pods of `text`, a PodList as `kubectl get pods -o json` prints it, that are bound to `node`.
+    /// The pods of `text`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
     pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
         let document = serde_json::from_slice(text).map_err(|why| ApiError::Json(why.to_string()))?;
         Self::from_value(document, node)

@@ -12,7 +12,7 @@ use super::file::{FileSource, Scan};
 use super::{Source, Wanted};
 use crate::host::{PathWatch, Seen};
 
-/// How often a watch that cannot be made is tried (retryPeriod in pkg/kubelet/config/file_linux.go).
+/// How often a watch that cannot be made is tried (retryPeriod in `pkg/kubelet/config/file_linux.go`).
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause between two tries after a watch failed (maxRetryPeriod there).
 const LONGEST_RETRY: Duration = Duration::from_secs(20);
@@ -84,7 +84,7 @@ enum Step {
 /// The watch, or the pause before the next try at one.
 #[derive(Default)]
 struct Watch {
-    watch: Option<PathWatch>,
+    running: Option<PathWatch>,
     /// Kept here, because a scan that comes in between must not let it begin anew.
     pause: Option<Pin<Box<Sleep>>>,
     failures: u32,
@@ -93,11 +93,11 @@ struct Watch {
 impl Watch {
     /// What happens next. May be dropped at any wait and called again.
     async fn step(&mut self, path: &Path) -> Step {
-        if let Some(watch) = &mut self.watch {
+        if let Some(watch) = &mut self.running {
             return match watch.next().await {
                 Ok(event) => Step::Event(event),
                 Err(why) => {
-                    self.watch = None;
+                    self.running = None;
                     self.failed(path, &why)
                 }
             };
@@ -108,7 +108,7 @@ impl Watch {
         self.pause = None;
         match PathWatch::new(path) {
             Ok(watch) => {
-                self.watch = Some(watch);
+                self.running = Some(watch);
                 self.failures = 0;
                 // What happened before the watch stood is found by the next scan.
                 Step::Watching

@@ -1,5 +1,5 @@
 //! The file source: a directory or a file, its store, and what inotify says between two scans
-//! (pkg/kubelet/config/file.go and file_linux.go).
+//! (pkg/kubelet/config/file.go and `file_linux.go`).
 //!
 //! What the kubelet's code does by accident is kept: removing one of two files of a pod removes the pod until the next
 //! scan, and a scan that finds nothing leaves the store as it was, so that a later event can bring old entries back.

@@ -1,4 +1,4 @@
-//! The kubelet's PodConfig: what it is told to run, from files, a URL and the API server, as one stream of updates.
+//! The kubelet's `PodConfig`: what it is told to run, from files, a URL and the API server, as one stream of updates.
 //!
 //! Each source sends its whole set of pods whenever it has one; [`PodConfig`] compares it with what the source sent
 //! before, by UID, and says what was added, changed and removed, as the kubelet's sync loop gets it. The sources are

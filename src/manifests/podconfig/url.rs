@@ -88,7 +88,7 @@ fn taken(report: &FileReport) -> Result<Wanted, String> {
     Wanted::of_file(report).ok_or_else(refused)
 }
 
-/// The items of a PodList. A `List` of Pods is none to the kubelet.
+/// The items of a `PodList`. A `List` of Pods is none to the kubelet.
 fn pod_list(root: &Node) -> Option<Vec<Node>> {
     let is = |key: &str, text: &str| root.get(key).and_then(Node::as_str) == Some(text);
     if !is("kind", "PodList") || !is("apiVersion", "v1") {
