@@ -53,7 +53,7 @@ if [ -d "$root/usr/lib/systemd/system" ]; then
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl --quiet disable --now plegctl-record.service || true
+    deb-systemd-invoke stop plegctl-record.service || true
 fi
 PRERM
     cat >"$root/DEBIAN/postrm" <<'POSTRM'
