@@ -181,7 +181,8 @@ proptest! {
 
     #[test]
     fn every_header_is_announced(ids in prop::collection::vec(any::<u32>(), 1..40), junk in "[a-z ]{0,20}") {
-        let text: String = ids.iter().map(|id| format!("goroutine {id} [select]:\nmain.f(0x1)\n\t/a.go:1\n{junk}\n\n")).collect();
+        let one = |id| format!("goroutine {id} [select]:\nmain.f(0x1)\n\t/a.go:1\n{junk}\n\n");
+        let text = ids.iter().map(one).collect::<Vec<_>>().concat();
         let (announced, kept) = survives(text.as_bytes()).unwrap();
         prop_assert_eq!((announced, kept), (ids.len() as u64, ids.len() as u64));
     }
