@@ -116,7 +116,7 @@ async fn issue_12_an_answer_that_is_not_as_it_should_be_says_how() {
             "it is compressed (`gzip`), which nobody asked for",
         ),
         (Answer::of([empty(), empty()]), "it has more than one message"),
-        (Answer::of([empty(); 0]), "it has a status and no message"),
+        (Answer::of(Vec::<Bytes>::new()), "it has a status and no message"),
         (Answer::headers_only(&[("grpc-status", "0")]), "it has a status and no message"),
     ] {
         assert_eq!(refused(answer).await, format!("cannot decode the answer to ListContainers: {words}"));
@@ -128,7 +128,7 @@ async fn issue_12_a_long_message_is_an_answer_and_is_shortened() {
     let long = "x".repeat(1 << 20);
     for answer in [
         Answer::headers_only(&[("grpc-status", "2"), ("grpc-message", &long)]),
-        Answer::of([Bytes::new(); 0]).trailer("grpc-status", "2").trailer("grpc-message", &long),
+        Answer::of(Vec::<Bytes>::new()).trailer("grpc-status", "2").trailer("grpc-message", &long),
     ] {
         let impostor = Impostor::answering(Rpc::ListContainers, answer);
         let Err(Error::Runtime { code: Code::Unknown, message, .. }) = list(&impostor).await else {

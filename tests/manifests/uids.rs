@@ -1,12 +1,13 @@
 //! UIDs: each form of a quantity as the kubelet prints it, and that a UID changes exactly when the content does.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::path::Path;
 
 use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::{Map, Value, json};
 
-/// SplitMix64: the same files on every machine.
+/// `SplitMix64`: the same files on every machine.
 struct Random(u64);
 
 impl Random {
@@ -140,11 +141,11 @@ fn flow(value: &Value, random: &mut Random, text: &mut String) {
             if map.contains_key("name")
                 && let Some(field) = noise(random)
             {
-                text.push_str(&format!("\"{field}\": null,"));
+                write!(text, "\"{field}\": null,").unwrap();
             }
             for (number, (key, value)) in shuffled(map, random).into_iter().enumerate() {
                 let comma = if number > 0 { "," } else { "" };
-                text.push_str(&format!("{comma}{}\"{key}\":{}", blank(random), blank(random)));
+                write!(text, "{comma}{}\"{key}\":{}", blank(random), blank(random)).unwrap();
                 flow(value, random, text);
             }
             text.push('}');
@@ -153,7 +154,7 @@ fn flow(value: &Value, random: &mut Random, text: &mut String) {
             text.push('[');
             for (number, item) in items.iter().enumerate() {
                 let comma = if number > 0 { "," } else { "" };
-                text.push_str(&format!("{comma}{}", blank(random)));
+                write!(text, "{comma}{}", blank(random)).unwrap();
                 flow(item, random, text);
             }
             text.push(']');
@@ -168,7 +169,7 @@ fn block(value: &Value, depth: usize, random: &mut Random, text: &mut String) {
     if map.contains_key("name")
         && let Some(field) = noise(random)
     {
-        text.push_str(&format!("{indent}{field}: ~\n"));
+        writeln!(text, "{indent}{field}: ~").unwrap();
     }
     for (key, value) in shuffled(map, random) {
         if random.once_in(8) {
@@ -176,11 +177,11 @@ fn block(value: &Value, depth: usize, random: &mut Random, text: &mut String) {
         }
         match value {
             Value::Object(inner) if !inner.is_empty() => {
-                text.push_str(&format!("{indent}{key}:\n"));
+                writeln!(text, "{indent}{key}:").unwrap();
                 block(value, depth + 1 + random.below(3), random, text);
             }
             other => {
-                text.push_str(&format!("{indent}{key}: "));
+                write!(text, "{indent}{key}: ").unwrap();
                 let mut one_line = String::new();
                 flow(other, random, &mut one_line);
                 text.push_str(&one_line.replace('\n', " "));

@@ -80,7 +80,7 @@ fn a_hanging_network_plugin_has_its_pod_and_its_process(version: Containerd) {
     }
     let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"standstill"}]}"#;
     fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
-    let waiting = runtime.start_pod_in_background(PodSpec::new("netless").own_network());
+    let waiting = runtime.start_pod_in_background(&PodSpec::new("netless").own_network());
     // Go says which goroutine made another from 1.21 on, and waits by pidfd from 1.23 on.
     let tells = version != Containerd::V1_6;
     let report = wait_for("the plugin to hang", || {

@@ -248,7 +248,7 @@ impl RealRuntime {
     }
 
     /// Asks for a pod that may never come.
-    pub fn start_pod_in_background(&self, pod: PodSpec) -> JoinHandle<()> {
+    pub fn start_pod_in_background(&self, pod: &PodSpec) -> JoinHandle<()> {
         let (mut client, config) = (self.calls.client(), pod.config(self));
         self.calls.spawn(async move {
             let _ = client.run_pod_sandbox(RunPodSandboxRequest { config: Some(config) }).await;
