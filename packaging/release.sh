@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that is published, in one go: tarball, Debian package, RPM, image, SBOM, and the checksums of all of them.
-# The same commit gives the same bytes, on any machine with the same Rust, tar, gzip, xz and CA bundle.
+# Made so that one commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--binary FILE] [DIRECTORY]       default: dist
 #   --binary FILE   pack this binary instead of building one
