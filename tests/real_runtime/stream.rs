@@ -64,6 +64,15 @@ impl Watch {
         });
     }
 
+    /// Waits until it has seen something on the stream: `connected` says that the request was handed on, which may be
+    /// before the runtime has it.
+    fn wait_for_event(&self) {
+        wait_for("an event of the stream", || {
+            let is = |record: &Value| record["kind"] == "Event" && record["source"] == "evented";
+            self.records().iter().any(is).then_some(())
+        });
+    }
+
     /// Waits until it has relisted for so long from now on.
     fn relists_for(&self, duration: Duration) {
         let until = SystemTime::now() + duration;
@@ -246,6 +255,8 @@ fn a_plegctl_that_does_not_run_does_not_keep_containerd_2_from_creating_containe
 fn a_plegctl_that_is_stopped_with_its_guard_wedges_containerd_2_until_it_goes_on() {
     let Some(runtime) = real(Containerd::V2) else { return };
     let watch = Watch::start(&runtime, &["--mode", "evented"]);
+    runtime.run_pod(&PodSpec::new("seen"), &[]);
+    watch.wait_for_event();
     let guard = Stopped::stop(guard_of(&watch.running));
     watch.running.signal("STOP");
     let wedged = create_many(&runtime, "stopped-with-guard", WEDGED);
