@@ -15,9 +15,9 @@ use clap::Args;
 use super::context::Context;
 use super::{Error, Exit};
 use crate::diagnosis::rules::CATALOGUE;
-use crate::manifests::checks::catalogue::CHECKS;
-use crate::report::Rule;
+use crate::manifests::Check;
 use crate::report::escape::escaped;
+use crate::report::{Rule, meant};
 use crate::stacks::signatures::rules;
 
 /// What a finding's id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list.
@@ -30,32 +30,16 @@ pub struct ExplainArgs {
 
 /// One entry of any catalogue.
 struct Entry {
-    id: String,
-    title: &'static str,
-    rest: Rest,
-}
-
-/// What is known beyond the title.
-enum Rest {
-    Row(&'static Rule),
-    Check { severity: &'static str, section: &'static str },
+    rule: &'static Rule,
+    /// For a check of manifests: where it stands in the manual and how much it matters.
+    check: Option<Check>,
 }
 
 /// Every id that this program prints, catalogue by catalogue.
 fn entries() -> Vec<Entry> {
-    let diagnoses = CATALOGUE.iter().map(|row| Entry {
-        id: row.rule.id.to_owned(),
-        title: row.rule.title,
-        rest: Rest::Row(&row.rule),
-    });
-    let checks = CHECKS.iter().map(|check| Entry {
-        id: check.id.to_string(),
-        title: check.title,
-        rest: Rest::Check { severity: check.severity.as_str(), section: check.section() },
-    });
-    let signatures =
-        rules().map(|rule| Entry { id: rule.id.to_owned(), title: rule.title, rest: Rest::Row(rule) });
-    diagnoses.chain(signatures).chain(checks).collect()
+    let bare = |rule| Entry { rule, check: None };
+    let checks = Check::ALL.iter().map(|check| Entry { rule: &check.row().rule, check: Some(*check) });
+    CATALOGUE.iter().map(|row| &row.rule).chain(rules()).map(bare).chain(checks).collect()
 }
 
 /// Runs the command.
@@ -64,12 +48,12 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let Some(wanted) = arguments.id.as_deref() else {
         for entry in &entries {
-            writeln!(out, "{}  {}", entry.id, entry.title)?;
+            writeln!(out, "{}  {}", entry.rule.id, entry.rule.title)?;
         }
         out.flush()?;
         return Ok(Exit::Good);
     };
-    match entries.iter().find(|entry| entry.id.eq_ignore_ascii_case(wanted)) {
+    match entries.iter().find(|entry| entry.rule.id.eq_ignore_ascii_case(wanted)) {
         Some(entry) => {
             write(entry, &mut out, context.style().color)?;
             out.flush()?;
@@ -79,46 +63,33 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
     }
 }
 
-/// The id that was probably meant.
+/// The id that was probably meant; in ids of three and five letters two slips are a lot, and one may be a zero left out.
 fn nearest(wanted: &str, entries: &[Entry]) -> Option<String> {
-    let wanted = wanted.to_ascii_uppercase();
-    entries
-        .iter()
-        .map(|entry| (strsim::levenshtein(&wanted, &entry.id), &entry.id))
-        .filter(|(distance, id)| *distance < id.len())
-        .min()
-        .map(|(_, id)| id.clone())
+    meant(&wanted.to_ascii_uppercase(), entries.iter().map(|entry| entry.rule.id)).map(str::to_owned)
 }
 
 fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {
     let head = |text: &str| if color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
-    writeln!(out, "{}  {}", head(&entry.id), entry.title)?;
-    match &entry.rest {
-        Rest::Row(rule) => {
-            writeln!(out, "\n{}", rule.means)?;
-            let parts = [
-                ("how it shows", std::slice::from_ref(&rule.shows)),
-                ("to confirm it", rule.confirm),
-                ("do not conclude", rule.never),
-                ("what to do", rule.act),
-            ];
-            for (name, lines) in parts {
-                writeln!(out, "\n{}", head(name))?;
-                lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-            }
-            Ok(())
-        }
-        Rest::Check { severity, section } => {
-            writeln!(out, "\n{section}; {severity} as a rule")?;
-            writeln!(out, "\n{}", head("to confirm it"))?;
-            writeln!(
-                out,
-                "  plegctl static-pods lint   # the line, what the kubelet does with the file, and the fix"
-            )?;
-            writeln!(out, "\n{}", head("to leave it out"))?;
-            writeln!(out, "  plegctl static-pods lint --ignore {}", entry.id)
-        }
+    let rule = entry.rule;
+    writeln!(out, "{}  {}", head(rule.id), rule.title)?;
+    writeln!(out, "\n{}", rule.means)?;
+    let parts = [
+        ("how it shows", std::slice::from_ref(&rule.shows)),
+        ("to confirm it", rule.confirm),
+        ("do not conclude", rule.never),
+        ("what to do", rule.act),
+    ];
+    for (name, lines) in parts {
+        writeln!(out, "\n{}", head(name))?;
+        lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
+    if let Some(check) = entry.check {
+        let row = check.row();
+        writeln!(out, "\n{}; {} as a rule", row.section, row.severity.as_str())?;
+        writeln!(out, "\n{}", head("to leave it out"))?;
+        writeln!(out, "  plegctl static-pods lint --ignore {check}")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -128,7 +99,7 @@ mod tests {
     #[test]
     fn ids_are_unique_and_a_slip_finds_the_nearest() {
         let entries = entries();
-        let ids: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
+        let ids: std::collections::BTreeSet<&str> = entries.iter().map(|entry| entry.rule.id).collect();
         assert_eq!(ids.len(), entries.len());
         assert!(ids.contains("D00") && ids.contains("D33") && ids.contains("ST01") && ids.contains("SP053"));
         assert_eq!(nearest("d1", &entries).as_deref(), Some("D01"));

@@ -22,19 +22,14 @@ use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit};
 use crate::host::HostRoot;
-use crate::manifests::checks::catalogue::{CHECKS, Check};
 use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::LintReport;
 use crate::manifests::{
-    self, CheckId, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
+    self, Check, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
 };
 use crate::report::document;
-use crate::report::{NotChecked, save};
-use crate::sim::nearest;
-
-/// The check that finds what cannot be read.
-const UNREADABLE: CheckId = CheckId::new(19);
+use crate::report::{NotChecked, meant, save};
 
 /// Where kubeadm has the kubelet look.
 const USUAL_PATH: &str = "/etc/kubernetes/manifests";
@@ -69,7 +64,7 @@ pub struct LintArgs {
 
     /// Leave out this check, such as SP053; may be given more than once
     #[arg(long, value_name = "ID", value_parser = check_id)]
-    ignore: Vec<CheckId>,
+    ignore: Vec<Check>,
 
     /// Do not compare with what the runtime runs
     #[arg(long)]
@@ -111,12 +106,11 @@ enum Output {
 }
 
 /// The check that `text` names; `--ignore` of something else would ignore nothing.
-fn check_id(text: &str) -> Result<CheckId, String> {
+fn check_id(text: &str) -> Result<Check, String> {
     if let Some(check) = Check::named(text) {
-        return Ok(check.id);
+        return Ok(check);
     }
-    let names: Vec<String> = CHECKS.iter().map(|check| check.id.to_string()).collect();
-    let near = nearest(&text.to_uppercase(), names.iter().map(String::as_str));
+    let near = meant(&text.to_uppercase(), Check::ALL.iter().map(|check| check.id()));
     Err(near.map_or_else(
         || "there is no such check; their names look like SP053".to_owned(),
         |near| format!("there is no such check; did you mean {near}?"),
@@ -152,7 +146,7 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     });
     let (compared, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
     let cannot_look = sources.iter().any(cannot_look);
-    let ignored: HashSet<CheckId> = arguments.ignore.iter().copied().collect();
+    let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
     for (format, path) in &arguments.output_file {
         let plain = Style { headers: true, color: false };
@@ -176,7 +170,7 @@ fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write
 
 /// Whether the path itself was closed to us. The kubelet, being root, may well read it.
 fn cannot_look(source: &SourceReport) -> bool {
-    let unreadable = |finding: &Finding| finding.id == UNREADABLE;
+    let unreadable = |finding: &Finding| finding.id == Check::Unreadable;
     let file = if source.kind == PathKind::File { source.files.first() } else { None };
     source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
 }
@@ -393,7 +387,7 @@ mod tests {
 
     #[test]
     fn an_unknown_check_is_refused_with_the_nearest() {
-        assert_eq!(check_id("sp053"), Ok(CheckId::new(53)));
+        assert_eq!(check_id("sp053"), Ok(Check::UnknownField));
         assert!(check_id("SP5").unwrap_err().contains("did you mean"));
         assert!(check_id("whatever").unwrap_err().contains("SP053"));
     }

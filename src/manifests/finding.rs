@@ -1,46 +1,17 @@
 //! What a check says: one finding, with its catalogue id, its place in the file and what to do.
 
-use std::fmt;
+use serde::Serialize;
 
-use serde::{Serialize, Serializer};
-
+use super::catalogue::Check;
 use super::tree::Position;
 pub use crate::report::Severity;
-
-/// A number of the check catalogue, printed as `SP053`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CheckId(u16);
-
-impl CheckId {
-    /// The check with this number.
-    pub const fn new(number: u16) -> Self {
-        Self(number)
-    }
-
-    /// The number alone.
-    pub const fn number(self) -> u16 {
-        self.0
-    }
-}
-
-impl fmt::Display for CheckId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SP{:03}", self.0)
-    }
-}
-
-impl Serialize for CheckId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
 
 /// One thing that a check has to say about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Which check.
-    pub id: CheckId,
+    pub id: Check,
     /// How much it matters.
     pub severity: Severity,
     /// What is wrong, in plain words.
@@ -61,23 +32,31 @@ pub struct Finding {
 
 impl Finding {
     /// A finding without place, field or fix.
-    pub fn new(id: CheckId, severity: Severity, message: impl Into<String>) -> Self {
-        Self { id, severity, message: message.into(), fix: None, field: None, line: None, column: None }
+    pub fn new(check: Check, severity: Severity, message: impl Into<String>) -> Self {
+        Self {
+            id: check,
+            severity,
+            message: message.into(),
+            fix: None,
+            field: None,
+            line: None,
+            column: None,
+        }
     }
 
-    /// An error of check `id`.
-    pub fn error(id: u16, message: impl Into<String>) -> Self {
-        Self::new(CheckId::new(id), Severity::Error, message)
+    /// An error of `check`.
+    pub fn error(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Error, message)
     }
 
-    /// A warning of check `id`.
-    pub fn warning(id: u16, message: impl Into<String>) -> Self {
-        Self::new(CheckId::new(id), Severity::Warning, message)
+    /// A warning of `check`.
+    pub fn warning(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Warning, message)
     }
 
-    /// An information of check `id`.
-    pub fn info(id: u16, message: impl Into<String>) -> Self {
-        Self::new(CheckId::new(id), Severity::Info, message)
+    /// An information of `check`.
+    pub fn info(check: Check, message: impl Into<String>) -> Self {
+        Self::new(check, Severity::Info, message)
     }
 
     /// The same finding, with what to do.

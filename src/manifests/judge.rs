@@ -3,6 +3,7 @@
 use super::at::At;
 use super::finding::Finding;
 use crate::kubelet::KubeletVersion;
+use crate::manifests::Check;
 
 /// The kubelet's kinds of validation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +63,21 @@ impl Judge {
         Self { version, findings: Vec::new(), reasons: Vec::new(), count: 0 }
     }
 
-    /// Objects to the value at `at` under check `id`. `why` completes "spec.x: ".
-    pub fn object(&mut self, id: u16, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
+    /// Objects to the value at `at` under `check`. `why` completes "spec.x: ".
+    pub fn object(&mut self, check: Check, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
         let shown = if objection.shows_value() { at.shown() } else { String::new() };
-        self.object_as(id, at, objection, &shown, why)
+        self.object_as(check, at, objection, &shown, why)
     }
 
     /// Objects to a value that the kubelet has changed before it looks: `shown` is what it sees.
-    fn object_as(&mut self, id: u16, at: &At<'_>, objection: Objection, shown: &str, why: &str) -> &mut Self {
+    fn object_as(
+        &mut self,
+        check: Check,
+        at: &At<'_>,
+        objection: Objection,
+        shown: &str,
+        why: &str,
+    ) -> &mut Self {
         self.count += 1;
         if self.count > KEPT {
             return self;
@@ -77,7 +85,7 @@ impl Judge {
         let path = at.path();
         let shown = if objection.shows_value() { format!(": {shown}") } else { String::new() };
         self.reasons.push(format!("{}: {}{shown}: {why}", at.kubelet_path(), objection.words()));
-        self.findings.push(Finding::error(id, format!("{path}: {why}")).on_field(path).at(at.position()));
+        self.findings.push(Finding::error(check, format!("{path}: {why}")).on_field(path).at(at.position()));
         self
     }
 
@@ -89,33 +97,33 @@ impl Judge {
     }
 
     /// Something must be there.
-    pub fn required(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
-        self.object(id, at, Objection::Required, why)
+    pub fn required(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(check, at, Objection::Required, why)
     }
 
     /// A value breaks a rule.
-    pub fn invalid(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
-        self.object(id, at, Objection::Invalid, why)
+    pub fn invalid(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(check, at, Objection::Invalid, why)
     }
 
     /// A value breaks a rule in the form that the kubelet has given it.
-    pub fn invalid_as(&mut self, id: u16, at: &At<'_>, value: &str, why: &str) -> &mut Self {
-        self.object_as(id, at, Objection::Invalid, &format!("\"{value}\""), why)
+    pub fn invalid_as(&mut self, check: Check, at: &At<'_>, value: &str, why: &str) -> &mut Self {
+        self.object_as(check, at, Objection::Invalid, &format!("\"{value}\""), why)
     }
 
     /// Something must not be there.
-    pub fn forbidden(&mut self, id: u16, at: &At<'_>, why: &str) -> &mut Self {
-        self.object(id, at, Objection::Forbidden, why)
+    pub fn forbidden(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+        self.object(check, at, Objection::Forbidden, why)
     }
 
     /// A value stands twice.
-    pub fn duplicate(&mut self, id: u16, at: &At<'_>) -> &mut Self {
+    pub fn duplicate(&mut self, check: Check, at: &At<'_>) -> &mut Self {
         let why = format!("{} is given more than once", at.shown());
-        self.object(id, at, Objection::Duplicate, &why)
+        self.object(check, at, Objection::Duplicate, &why)
     }
 
     /// The value must be one of `allowed`; says so and gives false if it is not.
-    pub fn one_of(&mut self, id: u16, at: &At<'_>, allowed: &[&str]) -> bool {
+    pub fn one_of(&mut self, check: Check, at: &At<'_>, allowed: &[&str]) -> bool {
         let value = at.str();
         if allowed.contains(&value) {
             return true;
@@ -123,7 +131,7 @@ impl Judge {
         let shown: Vec<String> = allowed.iter().map(|word| format!("\"{word}\"")).collect();
         let why = format!("must be one of {}, found \"{value}\"", shown.join(", "));
         let meant = allowed.iter().find(|word| word.eq_ignore_ascii_case(value));
-        self.object(id, at, Objection::Unsupported, &why);
+        self.object(check, at, Objection::Unsupported, &why);
         if let Some(meant) = meant {
             self.fix(format!("write `{meant}`"));
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::checks::runtime::{Compared, Made, RuntimeFinding};
 use super::upgrade::Upgrade;
-use super::{CheckId, FileReport, Finding, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
+use super::{Check, FileReport, Finding, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
 use crate::report::NotChecked;
 
 /// What is said about a manifest path.
@@ -130,9 +130,9 @@ impl LintReport {
         compared: Compared,
         upgrade: Option<Upgrade>,
         not_checked: Vec<NotChecked>,
-        ignored: &HashSet<CheckId>,
+        ignored: &HashSet<Check>,
     ) -> Self {
-        let pods = if ignored.contains(&CheckId::new(105)) { Vec::new() } else { pods(&sources) };
+        let pods = if ignored.contains(&Check::FileGivesPod) { Vec::new() } else { pods(&sources) };
         let mut report = Self {
             node: kubelet.node_name.clone(),
             kubelet_version: kubelet.version.to_string(),

@@ -18,6 +18,7 @@
 use std::path::{Component, Path, PathBuf};
 
 mod at;
+pub mod catalogue;
 pub mod checks;
 mod decode;
 mod defaults;
@@ -44,7 +45,8 @@ mod verdict;
 
 pub use crate::kubelet::KubeletVersion;
 pub use at::At;
-pub use finding::{CheckId, Finding, Severity};
+pub use catalogue::Check;
+pub use finding::{Finding, Severity};
 pub use quantity::Quantity;
 pub use report::{
     DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,

@@ -6,6 +6,7 @@
 use super::at::At;
 use super::finding::Finding;
 use crate::kubelet::KubeletVersion;
+use crate::manifests::Check;
 
 /// A reference to an API object.
 pub struct Reference<'a> {
@@ -39,12 +40,12 @@ fn finding(reference: &Reference<'_>, refused: bool) -> Finding {
     let (what, path) = (reference.what, reference.at.path());
     let finding = if refused {
         Finding::error(
-            66,
+            Check::ApiReference,
             format!("static pods may not reference {what} ({path}): the kubelet refuses the pod"),
         )
     } else {
         Finding::warning(
-            66,
+            Check::ApiReference,
             format!(
                 "{path} references {what}: this kubelet runs the pod, but the API server refuses its mirror pod"
             ),

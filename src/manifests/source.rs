@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::glob;
 use super::report::{EntryKind, EntryMeta, FileReport, PathKind, PodIdentity, SourceReport, Verdict};
 use super::verdict::{SIZE_LIMIT, judge, too_large};
+use crate::manifests::Check;
 use crate::report::load::opened;
 
 /// What the kubelet makes of `path`, without changing or opening anything but regular files.
@@ -31,7 +32,7 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
             report.kind = PathKind::Special;
             report.findings.push(
                 Finding::error(
-                    2,
+                    Check::PathOfOtherKind,
                     "the manifest path is a FIFO, a socket or a device, which the kubelet never reads",
                 )
                 .with_fix("point staticPodPath at a directory"),
@@ -39,16 +40,17 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => report.findings.push(
             Finding::error(
-                1,
+                Check::PathMissing,
                 "the manifest path does not exist: the kubelet removes every static pod that came from it",
             )
             .with_fix("create the directory, or correct staticPodPath"),
         ),
         Err(error) => {
             report.kind = PathKind::Unreadable;
-            report
-                .findings
-                .push(Finding::error(19, format!("the manifest path cannot be looked at: {error}")));
+            report.findings.push(Finding::error(
+                Check::Unreadable,
+                format!("the manifest path cannot be looked at: {error}"),
+            ));
         }
     }
     report
@@ -77,7 +79,7 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
     if glob::has_meta(report.path.as_os_str().as_bytes()) {
         report.findings.push(
             Finding::error(
-                3,
+                Check::PathIsPattern,
                 "the kubelet treats this directory path as a pattern (`*`, `?`, `[` or `\\`) and sees other files or none",
             )
             .with_fix("rename the directory"),
@@ -91,7 +93,7 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
             }
             // The kubelet's listing swallows this error and looks empty.
             Err(error) => report.findings.push(Finding::error(
-                19,
+                Check::Unreadable,
                 format!("the directory cannot be listed ({error}): to the kubelet it looks empty"),
             )),
         }
@@ -136,7 +138,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         EntryKind::DanglingLink => (
             "Could not get metadata",
             Some(
-                Finding::error(14, "the symbolic link points to nothing, so the kubelet skips it")
+                Finding::error(Check::DanglingLink, "the symbolic link points to nothing, so the kubelet skips it")
                     .with_fix("correct the link, or remove it"),
             ),
         ),
@@ -144,7 +146,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             "Manifest path is not a directory or file",
             Some(
                 Finding::error(
-                    16,
+                    Check::Fifo,
                     "a FIFO here hangs the kubelet's file source: it opens it on the next event and never sees another change",
                 )
                 .with_fix("remove the FIFO and restart the kubelet"),
@@ -154,7 +156,7 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             report.verdict = Verdict::NotJudged;
             report.findings.push(
                 Finding::error(
-                    16,
+                    Check::Fifo,
                     "this leads to a file of the kernel's, which may never end: reading it hangs the kubelet's file source, and no static pod is started, changed or stopped",
                 )
                 .with_fix("remove the link and restart the kubelet"),
@@ -163,11 +165,11 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         }
         EntryKind::Special => (
             "Manifest path is not a directory or file",
-            Some(Finding::error(17, "a socket or a device is skipped").with_fix("remove it")),
+            Some(Finding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it")),
         ),
         EntryKind::Unreadable => (
             "Could not get metadata",
-            Some(Finding::error(19, "the entry cannot be looked at, so the kubelet probably cannot either")),
+            Some(Finding::error(Check::Unreadable, "the entry cannot be looked at, so the kubelet probably cannot either")),
         ),
     };
     report.kubelet_reason = Some(reason.to_owned());
@@ -201,7 +203,7 @@ fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
             report.kubelet_reason = Some(error.to_string());
             report.findings.push(
                 Finding::error(
-                    19,
+                    Check::Unreadable,
                     format!(
                         "the file cannot be read ({error}); if the kubelet cannot either, the pod is removed"
                     ),

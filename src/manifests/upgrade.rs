@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::report::{Document, Dropped, DroppedField};
 use super::{FileReport, Finding, Kubelet, SourceReport, Verdict};
+use crate::manifests::Check;
 
 /// Two releases and each file that one of them reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -128,7 +129,7 @@ fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Ku
     if upgraded.is_lost() {
         let why = later.findings.iter().find(|finding| finding.severity >= super::Severity::Error);
         let mut finding = Finding::error(
-            140,
+            Check::NotLoadedThen,
             format!(
                 "kubelet {new} does not load this file, which kubelet {old} runs: the upgrade stops the pod{}",
                 why.map(|why| format!(" ({})", why.message)).unwrap_or_default()
@@ -141,19 +142,19 @@ fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Ku
     }
     if upgraded.verdict_from == Verdict::Rejected && upgraded.verdict_to == Verdict::Loaded {
         findings.push(Finding::warning(
-            141,
+            Check::LoadedThen,
             format!("kubelet {new} loads this file, which kubelet {old} refuses: the upgrade starts the pod"),
         ));
     }
     if upgraded.restarts == Some(true) {
         findings.push(Finding::info(
-            142,
+            Check::RestartsThen,
             format!("the upgrade to kubelet {new} restarts this pod, because its UID is another one there"),
         ));
     }
     if !upgraded.newly_read.is_empty() {
         findings.push(Finding::warning(
-            143,
+            Check::ObeyedThen,
             format!("kubelet {new} obeys what kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
         ));
     }

@@ -11,6 +11,7 @@ use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdent
 use super::tree::{Map, Node, Value};
 use super::uid::{NotTold, uid};
 use super::{Kubelet, defaults, references, validate};
+use crate::manifests::Check;
 
 /// The size at which the kubelet refuses a file unread (maxConfigLength in pkg/kubelet/config/file.go).
 pub const SIZE_LIMIT: u64 = 10 << 20;
@@ -120,23 +121,26 @@ pub fn too_large(mut report: FileReport) -> FileReport {
     let name = report.path.display();
     report.kubelet_reason = Some(format!("can't read config file \"{name}\": the read limit is reached"));
     report.findings.push(
-        Finding::error(18, format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"))
-            .with_fix("trim the file below 10 MiB"),
+        Finding::error(
+            Check::TooLarge,
+            format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"),
+        )
+        .with_fix("trim the file below 10 MiB"),
     );
     report
 }
 
 fn syntax_stop(error: &SyntaxError) -> Stop {
-    let id = match error.fault {
-        Fault::Yaml => 33,
-        Fault::Encoding => 34,
-        Fault::Json => 38,
-        Fault::Directive => 41,
-        Fault::TooLarge => 42,
+    let check = match error.fault {
+        Fault::Yaml => Check::Syntax,
+        Fault::Encoding => Check::Encoding,
+        Fault::Json => Check::NotJson,
+        Fault::Directive => Check::Directive,
+        Fault::TooLarge => Check::TooLargeToJudge,
     };
     let mut finding = match error.fault {
-        Fault::TooLarge => Finding::warning(id, error.message.clone()),
-        _ => Finding::error(id, error.message.clone()),
+        Fault::TooLarge => Finding::warning(check, error.message.clone()),
+        _ => Finding::error(check, error.message.clone()),
     };
     finding.fix.clone_from(&error.fix);
     if let Some(position) = error.position {
@@ -178,9 +182,12 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
         let reason = "Object 'Kind' is missing in 'null'".to_owned();
         let finding = match later_pod(notes) {
             Some(finding) => finding,
-            None => Finding::error(30, "the file has no object: a static pod of this file is stopped")
-                .with_fix("write the manifest, or remove the file")
-                .at(root.position),
+            None => Finding::error(
+                Check::NoObject,
+                "the file has no object: a static pod of this file is stopped",
+            )
+            .with_fix("write the manifest, or remove the file")
+            .at(root.position),
         };
         return Some(Stop { reason, findings: vec![finding] });
     }
@@ -189,7 +196,7 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
         reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
         findings: vec![
             Finding::error(
-                51,
+                Check::KindOrVersion,
                 format!("the document is {found}, not a mapping with `apiVersion: v1` and `kind: Pod`"),
             )
             .at(root.position),
@@ -202,7 +209,7 @@ fn later_pod(notes: &Notes) -> Option<Finding> {
     let later = notes.later_documents.iter().find(|document| document.kind.as_deref() == Some("Pod"))?;
     Some(
         Finding::error(
-            32,
+            Check::PodIsLater,
             "the kubelet reads only the first document of a file, so the Pod that starts here is ignored",
         )
         .with_fix("remove what stands before this `---`, or put the Pod into a file of its own")
@@ -214,8 +221,8 @@ fn later_pod(notes: &Notes) -> Option<Finding> {
 fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
     let kind = type_field(root, "kind", notes)?;
     let version = type_field(root, "apiVersion", notes)?;
-    let stop = |id: u16, reason: String, message: String, at: &Node, fix: &str| {
-        let mut findings = vec![Finding::error(id, message).with_fix(fix).at(at.position)];
+    let stop = |check: Check, reason: String, message: String, at: &Node, fix: &str| {
+        let mut findings = vec![Finding::error(check, message).with_fix(fix).at(at.position)];
         findings.extend(later_pod(notes));
         Err(Stop { reason, findings })
     };
@@ -224,7 +231,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
     if kind_text.is_empty() {
         let message = "`kind` is missing, so that the kubelet does not know what this is".to_owned();
         return stop(
-            51,
+            Check::KindOrVersion,
             "Object 'Kind' is missing".to_owned(),
             message,
             kind.unwrap_or(root),
@@ -234,7 +241,13 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
     if version_text.is_empty() {
         let message = "`apiVersion` is missing, so that the kubelet does not know what this is".to_owned();
         let at = version.unwrap_or(root);
-        return stop(51, "Object 'apiVersion' is missing".to_owned(), message, at, "add `apiVersion: v1`");
+        return stop(
+            Check::KindOrVersion,
+            "Object 'apiVersion' is missing".to_owned(),
+            message,
+            at,
+            "add `apiVersion: v1`",
+        );
     }
     let core = matches!(version_text, "v1" | "/v1");
     match (core, kind_text) {
@@ -242,12 +255,12 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
         (_, "Pod") => {
             let reason = format!("no kind \"Pod\" is registered for version \"{version_text}\"");
             let message = format!("`apiVersion: {version_text}` has no Pod");
-            stop(51, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
+            stop(Check::KindOrVersion, reason, message, version.unwrap_or(root), "write `apiVersion: v1`")
         }
         (true, other) if other.eq_ignore_ascii_case("pod") => {
             let reason = format!("no kind \"{other}\" is registered for version \"{version_text}\"");
             let message = format!("kinds are case-sensitive: `{other}` is not `Pod`");
-            stop(51, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
+            stop(Check::KindOrVersion, reason, message, kind.unwrap_or(root), "write `kind: Pod`")
         }
         (_, other) => {
             let reason = if core {
@@ -256,7 +269,13 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
             };
             let message = format!("the kubelet loads only Pods from files: this {other} is ignored");
-            stop(50, reason, message, kind.unwrap_or(root), "extract the Pod into a file of its own")
+            stop(
+                Check::NotAPod,
+                reason,
+                message,
+                kind.unwrap_or(root),
+                "extract the Pod into a file of its own",
+            )
         }
     }
 }
@@ -280,9 +299,12 @@ fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'
                         "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field .{name} of type string"
                     ),
                     findings: vec![
-                        Finding::error(51, format!("`{name}` must be a string, found {found}"))
-                            .on_field(name)
-                            .at(entry.value.position),
+                        Finding::error(
+                            Check::KindOrVersion,
+                            format!("`{name}` must be a string, found {found}"),
+                        )
+                        .on_field(name)
+                        .at(entry.value.position),
                     ],
                 });
             }
@@ -302,12 +324,12 @@ fn same_letters(written: &str, name: &str) -> bool {
 }
 
 fn decode_finding(error: DecodeError) -> Finding {
-    let id = match error.fault {
-        DecodeFault::Type => 52,
-        DecodeFault::Quantity => 55,
-        DecodeFault::Endless => 57,
+    let check = match error.fault {
+        DecodeFault::Type => Check::WrongType,
+        DecodeFault::Quantity => Check::BadQuantity,
+        DecodeFault::Endless => Check::EndlessQuantity,
     };
-    let mut finding = Finding::error(id, error.message).on_field(error.field).at(error.position);
+    let mut finding = Finding::error(check, error.message).on_field(error.field).at(error.position);
     finding.fix = error.fix;
     finding
 }
@@ -325,7 +347,7 @@ fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<
         return Err(Stop {
             reason: "invalid pod: name is needed for the pod".to_owned(),
             findings: vec![
-                Finding::error(60, message)
+                Finding::error(Check::NoName, message)
                     .on_field("metadata.name")
                     .at(metadata.position())
                     .with_fix("set metadata.name"),

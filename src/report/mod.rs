@@ -8,6 +8,7 @@ mod confidence;
 mod document;
 pub(crate) mod escape;
 pub(crate) mod load;
+mod meant;
 mod patience;
 mod reference;
 mod rule;
@@ -17,6 +18,7 @@ mod severity;
 
 pub use confidence::{Confidence, NotChecked};
 pub use document::{API_VERSION, Document, document};
+pub use meant::meant;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, known};
 pub use rule::Rule;
 pub use seconds::Seconds;

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use super::format::read;
-use super::nearest::nearest;
 use super::{Error, Malformed, Scenario};
-use crate::report::load;
+use crate::report::{load, meant};
 
 /// A scenario is a page of text; what is larger is something else.
 const LARGEST_FILE: usize = 1024 * 1024;
@@ -55,7 +54,7 @@ pub fn load(wanted: &str) -> Result<Scenario, Error> {
     }
     Err(Error::UnknownScenario {
         name: wanted.to_owned(),
-        nearest: nearest(wanted, names()).map(str::to_owned),
+        nearest: meant(wanted, names()).map(str::to_owned),
         known: names().map(str::to_owned).collect(),
     })
 }

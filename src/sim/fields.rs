@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::error::Position;
-use super::nearest::nearest;
 use super::tree::{Key, Kind, Value, Wrong};
+use crate::report::meant;
 
 /// Longer times would not fit the CRI's nanoseconds.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 86_400);
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         else {
             return Ok(());
         };
-        let hint = match nearest(&key.name, self.known.iter().copied()) {
+        let hint = match meant(&key.name, self.known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("{} has {}", self.what, self.known.join(", ")),
         };
@@ -157,6 +157,6 @@ pub fn word<T: Clone>(value: &Value, words: &[(&str, T)]) -> Result<T, Wrong> {
     }
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let problem = format!("`{text}` is not one of {}", known.join(", "));
-    let hint = nearest(text, known).map(|meant| format!("did you mean `{meant}`?"));
+    let hint = meant(text, known).map(|meant| format!("did you mean `{meant}`?"));
     Err(Wrong { hint, ..Wrong::new(value.at, problem) })
 }

@@ -1,12 +1,12 @@
 //! From a scenario file to a [`Scenario`]. `docs/scenarios.md` is the reference.
 
+use crate::report::meant;
 use std::time::Duration;
 
 use super::error::Malformed;
 use super::fields::{
     Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
 };
-use super::nearest::nearest;
 use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 use super::tree::{Value, Wrong, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
@@ -275,7 +275,7 @@ fn find_container(value: &Value, group: Option<&Group>, groups: &[Group]) -> Res
     if names.contains(&name.as_str()) {
         return Ok(name);
     }
-    let hint = nearest(&name, names).map(|meant| format!("did you mean `{meant}`?"));
+    let hint = meant(&name, names).map(|meant| format!("did you mean `{meant}`?"));
     Err(Wrong { hint, ..Wrong::new(value.at, format!("there is no container `{name}`")) })
 }
 

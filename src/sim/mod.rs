@@ -14,7 +14,6 @@ mod fields;
 mod format;
 mod life;
 mod naming;
-mod nearest;
 mod node;
 mod scenario;
 mod scribe;
@@ -28,7 +27,6 @@ mod tree;
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
-pub use nearest::nearest;
 pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 pub use simulator::{Simulator, Socket};
 

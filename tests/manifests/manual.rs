@@ -6,8 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use plegctl::manifests::Severity;
-use plegctl::manifests::checks::catalogue::CHECKS;
+use plegctl::manifests::{Check, Severity};
 
 const START: &str = "<!-- checks: start -->\n";
 const END: &str = "<!-- checks: end -->\n";
@@ -15,18 +14,19 @@ const END: &str = "<!-- checks: end -->\n";
 fn table() -> String {
     let mut text = String::new();
     let mut section = "";
-    for check in CHECKS {
-        if check.section() != section {
-            section = check.section();
+    for check in Check::ALL {
+        let row = check.row();
+        if row.section != section {
+            section = row.section;
             write!(text, "\n### {section}\n\n| id | severity | finds |\n|---|---|---|\n").unwrap();
         }
-        let severity = match check.severity {
+        let severity = match row.severity {
             Severity::Critical | Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Info => "info",
         };
-        let title = check.title.replace('|', "\\|");
-        writeln!(text, "| {} | {severity} | {title} |", check.id).unwrap();
+        let title = row.rule.title.replace('|', "\\|");
+        writeln!(text, "| {check} | {severity} | {title} |").unwrap();
     }
     text.push('\n');
     text

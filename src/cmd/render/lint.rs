@@ -8,7 +8,7 @@ use super::{Style, table as columns};
 use crate::manifests::checks::runtime::{Made, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::upgrade::{Upgrade, UpgradedFile};
-use crate::manifests::{CheckId, Finding, Severity, Verdict};
+use crate::manifests::{Check, Finding, Severity, Verdict};
 use crate::report::escape::escaped;
 
 /// The widest part of a line that is shown.
@@ -51,7 +51,7 @@ fn one_line(text: &str) -> String {
 fn file(linted: &LintedFile, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", bold(&escaped(&linted.path), style), headline(linted))?;
     let lines: Vec<&str> = linted.text.as_deref().map(lines).unwrap_or_default();
-    let mut said: BTreeMap<CheckId, usize> = BTreeMap::new();
+    let mut said: BTreeMap<Check, usize> = BTreeMap::new();
     for finding in &linted.findings {
         let count = said.entry(finding.id).or_default();
         *count += 1;
@@ -93,7 +93,7 @@ const fn verdict(verdict: Verdict) -> &'static str {
 }
 
 fn one(finding: &Finding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let label = label(finding.severity, &finding.id.to_string(), style);
+    let label = label(finding.severity, finding.id.id(), style);
     let place = match (finding.line, finding.column) {
         (Some(line), Some(column)) => format!(" line {line}, column {column}"),
         _ => String::new(),
@@ -106,7 +106,7 @@ fn one(finding: &Finding, lines: &[&str], style: Style, out: &mut dyn Write) -> 
 }
 
 fn runtime(finding: &RuntimeFinding, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let label = label(finding.severity, &finding.id.to_string(), style);
+    let label = label(finding.severity, finding.id.id(), style);
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
     writeln!(out, "  {label} {}: {}", escaped(&pod), escaped(&finding.message))?;
     fix(finding.fix.as_deref(), out)

@@ -1,46 +1,133 @@
 //! SARIF 2.1.0, for whoever collects findings of many tools.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use crate::manifests::checks::catalogue::CHECKS;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
-use crate::manifests::{CheckId, Finding, Severity};
+use crate::manifests::{Check, Finding, Severity};
+
+/// The document: one run.
+#[derive(Serialize)]
+struct Log<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    version: &'static str,
+    runs: [Run<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Run<'a> {
+    tool: Tool,
+    column_kind: &'static str,
+    results: Vec<Outcome<'a>>,
+}
+
+#[derive(Serialize)]
+struct Tool {
+    driver: Driver,
+}
+
+#[derive(Serialize)]
+struct Driver {
+    name: &'static str,
+    version: &'static str,
+    rules: Vec<ReportingDescriptor>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReportingDescriptor {
+    id: Check,
+    short_description: Message<'static>,
+    default_configuration: Configuration,
+}
+
+#[derive(Serialize)]
+struct Configuration {
+    level: &'static str,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    text: Cow<'a, str>,
+}
+
+/// What the format calls a result.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome<'a> {
+    rule_id: Check,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule_index: Option<usize>,
+    level: &'static str,
+    message: Message<'a>,
+    locations: [Location<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Location<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    physical_location: Option<PhysicalLocation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logical_locations: Option<[LogicalLocation<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PhysicalLocation {
+    artifact_location: ArtifactLocation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<Region>,
+}
+
+#[derive(Serialize)]
+struct ArtifactLocation {
+    uri: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Region {
+    start_line: u32,
+    start_column: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogicalLocation<'a> {
+    fully_qualified_name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+}
 
 /// Writes one run with every finding as a result.
 pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
     let in_files =
-        report.files.iter().flat_map(|file| file.findings.iter().map(|finding| result(file, finding)));
-    let results: Vec<Value> = in_files.chain(report.runtime.iter().map(runtime_result)).collect();
-    let log = json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "plegctl",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": rules(),
-            }},
-            "columnKind": "unicodeCodePoints",
-            "results": results,
-        }],
-    });
+        report.files.iter().flat_map(|file| file.findings.iter().map(|finding| in_file(file, finding)));
+    let driver = Driver { name: "plegctl", version: env!("CARGO_PKG_VERSION"), rules: rules() };
+    let run = Run {
+        tool: Tool { driver },
+        column_kind: "unicodeCodePoints",
+        results: in_files.chain(report.runtime.iter().map(in_runtime)).collect(),
+    };
+    let log = Log { schema: "https://json.schemastore.org/sarif-2.1.0.json", version: "2.1.0", runs: [run] };
     serde_json::to_writer_pretty(&mut *out, &log)?;
     writeln!(out)
 }
 
-fn rules() -> Vec<Value> {
-    let rule = |check: &crate::manifests::checks::catalogue::Check| {
-        json!({
-            "id": check.id.to_string(),
-            "shortDescription": { "text": check.title },
-            "defaultConfiguration": { "level": level(check.severity) },
-        })
+fn rules() -> Vec<ReportingDescriptor> {
+    let rule = |check: &Check| ReportingDescriptor {
+        id: *check,
+        short_description: Message { text: check.row().rule.title.into() },
+        default_configuration: Configuration { level: level(check.row().severity) },
     };
-    CHECKS.iter().map(rule).collect()
+    Check::ALL.iter().map(rule).collect()
 }
 
 const fn level(severity: Severity) -> &'static str {
@@ -51,50 +138,56 @@ const fn level(severity: Severity) -> &'static str {
     }
 }
 
-fn bare(id: CheckId, severity: Severity, message: &str, fix: Option<&str>) -> Value {
+fn outcome<'a>(
+    check: Check,
+    severity: Severity,
+    message: &'a str,
+    fix: Option<&str>,
+    location: Location<'a>,
+) -> Outcome<'a> {
     let text = match fix {
-        Some(fix) => format!("{message}\nfix: {fix}"),
-        None => message.to_owned(),
+        Some(fix) => format!("{message}\nfix: {fix}").into(),
+        None => message.into(),
     };
-    let mut result = json!({
-        "ruleId": id.to_string(),
-        "level": level(severity),
-        "message": { "text": text },
-    });
-    if let (Some(index), Some(result)) =
-        (CHECKS.iter().position(|check| check.id == id), result.as_object_mut())
-    {
-        result.insert("ruleIndex".to_owned(), json!(index));
+    Outcome {
+        rule_id: check,
+        rule_index: Check::ALL.iter().position(|other| *other == check),
+        level: level(severity),
+        message: Message { text },
+        locations: [location],
     }
-    result
 }
 
-fn result(file: &LintedFile, finding: &Finding) -> Value {
-    let mut place = json!({ "artifactLocation": { "uri": uri(&file.path) } });
-    if let (Some(line), Some(column), Some(place)) = (finding.line, finding.column, place.as_object_mut()) {
-        place.insert("region".to_owned(), json!({ "startLine": line, "startColumn": column }));
-    }
-    let mut location = json!({ "physicalLocation": place });
-    if let (Some(field), Some(location)) = (&finding.field, location.as_object_mut()) {
-        location.insert("logicalLocations".to_owned(), json!([{ "fullyQualifiedName": field }]));
-    }
-    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), &location)
+fn in_file<'a>(file: &LintedFile, finding: &'a Finding) -> Outcome<'a> {
+    let region = finding
+        .line
+        .zip(finding.column)
+        .map(|(start_line, start_column)| Region { start_line, start_column });
+    let logical = |field: &'a String| [LogicalLocation { fully_qualified_name: field.into(), kind: None }];
+    let location = Location {
+        physical_location: Some(PhysicalLocation { artifact_location: artifact(&file.path), region }),
+        logical_locations: finding.field.as_ref().map(logical),
+    };
+    outcome(finding.id, finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn runtime_result(finding: &RuntimeFinding) -> Value {
+fn in_runtime(finding: &RuntimeFinding) -> Outcome<'_> {
     let pod = format!("{}/{}", finding.pod.namespace, finding.pod.name);
-    let mut location = json!({ "logicalLocations": [{ "fullyQualifiedName": pod, "kind": "resource" }] });
-    if let (Some(file), Some(location)) = (&finding.file, location.as_object_mut()) {
-        location.insert("physicalLocation".to_owned(), json!({ "artifactLocation": { "uri": uri(file) } }));
-    }
-    with_location(bare(finding.id, finding.severity, &finding.message, finding.fix.as_deref()), &location)
+    let location = Location {
+        physical_location: finding
+            .file
+            .as_ref()
+            .map(|file| PhysicalLocation { artifact_location: artifact(file), region: None }),
+        logical_locations: Some([LogicalLocation {
+            fully_qualified_name: pod.into(),
+            kind: Some("resource"),
+        }]),
+    };
+    outcome(finding.id, finding.severity, &finding.message, finding.fix.as_deref(), location)
 }
 
-fn with_location(mut result: Value, location: &Value) -> Value {
-    if let Some(result) = result.as_object_mut() {
-        result.insert("locations".to_owned(), json!([location]));
-    }
-    result
+fn artifact(path: &str) -> ArtifactLocation {
+    ArtifactLocation { uri: uri(path) }
 }
 
 /// A path as a URI reference: what is not allowed in one is percent-encoded, byte by byte.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::containers::containers;
 use super::files::looks_like_backup;
+use crate::manifests::Check;
 use crate::manifests::reader::json_text;
 use crate::manifests::{At, FileReport, Finding, Node, PodIdentity, Position, Verdict};
 
@@ -33,7 +34,7 @@ fn duplicates(files: &mut [FileReport]) {
         };
         file.findings.push(
             Finding::error(
-                100,
+                Check::SamePod,
                 format!(
                     "{winner} defines the same pod and wins at every scan: an edit of {loser} lasts 20 s at most"
                 ),
@@ -81,7 +82,7 @@ fn same_uid(files: &mut [FileReport]) {
             };
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
-                    Finding::error(101, message)
+                    Finding::error(Check::SameUid, message)
                         .with_fix("remove metadata.uid")
                         .on_field("metadata.uid")
                         .at(position),
@@ -144,7 +145,7 @@ fn host_ports(files: &mut [FileReport]) {
         let Some(file) = files.get_mut(port.file) else { continue };
         file.findings.push(
             Finding::error(
-                102,
+                Check::HostPortShared,
                 format!(
                     "{other} takes host port {}/{} too: whichever pod comes later is rejected with NodePorts",
                     port.port, port.protocol

@@ -1,5 +1,6 @@
 //! Bytes and documents: SP031, SP035 to SP037, SP039 and SP040. What rejects a file belongs to the verdict.
 
+use crate::manifests::Check;
 use crate::manifests::report::Notes;
 use crate::manifests::{Document, FileReport, Finding, Node, Position, Value};
 
@@ -30,7 +31,9 @@ fn later_documents(document: &Document, findings: &mut Vec<Finding>) {
         1 => "the kubelet uses the first document of a file only: this second one never runs".to_owned(),
         count => format!("the kubelet uses the first document of a file only: {count} later ones never run"),
     };
-    findings.push(Finding::warning(31, message).with_fix("one file for each pod").at(first.position));
+    findings.push(
+        Finding::warning(Check::MoreDocuments, message).with_fix("one file for each pod").at(first.position),
+    );
 }
 
 fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
@@ -44,8 +47,11 @@ fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
         return;
     };
     findings.push(
-        Finding::info(35, format!("the file has {what}: the kubelet accepts that, other tools may not"))
-            .with_fix("save it as UTF-8 with LF line ends"),
+        Finding::info(
+            Check::OddEncoding,
+            format!("the file has {what}: the kubelet accepts that, other tools may not"),
+        )
+        .with_fix("save it as UTF-8 with LF line ends"),
     );
 }
 
@@ -54,7 +60,7 @@ fn duplicate_keys(notes: &Notes, findings: &mut Vec<Finding>) {
         let (key, first, again) = (&twice.key, twice.first.line, twice.again.line);
         findings.push(
             Finding::warning(
-                36,
+                Check::KeyTwice,
                 format!(
                     "`{key}` is given on line {first} and again on line {again}: only the later one counts"
                 ),
@@ -69,9 +75,12 @@ fn merges(notes: &Notes, findings: &mut Vec<Finding>) {
     for merge in notes.merges.iter().filter(|merge| !merge.overrides.is_empty()) {
         let keys = merge.overrides.join("`, `");
         findings.push(
-            Finding::info(40, format!("this merge replaces `{keys}`, which stands before it"))
-                .with_fix("put `<<` first, so that what is written here wins")
-                .at(merge.position),
+            Finding::info(
+                Check::MergeReplaces,
+                format!("this merge replaces `{keys}`, which stands before it"),
+            )
+            .with_fix("put `<<` first, so that what is written here wins")
+            .at(merge.position),
         );
     }
 }
@@ -109,9 +118,12 @@ fn look_alikes(node: &Node, findings: &mut Vec<Finding>) {
 }
 
 fn retype(what: &str, part: &str, at: Position) -> Finding {
-    Finding::warning(37, format!("this {part} has {what} in it, which is text to the kubelet"))
-        .with_fix("type it again with plain blanks and quotes")
-        .at(at)
+    Finding::warning(
+        Check::LooksLikeBlank,
+        format!("this {part} has {what} in it, which is text to the kubelet"),
+    )
+    .with_fix("type it again with plain blanks and quotes")
+    .at(at)
 }
 
 /// Values that mean something else than they look like to who learnt YAML 1.2.
@@ -155,9 +167,9 @@ fn plain_number(written: &str) -> bool {
 fn surprise(path: &str, written: &str, read: &str, at: Position) -> Finding {
     let field = path.rsplit('.').next().unwrap_or(path);
     let finding = if matches!(field, "defaultMode" | "mode") {
-        Finding::info(39, format!("{path}: `{written}` is octal and reads as {read}"))
+        Finding::info(Check::YamlOneOne, format!("{path}: `{written}` is octal and reads as {read}"))
     } else {
-        Finding::warning(39, format!("{path}: `{written}` reads as {read}"))
+        Finding::warning(Check::YamlOneOne, format!("{path}: `{written}` reads as {read}"))
     };
     finding.with_fix(format!("write {read}")).on_field(path).at(at)
 }

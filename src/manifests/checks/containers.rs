@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::{At, FileReport, Finding};
 
 pub fn check(file: &mut FileReport) {
@@ -30,8 +31,8 @@ pub fn containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
     spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
 }
 
-fn warn(id: u16, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding::warning(id, message).with_fix(fix).on_field(at.path()).at(at.position())
+fn warn(check: Check, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
 fn image(container: &At<'_>, findings: &mut Vec<Finding>) {
@@ -46,12 +47,12 @@ fn image(container: &At<'_>, findings: &mut Vec<Finding>) {
         let what = if tag.is_some() { "has the tag latest" } else { "has no tag" };
         let message =
             format!("{image} {what}: it is pulled on every start, and may be another image each time");
-        findings.push(warn(81, &at, message, "pin a version or a digest"));
+        findings.push(warn(Check::MovingTag, &at, message, "pin a version or a digest"));
     }
     let policy = container.get("imagePullPolicy");
     if policy.str() == "Always" && !moving {
         let message = "with imagePullPolicy Always the pod does not start while the registry is down";
-        findings.push(warn(82, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
+        findings.push(warn(Check::AlwaysPulled, &policy, message, "write `imagePullPolicy: IfNotPresent`"));
     }
 }
 
@@ -73,14 +74,19 @@ fn probes(container: &At<'_>, findings: &mut Vec<Finding>) {
             if !ports.contains(name) && !name.bytes().all(|byte| byte.is_ascii_digit()) {
                 let message =
                     format!("no port of this container is called {name}: the probe can never succeed");
-                findings.push(warn(91, &port, message, format!("name a port `{name}`, or write its number")));
+                findings.push(warn(
+                    Check::ProbeNeverSucceeds,
+                    &port,
+                    message,
+                    format!("name a port `{name}`, or write its number"),
+                ));
             }
         }
         let path = probe.get("httpGet").get("path");
         if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
             // It is put in when the URL is made, so that the probe works; OpenShift writes it so.
             findings.push(
-                Finding::info(91, "an HTTP path begins with `/`: the kubelet adds it")
+                Finding::info(Check::ProbeNeverSucceeds, "an HTTP path begins with `/`: the kubelet adds it")
                     .with_fix(format!("write `path: /{}`", path.str()))
                     .on_field(path.path())
                     .at(path.position()),
@@ -95,7 +101,7 @@ fn environment(container: &At<'_>, findings: &mut Vec<Finding>) {
         let name = variable.get("name");
         if !name.is_empty() && !seen.insert(name.str()) {
             let message = format!("{} is set more than once: the last value wins", name.str());
-            findings.push(warn(94, &name, message, "delete the others"));
+            findings.push(warn(Check::EnvTwice, &name, message, "delete the others"));
         }
     }
 }
@@ -105,7 +111,12 @@ fn mount_paths(container: &At<'_>, findings: &mut Vec<Finding>) {
         let path = mount.get("mountPath");
         if !path.is_empty() && !path.str().starts_with('/') {
             let message = format!("the mount path {} is relative", path.str());
-            findings.push(warn(88, &path, message, format!("write `mountPath: /{}`", path.str())));
+            findings.push(warn(
+                Check::RelativePath,
+                &path,
+                message,
+                format!("write `mountPath: /{}`", path.str()),
+            ));
         }
     }
 }
@@ -136,16 +147,16 @@ fn volumes(spec: &At<'_>, written: &At<'_>, findings: &mut Vec<Finding>) {
             let message = format!(
                 "the volume {name} has no source that the kubelet knows: it becomes an empty directory"
             );
-            findings.push(warn(86, at, message, fix).on_field(volume.path()));
+            findings.push(warn(Check::EmptyByMistake, at, message, fix).on_field(volume.path()));
         }
         let path = volume.get("hostPath").get("path");
         if !path.is_empty() && !path.str().starts_with('/') {
             let message = format!("the hostPath {} is relative to wherever the runtime runs", path.str());
-            findings.push(warn(88, &path, message, "write the absolute path"));
+            findings.push(warn(Check::RelativePath, &path, message, "write the absolute path"));
         }
         if !name.is_empty() && !used.contains(name) {
             findings.push(
-                Finding::info(88, format!("no container mounts the volume {name}"))
+                Finding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
                     .with_fix("remove it")
                     .on_field(volume.path())
                     .at(volume.position()),
@@ -172,9 +183,12 @@ fn control_plane(spec: &At<'_>, metadata: &At<'_>) -> Option<Finding> {
     };
     let at = spec.get("containers");
     Some(
-        Finding::info(93, format!("a control-plane pod with {missing}: kubeadm gives it both"))
-            .on_field(at.path())
-            .at(at.position()),
+        Finding::info(
+            Check::BareControlPlane,
+            format!("a control-plane pod with {missing}: kubeadm gives it both"),
+        )
+        .on_field(at.path())
+        .at(at.position()),
     )
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::{
     At, DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Severity,
 };
@@ -26,14 +27,14 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
     let path = below(&dropped.parent, name);
     let finding = match &dropped.why {
         Dropped::TooNew { since } => Finding::warning(
-            53,
+            Check::UnknownField,
             format!(
                 "kubelets know `{name}` {place} from 1.{since} on: 1.{} drops it without a word",
                 version.minor()
             ),
         ),
         Dropped::GateClosed { gate } => Finding::warning(
-            53,
+            Check::UnknownField,
             format!(
                 "`{name}` {place} is behind the feature gate {gate}, which is closed: the kubelet drops it"
             ),
@@ -43,12 +44,12 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
             let missing = target.as_deref().is_some_and(|target| missed.contains(&without_indexes(target)));
             let mut finding = if missing {
                 Finding::error(
-                    54,
+                    Check::LostField,
                     format!("`{name}` is not known {place} and is dropped, so that what it says is missing"),
                 )
             } else {
                 Finding::warning(
-                    53,
+                    Check::UnknownField,
                     format!("`{name}` is not known {place}: the kubelet drops it without a word"),
                 )
             };
@@ -144,7 +145,12 @@ fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
     } else {
         (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
     };
-    Some(Finding::warning(56, message).with_fix(fix).on_field(memory.path()).at(memory.position()))
+    Some(
+        Finding::warning(Check::OddQuantity, message)
+            .with_fix(fix)
+            .on_field(memory.path())
+            .at(memory.position()),
+    )
 }
 
 fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
@@ -152,7 +158,7 @@ fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
         return None;
     }
-    let finding = Finding::warning(56, format!("{text} is more than a thousand CPUs"));
+    let finding = Finding::warning(Check::OddQuantity, format!("{text} is more than a thousand CPUs"));
     let finding = if text.bytes().all(|byte| byte.is_ascii_digit()) {
         finding.with_fix(format!("did you mean {text}m?"))
     } else {

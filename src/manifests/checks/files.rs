@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use super::Surroundings;
+use crate::manifests::Check;
 use crate::manifests::{EntryKind, FileReport, Finding, Value, Verdict};
 
 /// What manifests are called by people; the kubelet does not care.
@@ -18,7 +19,7 @@ pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
     let ignored = file.verdict == Verdict::Ignored;
     if meta.hidden && ignored {
         findings.push(
-            Finding::info(12, "the name begins with a dot: the kubelet does not see this file")
+            Finding::info(Check::DotFile, "the name begins with a dot: the kubelet does not see this file")
                 .with_fix("nothing, if it is parked here; else rename it"),
         );
     } else if meta.kind == EntryKind::Directory && ignored {
@@ -27,7 +28,7 @@ pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
         if meta.symlink {
             findings.push(
                 Finding::warning(
-                    15,
+                    Check::Link,
                     "this is a symbolic link: an edit of its target is noticed by the scan every 20 s only",
                 )
                 .with_fix("put the file itself here, or touch the link after an edit"),
@@ -61,7 +62,7 @@ fn sub_directory(file: &FileReport) -> Option<Finding> {
     (manifests > 0).then(|| {
         let files = if manifests == 1 { "file".to_owned() } else { format!("{manifests} files") };
         Finding::warning(
-            13,
+            Check::SubDirectory,
             format!("the kubelet does not look into sub-directories: the {files} in it never run"),
         )
         .with_fix("move the manifests up")
@@ -77,7 +78,7 @@ fn access(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::info(20, message).with_fix(fix))
+    Some(Finding::info(Check::BroadMode, message).with_fix(fix))
 }
 
 /// A README, a script, an archive: nothing in it looks like an object.
@@ -93,7 +94,7 @@ fn not_a_manifest(file: &mut FileReport) {
     }
     file.findings.push(
         Finding::error(
-            11,
+            Check::NotAManifest,
             "this is no manifest: the kubelet reads it all the same and logs an error every 20 s",
         )
         .with_fix("move it out of the directory, or let its name begin with a dot"),
@@ -115,7 +116,7 @@ fn backups(files: &mut [FileReport]) {
         if looks_like_backup(&name) {
             file.findings.push(
                 Finding::warning(
-                    10,
+                    Check::BackupIsLive,
                     format!("`{name}` looks like a backup, but the kubelet reads every file: its pod runs"),
                 )
                 .with_fix("move it out of the directory"),
@@ -168,7 +169,7 @@ fn hard_links(files: &mut [FileReport]) {
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
                     Finding::warning(
-                        21,
+                        Check::HardLink,
                         format!(
                             "this and {other} are one file: removing either name stops the pod for up to 20 s"
                         ),

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::host::HostRoot;
+use crate::manifests::Check;
 use crate::manifests::{At, FileReport, Finding};
 
 /// A path below a dead network mount never answers.
@@ -75,7 +76,7 @@ fn volumes(file: &FileReport) -> Vec<Wanted> {
             Wanted {
                 path: path.str().to_owned(),
                 kind: host_path.get("type").str().to_owned(),
-                finding: Finding::warning(87, "")
+                finding: Finding::warning(Check::HostPathMissing, "")
                     .with_fix("create it, or write the type DirectoryOrCreate or FileOrCreate")
                     .on_field(path.path())
                     .at(path.position()),

@@ -1,5 +1,6 @@
 //! Metadata and what is special about static pods: SP062 to SP065 and SP068 to SP072. The rest belongs to the verdict.
 
+use crate::manifests::Check;
 use crate::manifests::{At, FileReport, Finding, Kubelet, Verdict};
 
 /// Annotations that the kubelet keeps for itself.
@@ -22,8 +23,8 @@ pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
     file.findings.extend(findings);
 }
 
-fn warn(id: u16, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding::warning(id, message).with_fix(fix).on_field(at.path()).at(at.position())
+fn warn(check: Check, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
 fn name(metadata: &At<'_>, kubelet: &Kubelet) -> Option<Finding> {
@@ -31,7 +32,7 @@ fn name(metadata: &At<'_>, kubelet: &Kubelet) -> Option<Finding> {
     let node = kubelet.node_name.to_lowercase();
     let base = at.str().strip_suffix(&format!("-{node}"))?;
     let message = format!("the kubelet adds the node name: this pod will be called {}-{node}", at.str());
-    Some(warn(62, &at, message, format!("write `name: {base}`")))
+    Some(warn(Check::NodeNameTwice, &at, message, format!("write `name: {base}`")))
 }
 
 /// What comes along when somebody saves `kubectl get pod -o yaml` here.
@@ -41,7 +42,7 @@ fn server_side(pod: &At<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
         if &*entry.key == MIRROR {
             findings.push(
                 Finding::error(
-                    63,
+                    Check::SavedMirror,
                     "this is a saved mirror pod: the kubelet takes it for the API server's copy and never starts it",
                 )
                 .with_fix(
@@ -51,21 +52,26 @@ fn server_side(pod: &At<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
                 .at(at.position()),
             );
         } else if entry.key.starts_with(CONFIG_PREFIX) {
-            findings.push(warn(64, &at, format!("the kubelet sets {} itself", entry.key), "delete it"));
+            findings.push(warn(
+                Check::ServerField,
+                &at,
+                format!("the kubelet sets {} itself", entry.key),
+                "delete it",
+            ));
         }
     }
     let status = pod.get("status");
     for at in [metadata.get("ownerReferences"), metadata.get("resourceVersion"), status] {
         if !at.is_empty() {
             let message = format!("{} has no effect in a static pod", at.path());
-            findings.push(warn(64, &at, message, "delete it"));
+            findings.push(warn(Check::ServerField, &at, message, "delete it"));
         }
     }
     let node = pod.get("spec").get("nodeName");
     if !node.is_empty() && node.str().to_lowercase() != kubelet.node_name.to_lowercase() {
         let message =
             format!("nodeName names {}, but whichever kubelet reads the file runs the pod", node.str());
-        findings.push(warn(64, &node, message, "delete it"));
+        findings.push(warn(Check::ServerField, &node, message, "delete it"));
     }
 }
 
@@ -78,10 +84,11 @@ fn fixed_uid(metadata: &At<'_>, text: &str) -> Option<Finding> {
     let message =
         "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
     if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
-        let finding = Finding::info(65, format!("{message} (RKE2 gives each revision a new one)"));
+        let finding =
+            Finding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new one)"));
         return Some(finding.on_field(at.path()).at(at.position()));
     }
-    Some(warn(65, &at, message, "remove metadata.uid, or change it with every edit"))
+    Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
 
 fn namespace(metadata: &At<'_>) -> Option<Finding> {
@@ -93,7 +100,12 @@ fn namespace(metadata: &At<'_>) -> Option<Finding> {
         "if the namespace {} does not exist, the pod runs, but the API server does not show it",
         at.str()
     );
-    Some(Finding::info(69, message).with_fix("create the namespace").on_field(at.path()).at(at.position()))
+    Some(
+        Finding::info(Check::Namespace, message)
+            .with_fix("create the namespace")
+            .on_field(at.path())
+            .at(at.position()),
+    )
 }
 
 fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
@@ -104,13 +116,23 @@ fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
         if !at.is_empty() {
             let message =
                 format!("{}: the kubelet rejects the pod if the labels of its node do not match", at.path());
-            findings.push(warn(70, &at, message, "remove it: the file is on the node where it is to run"));
+            findings.push(warn(
+                Check::ChoosesNodes,
+                &at,
+                message,
+                "remove it: the file is on the node where it is to run",
+            ));
         }
     }
     let class = spec.get("runtimeClassName");
     if !class.is_empty() {
         let message = "a runtime class is looked up in the API server: without that the pod does not start";
-        findings.push(warn(71, &class, message, "remove it from pods that the API server needs"));
+        findings.push(warn(
+            Check::RuntimeClass,
+            &class,
+            message,
+            "remove it from pods that the API server needs",
+        ));
     }
     let restart = spec.get("restartPolicy");
     if matches!(restart.str(), "Never" | "OnFailure") {
@@ -118,7 +140,8 @@ fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
             "with restartPolicy {} a pod that is done runs again only after an edit or a restart of the kubelet",
             restart.str()
         );
-        findings.push(Finding::info(72, message).on_field(restart.path()).at(restart.position()));
+        findings
+            .push(Finding::info(Check::EndsForGood, message).on_field(restart.path()).at(restart.position()));
     }
 }
 
@@ -135,7 +158,7 @@ fn priority(spec: &At<'_>) -> Option<Finding> {
                 "priority {number} without a priorityClassName: the API server may refuse the mirror pod"
             );
             return Some(warn(
-                68,
+                Check::Priority,
                 &spec.get("priority"),
                 message,
                 "add `priorityClassName: system-node-critical` and `priority: 2000001000`",
@@ -145,7 +168,7 @@ fn priority(spec: &At<'_>) -> Option<Finding> {
             let message =
                 format!("priorityClassName {other}: a static pod that matters is system-node-critical");
             return Some(warn(
-                68,
+                Check::Priority,
                 &class,
                 message,
                 "write `priorityClassName: system-node-critical` and `priority: 2000001000`",
@@ -159,7 +182,7 @@ fn priority(spec: &At<'_>) -> Option<Finding> {
                 "priority {wrong} is not that of {}: the API server refuses the mirror pod",
                 class.str()
             );
-            Some(warn(68, &number, message, format!("write `priority: {usual}`")))
+            Some(warn(Check::Priority, &number, message, format!("write `priority: {usual}`")))
         }
         None => {
             let message = format!(
@@ -167,7 +190,7 @@ fn priority(spec: &At<'_>) -> Option<Finding> {
                 class.str()
             );
             Some(
-                Finding::info(68, message)
+                Finding::info(Check::Priority, message)
                     .with_fix(format!("add `priority: {usual}`"))
                     .on_field(class.path())
                     .at(class.position()),

@@ -4,7 +4,6 @@
 
 mod across;
 mod bytes;
-pub mod catalogue;
 mod containers;
 mod fields;
 mod files;

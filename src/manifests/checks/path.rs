@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Surroundings;
+use crate::manifests::Check;
 use crate::manifests::{Finding, PathKind, SourceReport, Verdict};
 
 pub fn check(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
@@ -21,7 +22,7 @@ fn single_file(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
     if surroundings.on_node {
         report.findings.push(
             Finding::warning(
-                4,
+                Check::PathIsFile,
                 "the manifest path is one file: after an edit that does not load the old pod runs on until the kubelet \
                  restarts, and saving by renaming removes the pod for up to 20 s",
             )
@@ -34,8 +35,11 @@ fn directory(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
     let loads = |verdict| matches!(verdict, Verdict::Loaded | Verdict::Shadowed);
     if !report.files.iter().any(|file| loads(file.verdict)) {
         report.findings.push(
-            Finding::warning(6, "nothing in this directory loads: the kubelet runs no static pod from here")
-                .with_fix("nothing, if this is a worker node; else put a manifest here"),
+            Finding::warning(
+                Check::NothingLoads,
+                "nothing in this directory loads: the kubelet runs no static pod from here",
+            )
+            .with_fix("nothing, if this is a worker node; else put a manifest here"),
         );
     }
     if let Ok(meta) = fs::metadata(&report.path) {
@@ -57,7 +61,10 @@ fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
         return None;
     };
     let message = format!("{who} can write to this directory, and whoever can runs containers as root");
-    Some(Finding::warning(7, message).with_fix("chown root:root and chmod 0700 the directory"))
+    Some(
+        Finding::warning(Check::PathWritable, message)
+            .with_fix("chown root:root and chmod 0700 the directory"),
+    )
 }
 
 fn other_path(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
@@ -71,8 +78,11 @@ fn other_path(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
     }
     let configured = configured.display();
     report.findings.push(
-        Finding::warning(5, format!("the kubelet of this node does not read this path but {configured}"))
-            .with_fix(format!("plegctl static-pods lint {configured}")),
+        Finding::warning(
+            Check::OtherPathConfigured,
+            format!("the kubelet of this node does not read this path but {configured}"),
+        )
+        .with_fix(format!("plegctl static-pods lint {configured}")),
     );
 }
 
@@ -84,10 +94,10 @@ fn same(left: &Path, right: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::checks::testing::{NONE, kubelet, source};
+    use crate::manifests::checks::testing::{NONE, kubelet, number, source};
 
     fn ids(report: &SourceReport) -> Vec<u16> {
-        report.findings.iter().map(|finding| finding.id.number()).collect()
+        report.findings.iter().map(|finding| number(finding.id)).collect()
     }
 
     fn checked(kind: PathKind, verdicts: &[Verdict], on_node: bool, configured: Option<&str>) -> Vec<u16> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
 use super::Surroundings;
+use crate::manifests::Check;
 use crate::manifests::{
     FileReport, Kubelet, KubeletVersion, PathKind, SourceReport, Verdict, inspect, inspect_bytes,
 };
@@ -62,9 +63,14 @@ pub fn found(text: impl AsRef<[u8]>) -> Vec<u16> {
     ids(&report.files[0])
 }
 
+/// The digits of its id.
+pub fn number(check: Check) -> u16 {
+    check.id().trim_start_matches("SP").parse().unwrap()
+}
+
 /// The numbers of its findings, in order.
 pub fn ids(file: &FileReport) -> Vec<u16> {
-    let mut ids: Vec<u16> = file.findings.iter().map(|finding| finding.id.number()).collect();
+    let mut ids: Vec<u16> = file.findings.iter().map(|finding| number(finding.id)).collect();
     ids.sort_unstable();
     ids.dedup();
     ids

@@ -1,5 +1,6 @@
 //! Annotations that mean something to validation.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::Judge;
 
@@ -24,7 +25,11 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
         } else if key == TOLERATIONS && !value.is_empty() {
             tolerations(judge, &value);
         } else if key == DELETION_COST && !is_cost(value.str()) {
-            judge.invalid(61, &value, "must be a 32-bit integer without leading zeros or plus sign");
+            judge.invalid(
+                Check::BadMetadata,
+                &value,
+                "must be a 32-bit integer without leading zeros or plus sign",
+            );
         }
     }
 }
@@ -53,18 +58,22 @@ fn seccomp(judge: &mut Judge, value: &At<'_>, owners: &[At<'_>]) {
         other => match other.strip_prefix("localhost/") {
             Some(path) => {
                 if let Some(wrong) = names::descending_path(path) {
-                    judge.invalid(95, value, wrong);
+                    judge.invalid(Check::OtherRule, value, wrong);
                 }
             }
             None => {
-                judge.invalid(95, value, "must be runtime/default, unconfined or localhost/<path>");
+                judge.invalid(
+                    Check::OtherRule,
+                    value,
+                    "must be runtime/default, unconfined or localhost/<path>",
+                );
             }
         },
     }
     for owner in owners {
         let field = owner.get("securityContext").get("seccompProfile");
         if field.is_set() && !agrees(profile, &field) {
-            judge.forbidden(95, &field, "does not agree with the seccomp annotation");
+            judge.forbidden(Check::OtherRule, &field, "does not agree with the seccomp annotation");
         }
     }
 }
@@ -72,11 +81,11 @@ fn seccomp(judge: &mut Judge, value: &At<'_>, owners: &[At<'_>]) {
 fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) {
     let owners = named(spec, container);
     if owners.is_empty() {
-        judge.invalid(95, value, &format!("there is no container `{container}`"));
+        judge.invalid(Check::OtherRule, value, &format!("there is no container `{container}`"));
     }
     let profile = value.str();
     if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {
-        judge.invalid(95, value, "must be runtime/default, unconfined or localhost/<profile>");
+        judge.invalid(Check::OtherRule, value, "must be runtime/default, unconfined or localhost/<profile>");
     }
     if !judge.version.at_least(30) || spec.get("os").get("name").str() == "windows" {
         return;
@@ -87,7 +96,11 @@ fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) 
         let field = if own.is_set() { own } else { of_pod.clone() };
         // The old name of seccomp's default profile means nothing here.
         if field.is_set() && (profile == "docker/default" || !agrees(profile, &field)) {
-            judge.forbidden(95, &field, "does not agree with the AppArmor annotation of this container");
+            judge.forbidden(
+                Check::OtherRule,
+                &field,
+                "does not agree with the AppArmor annotation of this container",
+            );
         }
     }
 }
@@ -95,7 +108,7 @@ fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) 
 /// Tolerations used to be an annotation with JSON in it, and still have to be right there.
 fn tolerations(judge: &mut Judge, value: &At<'_>) {
     let Some(list) = scheduling::tolerations_in(value.str()) else {
-        judge.invalid(95, value, "must be a JSON list of tolerations");
+        judge.invalid(Check::OtherRule, value, "must be a JSON list of tolerations");
         return;
     };
     let before = judge.count();

@@ -1,5 +1,6 @@
 //! The volume claim template of an ephemeral volume.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 use crate::manifests::quantity::Quantity;
@@ -11,32 +12,32 @@ use super::{meta, names, scheduling};
 pub fn validate(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
     let template = volume.get("ephemeral").get("volumeClaimTemplate");
     if !template.is_set() {
-        judge.required(85, &template, "is required for this type of volume");
+        judge.required(Check::Volume, &template, "is required for this type of volume");
         return;
     }
     metadata(judge, &template.get("metadata"));
     spec(judge, &template.get("spec"));
     let name = volume.get("name");
     if let (false, Some(wrong)) = (name.is_empty(), names::subdomain(&format!("{pod_name}-{}", name.str()))) {
-        judge.invalid(85, &name, &format!("the name of the claim made of it {wrong}"));
+        judge.invalid(Check::Volume, &name, &format!("the name of the claim made of it {wrong}"));
     }
 }
 
 /// Only labels and annotations may be set.
 fn metadata(judge: &mut Judge, at: &At<'_>) {
-    meta::labels(judge, 85, &at.get("labels"));
+    meta::labels(judge, Check::Volume, &at.get("labels"));
     let entries = at.node().and_then(Node::as_map).map(Map::entries).unwrap_or_default();
     for entry in entries {
         let field = at.get(&entry.key);
         let zero = field.is_empty()
             && !matches!(field.node().map(|node| &node.value), Some(Value::Map(_) | Value::List(_)));
         if !matches!(&*entry.key, "labels" | "annotations") && !zero {
-            judge.forbidden(85, &field, "may not be set in a claim template");
+            judge.forbidden(Check::Volume, &field, "may not be set in a claim template");
         }
     }
     for (entry, value) in at.get("annotations").entries() {
         if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
-            judge.invalid(85, &value, wrong);
+            judge.invalid(Check::Volume, &value, wrong);
         }
     }
 }
@@ -45,30 +46,30 @@ fn spec(judge: &mut Judge, spec: &At<'_>) {
     const MODES: &[&str] = &["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let modes = spec.get("accessModes");
     if modes.is_empty() {
-        judge.required(85, &modes, "at least one access mode is required");
+        judge.required(Check::Volume, &modes, "at least one access mode is required");
     }
     for mode in modes.items() {
-        judge.one_of(85, &mode, MODES);
+        judge.one_of(Check::Volume, &mode, MODES);
     }
     let exclusive = modes.items().iter().any(|mode| mode.str() == "ReadWriteOncePod");
     if exclusive
         && modes.items().iter().any(|mode| MODES.contains(&mode.str()) && mode.str() != "ReadWriteOncePod")
     {
-        judge.forbidden(85, &modes, "ReadWriteOncePod excludes other modes");
+        judge.forbidden(Check::Volume, &modes, "ReadWriteOncePod excludes other modes");
     }
     scheduling::label_selector(judge, &spec.get("selector"));
     let storage = spec.get("resources").get("requests").key("storage");
     if !storage.is_set() {
-        judge.required(85, &storage, "a request for storage is required");
+        judge.required(Check::Volume, &storage, "a request for storage is required");
     } else if storage.quantity() <= Quantity::ZERO {
-        judge.invalid(85, &storage, "must be greater than 0");
+        judge.invalid(Check::Volume, &storage, "must be greater than 0");
     }
     let class = spec.get("storageClassName");
     if let (false, Some(wrong)) = (class.is_empty(), names::subdomain(class.str())) {
-        judge.invalid(85, &class, wrong);
+        judge.invalid(Check::Volume, &class, wrong);
     }
     if spec.get("volumeMode").is_set() {
-        judge.one_of(85, &spec.get("volumeMode"), &["Block", "Filesystem"]);
+        judge.one_of(Check::Volume, &spec.get("volumeMode"), &["Block", "Filesystem"]);
     }
     for field in ["dataSource", "dataSourceRef"] {
         data_source(judge, &spec.get(field));
@@ -81,18 +82,18 @@ fn data_source(judge: &mut Judge, source: &At<'_>) {
     }
     for field in ["name", "kind"] {
         if source.get(field).is_empty() {
-            judge.required(85, &source.get(field), "is required for a data source");
+            judge.required(Check::Volume, &source.get(field), "is required for a data source");
         }
     }
     let group = source.get("apiGroup");
     if judge.version.at_least(29)
         && let (false, Some(wrong)) = (group.is_empty(), names::subdomain(group.str()))
     {
-        judge.invalid(85, &group, wrong);
+        judge.invalid(Check::Volume, &group, wrong);
     }
     if group.is_empty() && source.get("kind").str() != "PersistentVolumeClaim" {
         judge.object(
-            85,
+            Check::Volume,
             source,
             Objection::Invalid,
             "needs an apiGroup, unless it is a PersistentVolumeClaim",

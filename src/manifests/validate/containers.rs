@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -29,7 +30,7 @@ pub fn regular(judge: &mut Judge, pod: &Pod<'_>) {
     let at = pod.spec.get("containers");
     let containers = at.items();
     if containers.is_empty() {
-        judge.required(80, &at, "a pod needs at least one container");
+        judge.required(Check::Containers, &at, "a pod needs at least one container");
         return;
     }
     let mut seen = HashSet::new();
@@ -37,7 +38,7 @@ pub fn regular(judge: &mut Judge, pod: &Pod<'_>) {
         common(judge, pod, container);
         let name = container.get("name");
         if !seen.insert(name.str()) {
-            judge.duplicate(80, &name);
+            judge.duplicate(Check::Containers, &name);
         }
         probes::validate(judge, container, &pod.spec);
         restart_policy(judge, container, false);
@@ -54,7 +55,7 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
         restart_policy(judge, &container, true);
         let name = container.get("name");
         if seen.contains(name.str()) {
-            judge.duplicate(80, &name);
+            judge.duplicate(Check::Containers, &name);
         } else if !name.is_empty() {
             seen.insert(name.str());
         }
@@ -66,7 +67,7 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if container.get(field).is_set() {
                     judge.forbidden(
-                        90,
+                        Check::Probe,
                         &container.get(field),
                         "may not be set for init containers without restartPolicy: Always",
                     );
@@ -81,14 +82,18 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
 fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
     if !judge.relaxed() {
         if !resize.is_empty() {
-            judge.invalid(95, resize, "may not be set for init containers");
+            judge.invalid(Check::OtherRule, resize, "may not be set for init containers");
         }
         return;
     }
     for policy in resize.items() {
         let restart = policy.get("restartPolicy");
         if !sidecar && restart.str() == "RestartContainer" {
-            judge.invalid(95, &restart, "may not be `RestartContainer` for this init container");
+            judge.invalid(
+                Check::OtherRule,
+                &restart,
+                "may not be `RestartContainer` for this init container",
+            );
         }
     }
 }
@@ -96,22 +101,30 @@ fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
 fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     let name = container.get("name");
     if name.is_empty() {
-        judge.required(80, &name, "a container needs a name");
+        judge.required(Check::Containers, &name, "a container needs a name");
     } else if let Some(wrong) = names::label(name.str()) {
-        judge.invalid(80, &name, wrong);
+        judge.invalid(Check::Containers, &name, wrong);
     }
     let image = container.get("image");
     if image.is_empty() {
-        judge.required(80, &image, "a container needs an image");
+        judge.required(Check::Containers, &image, "a container needs an image");
     } else if image.str().trim().len() != image.str().len() {
-        judge.invalid(80, &image, "must not start or end with white space");
+        judge.invalid(Check::Containers, &image, "must not start or end with white space");
     }
-    judge.one_of(89, &container.get("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
+    judge.one_of(
+        Check::NotAllowedWord,
+        &container.get("terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+    );
     ports::validate(judge, &container.get("ports"));
     env::validate(judge, container, &pod.spec);
     mounts::validate(judge, pod, container);
     mounts::devices(judge, pod, container);
-    judge.one_of(89, &container.get("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+    judge.one_of(
+        Check::NotAllowedWord,
+        &container.get("imagePullPolicy"),
+        &["Always", "IfNotPresent", "Never"],
+    );
     resources::validate(judge, &container.get("resources"), &pod.claims);
     resize_policy(judge, &container.get("resizePolicy"), &pod.spec);
     security::container(judge, &container.get("securityContext"), pod.host_users());
@@ -123,21 +136,25 @@ fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     let rules = container.get("restartPolicyRules");
     if !judge.relaxed() {
         if policy.is_set() && init {
-            judge.one_of(89, &policy, &["Always"]);
+            judge.one_of(Check::NotAllowedWord, &policy, &["Always"]);
         } else if policy.is_set() {
             judge
-                .forbidden(95, &policy, "may not be set for containers that are not init containers")
+                .forbidden(
+                    Check::OtherRule,
+                    &policy,
+                    "may not be set for containers that are not init containers",
+                )
                 .fix("remove restartPolicy here; the pod's own restartPolicy counts");
         }
         return;
     }
     if policy.is_set() {
-        judge.one_of(89, &policy, &["Always", "Never", "OnFailure"]);
+        judge.one_of(Check::NotAllowedWord, &policy, &["Always", "Never", "OnFailure"]);
     } else if !rules.is_empty() {
-        judge.required(95, &policy, "must be given where restart rules are used");
+        judge.required(Check::OtherRule, &policy, "must be given where restart rules are used");
     }
     if rules.len() > 20 {
-        judge.object(95, &rules, Objection::TooMany, "may have at most 20 rules");
+        judge.object(Check::OtherRule, &rules, Objection::TooMany, "may have at most 20 rules");
     }
     for rule in rules.items() {
         restart_rule(judge, &rule);
@@ -148,16 +165,16 @@ fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
     // The gate `RestartAllContainersOnContainerExits` opens in 1.36.
     let actions: &[&str] =
         if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
-    judge.one_of(95, &rule.get("action"), actions);
+    judge.one_of(Check::OtherRule, &rule.get("action"), actions);
     let codes = rule.get("exitCodes");
     if !codes.is_set() {
-        judge.required(95, &codes, "a restart rule needs exit codes");
+        judge.required(Check::OtherRule, &codes, "a restart rule needs exit codes");
         return;
     }
-    judge.one_of(95, &codes.get("operator"), &["In", "NotIn"]);
+    judge.one_of(Check::OtherRule, &codes.get("operator"), &["In", "NotIn"]);
     let values = codes.get("values");
     if values.len() > 255 {
-        judge.object(95, &values, Objection::TooMany, "may have at most 255 exit codes");
+        judge.object(Check::OtherRule, &values, Objection::TooMany, "may have at most 255 exit codes");
     }
 }
 
@@ -167,13 +184,17 @@ fn resize_policy(judge: &mut Judge, policies: &At<'_>, spec: &At<'_>) {
     for policy in policies.items() {
         let resource = policy.get("resourceName");
         if !seen.insert(resource.str()) {
-            judge.duplicate(95, &resource);
+            judge.duplicate(Check::OtherRule, &resource);
         }
-        judge.one_of(95, &resource, &["cpu", "memory"]);
+        judge.one_of(Check::OtherRule, &resource, &["cpu", "memory"]);
         let restart = policy.get("restartPolicy");
-        judge.one_of(95, &restart, &["NotRequired", "RestartContainer"]);
+        judge.one_of(Check::OtherRule, &restart, &["NotRequired", "RestartContainer"]);
         if never && judge.version.at_least(29) && restart.str() != "NotRequired" {
-            judge.invalid(95, &restart, "must be `NotRequired` when the pod's restartPolicy is `Never`");
+            judge.invalid(
+                Check::OtherRule,
+                &restart,
+                "must be `NotRequired` when the pod's restartPolicy is `Never`",
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Environment variables and where they take their values from.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -43,16 +44,16 @@ pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
     for variable in container.get("env").items() {
         let name = variable.get("name");
         if name.is_empty() {
-            judge.required(95, &name, "an environment variable needs a name");
+            judge.required(Check::OtherRule, &name, "an environment variable needs a name");
         } else if let Some(wrong) = names::env(name.str(), relaxed) {
-            judge.invalid(95, &name, wrong);
+            judge.invalid(Check::OtherRule, &name, wrong);
         }
         value_from(judge, &variable, &volumes);
     }
     for source in container.get("envFrom").items() {
         let prefix = source.get("prefix");
         if let (false, Some(wrong)) = (prefix.is_empty(), names::env(prefix.str(), relaxed)) {
-            judge.invalid(95, &prefix, wrong);
+            judge.invalid(Check::OtherRule, &prefix, wrong);
         }
         let mut given = 0;
         for kind in ["configMapRef", "secretRef"] {
@@ -68,17 +69,17 @@ pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
 
 fn object_name(judge: &mut Judge, name: &At<'_>, rule: fn(&str) -> names::Wrong) {
     if name.is_empty() {
-        judge.required(95, name, "the name of the object is required");
+        judge.required(Check::OtherRule, name, "the name of the object is required");
     } else if let Some(wrong) = rule(name.str()) {
-        judge.invalid(95, name, wrong);
+        judge.invalid(Check::OtherRule, name, wrong);
     }
 }
 
 fn exactly_one(judge: &mut Judge, at: &At<'_>, given: usize, what: &str) {
     if given == 0 {
-        judge.invalid(95, at, &format!("must have one of {what}"));
+        judge.invalid(Check::OtherRule, at, &format!("must have one of {what}"));
     } else if given > 1 {
-        judge.invalid(95, at, &format!("must have only one of {what}"));
+        judge.invalid(Check::OtherRule, at, &format!("must have only one of {what}"));
     }
 }
 
@@ -103,9 +104,9 @@ fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
             object_name(judge, &reference.get("name"), names::subdomain);
             let key = reference.get("key");
             if key.is_empty() {
-                judge.required(95, &key, "the key is required");
+                judge.required(Check::OtherRule, &key, "the key is required");
             } else if let Some(wrong) = names::config_key(key.str()) {
-                judge.invalid(95, &key, wrong);
+                judge.invalid(Check::OtherRule, &key, wrong);
             }
         }
     }
@@ -114,7 +115,7 @@ fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
         file_key(judge, &source.get("fileKeyRef"), volumes);
     }
     if given > 0 && !variable.get("value").is_empty() {
-        judge.invalid(95, &source, "may not stand beside a value that is not empty");
+        judge.invalid(Check::OtherRule, &source, "may not stand beside a value that is not empty");
         return;
     }
     exactly_one(
@@ -128,30 +129,30 @@ fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
 fn file_key(judge: &mut Judge, reference: &At<'_>, volumes: &[At<'_>]) {
     let volume = reference.get("volumeName");
     if volume.is_empty() {
-        judge.required(95, &volume, "the volume is required");
+        judge.required(Check::OtherRule, &volume, "the volume is required");
     } else if let Some(wrong) = names::label(volume.str()) {
-        judge.invalid(95, &volume, wrong);
+        judge.invalid(Check::OtherRule, &volume, wrong);
     }
     match volumes.iter().rfind(|item| item.get("name").str() == volume.str()) {
         None => {
-            judge.object(95, &volume, Objection::NotFound, "there is no such volume");
+            judge.object(Check::OtherRule, &volume, Objection::NotFound, "there is no such volume");
         }
         Some(found) if !found.get("emptyDir").is_set() => {
-            judge.invalid(95, &volume, "must be a volume of type emptyDir");
+            judge.invalid(Check::OtherRule, &volume, "must be a volume of type emptyDir");
         }
         Some(_) => {}
     }
     let path = reference.get("path");
     if path.is_empty() {
-        judge.required(95, &path, "the path of the file is required");
+        judge.required(Check::OtherRule, &path, "the path of the file is required");
     } else if let Some(wrong) = names::no_backsteps(path.str()) {
-        judge.invalid(95, &path, wrong);
+        judge.invalid(Check::OtherRule, &path, wrong);
     }
     let key = reference.get("key");
     if key.is_empty() {
-        judge.required(95, &key, "the key is required");
+        judge.required(Check::OtherRule, &key, "the key is required");
     } else if let Some(wrong) = names::env(key.str(), true) {
-        judge.invalid(95, &key, wrong);
+        judge.invalid(Check::OtherRule, &key, wrong);
     }
 }
 
@@ -160,15 +161,15 @@ pub fn field_ref(judge: &mut Judge, reference: &At<'_>, allowed: &[&str]) {
     let version = reference.get("apiVersion");
     let path = reference.get("fieldPath");
     if version.is_empty() {
-        judge.required(95, &version, "the version is required");
+        judge.required(Check::OtherRule, &version, "the version is required");
         return;
     }
     if path.is_empty() {
-        judge.required(95, &path, "the path of the field is required");
+        judge.required(Check::OtherRule, &path, "the path of the field is required");
         return;
     }
     if version.str() != "v1" {
-        judge.invalid(95, &path, "fields can be named in version v1 only");
+        judge.invalid(Check::OtherRule, &path, "fields can be named in version v1 only");
         return;
     }
     if let Some((map, key)) = subscript(path.str()) {
@@ -176,19 +177,23 @@ pub fn field_ref(judge: &mut Judge, reference: &At<'_>, allowed: &[&str]) {
             "metadata.annotations" => check_key(judge, &path, &key.to_lowercase()),
             "metadata.labels" => check_key(judge, &path, key),
             _ => {
-                judge.invalid(95, &path, "only metadata.labels and metadata.annotations can be subscripted");
+                judge.invalid(
+                    Check::OtherRule,
+                    &path,
+                    "only metadata.labels and metadata.annotations can be subscripted",
+                );
             }
         }
         return;
     }
     let text = if path.str() == "spec.host" { "spec.nodeName" } else { path.str() };
     if !KNOWN_FIELDS.contains(&text) {
-        judge.invalid(95, &path, "is no field of a pod that can be shown");
+        judge.invalid(Check::OtherRule, &path, "is no field of a pod that can be shown");
     } else if !allowed.contains(&text) {
         let why = format!("cannot be shown here; allowed are {}", allowed.join(", "));
-        judge.object(95, &path, Objection::Unsupported, &why);
+        judge.object(Check::OtherRule, &path, Objection::Unsupported, &why);
     } else if text == "status.hostIPs" && host_ips_forbidden(judge) {
-        judge.forbidden(95, &path, "status.hostIPs is not available in this release");
+        judge.forbidden(Check::OtherRule, &path, "status.hostIPs is not available in this release");
     }
 }
 
@@ -199,7 +204,7 @@ fn host_ips_forbidden(judge: &Judge) -> bool {
 
 fn check_key(judge: &mut Judge, path: &At<'_>, key: &str) {
     if let Some(wrong) = names::qualified(key) {
-        judge.invalid(95, path, wrong);
+        judge.invalid(Check::OtherRule, path, wrong);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Metadata: name, labels, annotations, owners, finalizers, managed fields.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 use crate::manifests::report::PodIdentity;
@@ -17,12 +18,12 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, identity: &PodIdentity) {
     generate_name(judge, &meta.get("generateName"));
     name(judge, &meta.get("name"), identity);
     if let Some(wrong) = names::label(&identity.namespace) {
-        judge.invalid(61, &meta.get("namespace"), wrong);
+        judge.invalid(Check::BadMetadata, &meta.get("namespace"), wrong);
     }
     if meta.get("generation").int() < 0 {
-        judge.invalid(61, &meta.get("generation"), "must be greater than or equal to 0");
+        judge.invalid(Check::BadMetadata, &meta.get("generation"), "must be greater than or equal to 0");
     }
-    labels(judge, 61, &meta.get("labels"));
+    labels(judge, Check::BadMetadata, &meta.get("labels"));
     annotations(judge, meta);
     owners(judge, &meta.get("ownerReferences"));
     finalizers(judge, &meta.get("finalizers"));
@@ -35,26 +36,26 @@ fn generate_name(judge: &mut Judge, at: &At<'_>) {
     }
     // A trailing dash is fine: the server would put something behind it.
     if let Some(wrong) = names::object_prefix(at.str()) {
-        judge.invalid(61, at, wrong);
+        judge.invalid(Check::BadMetadata, at, wrong);
     }
 }
 
 fn name(judge: &mut Judge, at: &At<'_>, identity: &PodIdentity) {
     if let Some(wrong) = names::subdomain(&identity.name) {
         let why = format!("the pod's name with the node's, `{}`, {wrong}", identity.name);
-        judge.invalid_as(61, at, &identity.name, &why);
+        judge.invalid_as(Check::BadMetadata, at, &identity.name, &why);
     }
 }
 
 /// Labels: keys are qualified names, values are short.
-pub fn labels(judge: &mut Judge, id: u16, at: &At<'_>) {
+pub fn labels(judge: &mut Judge, check: Check, at: &At<'_>) {
     for (entry, value) in at.entries() {
         let value = value.called(at.path().to_owned());
         if let Some(wrong) = names::qualified(&entry.key) {
-            judge.invalid(id, &value, &format!("the key `{}` {wrong}", entry.key));
+            judge.invalid(check, &value, &format!("the key `{}` {wrong}", entry.key));
         }
         if let Some(wrong) = names::label_value(value.str()) {
-            judge.invalid(id, &value, wrong);
+            judge.invalid(check, &value, wrong);
         }
     }
 }
@@ -64,7 +65,7 @@ fn annotations(judge: &mut Judge, meta: &At<'_>) {
     for (entry, value) in at.entries() {
         if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
             let value = value.called(at.path().to_owned());
-            judge.invalid(61, &value, &format!("the key `{}` {wrong}", entry.key));
+            judge.invalid(Check::BadMetadata, &value, &format!("the key `{}` {wrong}", entry.key));
         }
     }
     let own: usize = at
@@ -76,7 +77,12 @@ fn annotations(judge: &mut Judge, meta: &At<'_>) {
     let uid = meta.get("uid").str().len();
     let total = own + HASH_KEY.len() + if uid == 0 { HASH_DIGITS } else { uid };
     if total > ANNOTATION_BYTES {
-        judge.object(61, &at, Objection::TooLong, "all annotations together may have at most 262144 bytes");
+        judge.object(
+            Check::BadMetadata,
+            &at,
+            Objection::TooLong,
+            "all annotations together may have at most 262144 bytes",
+        );
     }
 }
 
@@ -90,20 +96,20 @@ fn owners(judge: &mut Judge, at: &At<'_>) {
             _ => "",
         };
         if number.is_empty() {
-            judge.invalid(61, &version, "must name a version");
+            judge.invalid(Check::BadMetadata, &version, "must name a version");
         }
         for field in ["kind", "name", "uid"] {
             if owner.get(field).is_empty() {
-                judge.invalid(61, &owner.get(field), "must not be empty");
+                judge.invalid(Check::BadMetadata, &owner.get(field), "must not be empty");
             }
         }
         if version.str() == "v1" && owner.get("kind").str() == "Event" {
-            judge.invalid(61, &owner, "an Event may not be an owner");
+            judge.invalid(Check::BadMetadata, &owner, "an Event may not be an owner");
         }
         controllers += usize::from(owner.get("controller").is_true());
     }
     if controllers > 1 {
-        judge.invalid(61, at, "only one owner may be the controller");
+        judge.invalid(Check::BadMetadata, at, "only one owner may be the controller");
     }
 }
 
@@ -112,41 +118,55 @@ fn finalizers(judge: &mut Judge, at: &At<'_>) {
     let items = at.items();
     for item in &items {
         if let Some(wrong) = names::qualified(item.str()) {
-            judge.invalid(61, item, wrong);
+            judge.invalid(Check::BadMetadata, item, wrong);
         }
         if !item.str().contains('/') && !STANDARD.contains(&item.str()) {
-            judge.invalid(61, item, "must be a standard finalizer or have a domain and `/` before its name");
+            judge.invalid(
+                Check::BadMetadata,
+                item,
+                "must be a standard finalizer or have a domain and `/` before its name",
+            );
         }
     }
     let has = |name: &str| items.iter().any(|item| item.str() == name);
     if has("orphan") && has("foregroundDeletion") {
-        judge.invalid(61, at, "may not have both `orphan` and `foregroundDeletion`");
+        judge.invalid(Check::BadMetadata, at, "may not have both `orphan` and `foregroundDeletion`");
     }
 }
 
 fn managed_fields(judge: &mut Judge, at: &At<'_>) {
     for entry in at.items() {
         if !matches!(entry.get("operation").str(), "Apply" | "Update") {
-            judge.invalid(61, &entry.get("operation"), "must be `Apply` or `Update`");
+            judge.invalid(Check::BadMetadata, &entry.get("operation"), "must be `Apply` or `Update`");
         }
         let kind = entry.get("fieldsType");
         if !kind.is_empty() && kind.str() != "FieldsV1" {
-            judge.invalid(61, &kind, "must be `FieldsV1`");
+            judge.invalid(Check::BadMetadata, &kind, "must be `FieldsV1`");
         }
         let manager = entry.get("manager");
         if manager.str().len() > 128 {
-            judge.object(61, &manager, Objection::TooLong, "may not be longer than 128 bytes");
+            judge.object(
+                Check::BadMetadata,
+                &manager,
+                Objection::TooLong,
+                "may not be longer than 128 bytes",
+            );
         }
         if manager
             .str()
             .chars()
             .any(|letter| letter.is_control() || (letter.is_whitespace() && letter != ' '))
         {
-            judge.invalid(61, &manager, "must be printable");
+            judge.invalid(Check::BadMetadata, &manager, "must be printable");
         }
         let subresource = entry.get("subresource");
         if subresource.str().len() > 256 {
-            judge.object(61, &subresource, Objection::TooLong, "may not be longer than 256 bytes");
+            judge.object(
+                Check::BadMetadata,
+                &subresource,
+                Objection::TooLong,
+                "may not be longer than 256 bytes",
+            );
         }
     }
 }

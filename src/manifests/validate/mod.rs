@@ -25,6 +25,7 @@ use super::at::At;
 use super::finding::Finding;
 use super::judge::Judge;
 use super::report::PodIdentity;
+use crate::manifests::Check;
 
 /// All objections, in words of the kubelet and as findings; nothing if the pod is good.
 pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Option<(String, Vec<Finding>)> {
@@ -57,6 +58,10 @@ pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Opti
 /// The node name goes into the spec as it is, upper case and all.
 fn node_name(judge: &mut Judge, spec: &At<'_>, node_name: &str) {
     if let Some(wrong) = names::subdomain(node_name) {
-        judge.invalid(61, &spec.get("nodeName"), &format!("the kubelet's node name `{node_name}` {wrong}"));
+        judge.invalid(
+            Check::BadMetadata,
+            &spec.get("nodeName"),
+            &format!("the kubelet's node name `{node_name}` {wrong}"),
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -17,16 +18,16 @@ pub fn validate(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
         known_volume(judge, pod, &name);
         let path = mount.get("mountPath");
         if path.is_empty() {
-            judge.required(85, &path, "a mount needs a path");
+            judge.required(Check::Volume, &path, "a mount needs a path");
         }
         if !paths.insert(path.str()) {
-            judge.invalid(85, &path, "must be unique in the container");
+            judge.invalid(Check::Volume, &path, "must be unique in the container");
         }
         if devices.iter().any(|device| device.get("name").str() == name.str()) {
-            judge.invalid(85, &name, "is already used by a volume device");
+            judge.invalid(Check::Volume, &name, "is already used by a volume device");
         }
         if devices.iter().any(|device| device.get("devicePath").str() == path.str()) {
-            judge.invalid(85, &path, "is already the path of a volume device");
+            judge.invalid(Check::Volume, &path, "is already the path of a volume device");
         }
         sub_paths(judge, &mount);
         propagation(judge, &mount, container);
@@ -38,10 +39,10 @@ pub fn validate(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
 /// A volume that is itself wrong counts as missing.
 fn known_volume(judge: &mut Judge, pod: &Pod<'_>, name: &At<'_>) {
     if name.is_empty() {
-        judge.required(85, name, "the name of the volume is required");
+        judge.required(Check::Volume, name, "the name of the volume is required");
     }
     if !pod.volumes.contains_key(name.str()) {
-        judge.object(85, name, Objection::NotFound, "there is no such volume, or it is not valid");
+        judge.object(Check::Volume, name, Objection::NotFound, "there is no such volume, or it is not valid");
         judge.fix("add the volume to spec.volumes, or correct the name");
     }
 }
@@ -56,11 +57,11 @@ fn sub_paths(judge: &mut Judge, mount: &At<'_>) {
     let (path, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
     for at in [&path, &expression] {
         if let (false, Some(wrong)) = (at.is_empty(), names::descending_path(at.str())) {
-            judge.invalid(85, at, wrong);
+            judge.invalid(Check::Volume, at, wrong);
         }
     }
     if !path.is_empty() && !expression.is_empty() {
-        judge.invalid(85, &expression, "may not stand beside subPath");
+        judge.invalid(Check::Volume, &expression, "may not stand beside subPath");
     }
 }
 
@@ -69,9 +70,9 @@ fn propagation(judge: &mut Judge, mount: &At<'_>, container: &At<'_>) {
     if !mode.is_set() {
         return;
     }
-    judge.one_of(89, &mode, &["Bidirectional", "HostToContainer", "None"]);
+    judge.one_of(Check::NotAllowedWord, &mode, &["Bidirectional", "HostToContainer", "None"]);
     if mode.str() == "Bidirectional" && !container.get("securityContext").get("privileged").is_true() {
-        judge.forbidden(85, &mode, "is available to privileged containers only");
+        judge.forbidden(Check::Volume, &mode, "is available to privileged containers only");
     }
 }
 
@@ -80,15 +81,17 @@ fn recursive_read_only(judge: &mut Judge, mount: &At<'_>) {
     if !mode.is_set() {
         return;
     }
-    if !judge.one_of(89, &mode, &["Disabled", "Enabled", "IfPossible"]) || mode.str() == "Disabled" {
+    if !judge.one_of(Check::NotAllowedWord, &mode, &["Disabled", "Enabled", "IfPossible"])
+        || mode.str() == "Disabled"
+    {
         return;
     }
     if !mount.get("readOnly").is_true() {
-        judge.forbidden(85, &mode, "may be given only where readOnly is true");
+        judge.forbidden(Check::Volume, &mode, "may be given only where readOnly is true");
     }
     let propagation = mount.get("mountPropagation");
     if propagation.is_set() && propagation.str() != "None" {
-        judge.forbidden(85, &mode, "may be given only where mountPropagation is None or absent");
+        judge.forbidden(Check::Volume, &mode, "may be given only where mountPropagation is None or absent");
     }
 }
 
@@ -100,7 +103,7 @@ fn image_sub_path(judge: &mut Judge, pod: &Pod<'_>, mount: &At<'_>) {
     let image = pod.volumes.get(mount.get("name").str()).is_some_and(|volume| volume.get("image").is_set());
     for field in ["subPath", "subPathExpr"] {
         if image && !mount.get(field).is_empty() {
-            judge.invalid(85, &mount.get(field), "is not allowed for image volumes");
+            judge.invalid(Check::Volume, &mount.get(field), "is not allowed for image volumes");
         }
     }
 }
@@ -113,31 +116,36 @@ pub fn devices(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
     for device in container.get("volumeDevices").items() {
         let (name, path) = (device.get("name"), device.get("devicePath"));
         if name.is_empty() {
-            judge.required(85, &name, "the name of the volume is required");
+            judge.required(Check::Volume, &name, "the name of the volume is required");
         }
         if path.is_empty() {
-            judge.required(85, &path, "a device needs a path");
+            judge.required(Check::Volume, &path, "a device needs a path");
         }
         if !seen_names.insert(name.str()) {
-            judge.invalid(85, &name, "must be unique in the container");
+            judge.invalid(Check::Volume, &name, "must be unique in the container");
         }
         if !path.is_empty() {
             if let Some(wrong) = names::no_backsteps(path.str()) {
-                judge.invalid(85, &path, wrong);
+                judge.invalid(Check::Volume, &path, wrong);
             }
             if !seen_paths.insert(path.str()) {
-                judge.invalid(85, &path, "must be unique in the container");
+                judge.invalid(Check::Volume, &path, "must be unique in the container");
             }
         }
         match pod.volumes.get(name.str()) {
             None => {
-                judge.object(85, &name, Objection::NotFound, "there is no such volume, or it is not valid");
+                judge.object(
+                    Check::Volume,
+                    &name,
+                    Objection::NotFound,
+                    "there is no such volume, or it is not valid",
+                );
             }
             Some(volume)
                 if !volume.get("persistentVolumeClaim").is_set() && !volume.get("ephemeral").is_set() =>
             {
                 judge.invalid(
-                    85,
+                    Check::Volume,
                     &name,
                     "a device needs a volume of type persistentVolumeClaim or ephemeral",
                 );
@@ -145,10 +153,10 @@ pub fn devices(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
             Some(_) => {}
         }
         if mounts.iter().any(|mount| mount.get("name").str() == name.str()) {
-            judge.invalid(85, &name, "is already mounted");
+            judge.invalid(Check::Volume, &name, "is already mounted");
         }
         if mounts.iter().any(|mount| mount.get("mountPath").str() == path.str()) {
-            judge.invalid(85, &path, "is already a mount path");
+            judge.invalid(Check::Volume, &path, "is already a mount path");
         }
     }
 }

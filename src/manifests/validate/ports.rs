@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::Judge;
 
@@ -14,22 +15,22 @@ pub fn validate(judge: &mut Judge, ports: &At<'_>) {
         let name = port.get("name");
         if !name.is_empty() {
             if let Some(wrong) = names::port(name.str()) {
-                judge.invalid(83, &name, wrong);
+                judge.invalid(Check::Port, &name, wrong);
             } else if !seen.insert(name.str()) {
-                judge.duplicate(83, &name);
+                judge.duplicate(Check::Port, &name);
             }
         }
         let number = port.get("containerPort");
         if number.int() == 0 {
-            judge.required(83, &number, "a container port is required");
+            judge.required(Check::Port, &number, "a container port is required");
         } else if let Some(wrong) = names::port_number(number.int()) {
-            judge.invalid(83, &number, wrong);
+            judge.invalid(Check::Port, &number, wrong);
         }
         let host = port.get("hostPort");
         if let (true, Some(wrong)) = (host.int() != 0, names::port_number(host.int())) {
-            judge.invalid(83, &host, wrong);
+            judge.invalid(Check::Port, &host, wrong);
         }
-        judge.one_of(83, &port.get("protocol"), &["SCTP", "TCP", "UDP"]);
+        judge.one_of(Check::Port, &port.get("protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
@@ -43,7 +44,7 @@ pub fn host_conflicts(judge: &mut Judge, containers: &[At<'_>]) {
         }
         let key = (port.get("protocol").str(), port.get("hostIP").str(), host.int());
         if !taken.insert(key) {
-            judge.duplicate(84, &host).fix(
+            judge.duplicate(Check::HostPortTwice, &host).fix(
                 "give the ports different numbers; with hostNetwork each containerPort is a port of the host",
             );
         }
@@ -59,7 +60,7 @@ pub fn host_network(judge: &mut Judge, spec: &At<'_>) {
         let host = port.get("hostPort");
         if host.int() != port.get("containerPort").int() {
             judge
-                .invalid(84, &host, "must equal containerPort when hostNetwork is true")
+                .invalid(Check::HostPortTwice, &host, "must equal containerPort when hostNetwork is true")
                 .fix("remove hostPort");
         }
     }

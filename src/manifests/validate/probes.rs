@@ -1,5 +1,6 @@
 //! Probes and lifecycle hooks.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 use crate::manifests::tree::Value;
@@ -20,7 +21,7 @@ fn probe(judge: &mut Judge, probe: &At<'_>, readiness: bool) {
     }
     handler(
         judge,
-        90,
+        Check::Probe,
         probe,
         &["exec", "httpGet", "tcpSocket", "grpc"],
         "a probe needs one of exec, httpGet, tcpSocket and grpc",
@@ -30,18 +31,18 @@ fn probe(judge: &mut Judge, probe: &At<'_>, readiness: bool) {
     {
         let number = probe.get(name);
         if number.int() < 0 {
-            judge.invalid(90, &number, "must be greater than or equal to 0");
+            judge.invalid(Check::Probe, &number, "must be greater than or equal to 0");
         }
     }
     let grace = probe.get("terminationGracePeriodSeconds");
     if grace.is_set() && (readiness || grace.int() <= 0) {
         let why = if readiness { "may not be set for readiness probes" } else { "must be greater than 0" };
-        judge.invalid(90, &grace, why);
+        judge.invalid(Check::Probe, &grace, why);
     }
     let success = probe.get("successThreshold");
     if !readiness && success.int() != 1 {
         judge
-            .invalid(90, &success, "must be 1 for liveness and startup probes")
+            .invalid(Check::Probe, &success, "must be 1 for liveness and startup probes")
             .fix("remove successThreshold");
     }
 }
@@ -52,7 +53,7 @@ fn lifecycle(judge: &mut Judge, lifecycle: &At<'_>, spec: &At<'_>) {
         if hook.is_set() {
             handler(
                 judge,
-                95,
+                Check::OtherRule,
                 &hook,
                 &["exec", "httpGet", "tcpSocket", "sleep"],
                 "a hook needs one of exec, httpGet, tcpSocket and sleep",
@@ -72,7 +73,7 @@ fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
     let lowest = i64::from(!judge.relaxed());
     if !(lowest..=grace).contains(&seconds.int()) {
         judge.invalid(
-            95,
+            Check::OtherRule,
             action,
             &format!("must be between {lowest} and the pod's grace period of {grace} seconds"),
         );
@@ -86,11 +87,11 @@ fn stop_signal(judge: &mut Judge, signal: &At<'_>, spec: &At<'_>) {
     }
     let os = spec.get("os").get("name").str();
     if os.is_empty() {
-        judge.forbidden(95, signal, "may not be set unless spec.os.name is set");
+        judge.forbidden(Check::OtherRule, signal, "may not be set unless spec.os.name is set");
     } else if os == "windows" {
-        judge.one_of(95, signal, &["SIGKILL", "SIGTERM"]);
+        judge.one_of(Check::OtherRule, signal, &["SIGKILL", "SIGTERM"]);
     } else if !linux_signal(signal.str()) {
-        judge.object(95, signal, Objection::Unsupported, "must be a Linux signal like SIGTERM");
+        judge.object(Check::OtherRule, signal, Objection::Unsupported, "must be a Linux signal like SIGTERM");
     }
 }
 
@@ -110,50 +111,50 @@ fn linux_signal(name: &str) -> bool {
     NAMES.contains(&short) || short == "RTMAX" || offset("RTMIN+", 15) || offset("RTMAX-", 14)
 }
 
-fn handler(judge: &mut Judge, id: u16, at: &At<'_>, kinds: &[&str], none: &str) {
+fn handler(judge: &mut Judge, check: Check, at: &At<'_>, kinds: &[&str], none: &str) {
     let given: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
-        judge.required(id, at, none);
+        judge.required(check, at, none);
         return;
     };
     for other in others {
-        judge.forbidden(id, &at.get(other), "may not have more than one handler");
+        judge.forbidden(check, &at.get(other), "may not have more than one handler");
     }
     let action = at.get(first);
     match *first {
         "exec" if action.get("command").is_empty() => {
-            judge.required(id, &action.get("command"), "the command is required");
+            judge.required(check, &action.get("command"), "the command is required");
         }
-        "httpGet" => http_get(judge, id, &action),
-        "tcpSocket" => port(judge, id, &action.get("port")),
+        "httpGet" => http_get(judge, check, &action),
+        "tcpSocket" => port(judge, check, &action.get("port")),
         "grpc" => {
             if let Some(wrong) = names::port_number(action.get("port").int()) {
-                judge.invalid(id, &action.get("port"), wrong);
+                judge.invalid(check, &action.get("port"), wrong);
             }
         }
         _ => {}
     }
 }
 
-fn http_get(judge: &mut Judge, id: u16, action: &At<'_>) {
+fn http_get(judge: &mut Judge, check: Check, action: &At<'_>) {
     if action.get("path").is_empty() {
-        judge.required(id, &action.get("path"), "the path is required");
+        judge.required(check, &action.get("path"), "the path is required");
     }
-    port(judge, id, &action.get("port"));
-    judge.one_of(id, &action.get("scheme"), &["HTTP", "HTTPS"]);
+    port(judge, check, &action.get("port"));
+    judge.one_of(check, &action.get("scheme"), &["HTTP", "HTTPS"]);
     for header in action.get("httpHeaders").items() {
         if let Some(wrong) = names::header(header.get("name").str()) {
-            judge.invalid(id, &header.get("name"), wrong);
+            judge.invalid(check, &header.get("name"), wrong);
         }
     }
 }
 
 /// A number, or the name of a port; a number in quotes is neither.
-fn port(judge: &mut Judge, id: u16, at: &At<'_>) {
+fn port(judge: &mut Judge, check: Check, at: &At<'_>) {
     let text = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
     let wrong = if text { names::port(at.str()) } else { names::port_number(at.int()) };
     let Some(wrong) = wrong else { return };
-    judge.invalid(id, at, wrong);
+    judge.invalid(check, at, wrong);
     if at.str().parse::<u16>().is_ok() {
         judge.fix("write the number without quotes");
     }

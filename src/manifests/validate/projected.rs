@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::Judge;
 
@@ -15,7 +16,7 @@ const FIELDS: &[&str] =
 pub fn items(judge: &mut Judge, items: &At<'_>) {
     for item in items.items() {
         if item.get("key").is_empty() {
-            judge.required(85, &item.get("key"), "the key is required");
+            judge.required(Check::Volume, &item.get("key"), "the key is required");
         }
         file(judge, &item);
     }
@@ -25,17 +26,17 @@ pub fn items(judge: &mut Judge, items: &At<'_>) {
 fn file(judge: &mut Judge, item: &At<'_>) {
     let path = item.get("path");
     if path.is_empty() {
-        judge.required(85, &path, "the path is required");
+        judge.required(Check::Volume, &path, "the path is required");
     }
     if let Some(wrong) = names::local_path(path.str()) {
-        judge.invalid(85, &path, wrong);
+        judge.invalid(Check::Volume, &path, wrong);
     }
     mode(judge, &item.get("mode"));
 }
 
 fn mode(judge: &mut Judge, mode: &At<'_>) {
     if let Some(wrong) = mode.opt_int().and_then(names::file_mode) {
-        judge.invalid(85, mode, wrong);
+        judge.invalid(Check::Volume, mode, wrong);
     }
 }
 
@@ -53,12 +54,12 @@ fn downward_file(judge: &mut Judge, item: &At<'_>) {
     if field.is_set() {
         env::field_ref(judge, &field, FIELDS);
         if resource.is_set() {
-            judge.invalid(85, item, "may not have both fieldRef and resourceFieldRef");
+            judge.invalid(Check::Volume, item, "may not have both fieldRef and resourceFieldRef");
         }
     } else if resource.is_set() {
         resource_field::validate(judge, &resource, true);
     } else {
-        judge.required(85, item, "must have fieldRef or resourceFieldRef");
+        judge.required(Check::Volume, item, "must have fieldRef or resourceFieldRef");
     }
 }
 
@@ -73,7 +74,7 @@ pub fn validate(judge: &mut Judge, volume: &At<'_>) {
             if at.is_set() {
                 given += 1;
                 if at.get("name").is_empty() {
-                    judge.required(85, &at.get("name"), "the name is required");
+                    judge.required(Check::Volume, &at.get("name"), "the name is required");
                 }
                 items(judge, &at.get("items"));
                 unique(judge, &mut paths, &at);
@@ -97,7 +98,7 @@ pub fn validate(judge: &mut Judge, volume: &At<'_>) {
         }
         given += usize::from(source.get("podCertificate").is_set());
         if given > 1 {
-            judge.forbidden(85, &source, "a source may not have more than one type");
+            judge.forbidden(Check::Volume, &source, "a source may not have more than one type");
         }
     }
 }
@@ -106,7 +107,7 @@ fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &At<'a>) 
     for item in source.get("items").items() {
         let path = item.get("path");
         if !path.is_empty() && !paths.insert(path.str()) {
-            judge.invalid(85, &path, "is already the path of another file of this volume");
+            judge.invalid(Check::Volume, &path, "is already the path of another file of this volume");
         }
     }
 }
@@ -114,13 +115,13 @@ fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &At<'a>) 
 fn token(judge: &mut Judge, token: &At<'_>) {
     let expiration = token.get("expirationSeconds");
     if !(600..=1_i64 << 32).contains(&expiration.int()) {
-        judge.invalid(85, &expiration, "must be between 600 and 2^32 seconds");
+        judge.invalid(Check::Volume, &expiration, "must be between 600 and 2^32 seconds");
     }
     let path = token.get("path");
     if path.is_empty() {
-        judge.required(85, &path, "the path is required");
+        judge.required(Check::Volume, &path, "the path is required");
     } else if let (true, Some(wrong)) = (judge.version.at_least(31), names::local_path(path.str())) {
-        judge.invalid(85, &path, wrong);
+        judge.invalid(Check::Volume, &path, wrong);
     }
 }
 
@@ -128,10 +129,10 @@ fn token(judge: &mut Judge, token: &At<'_>) {
 fn bundle(judge: &mut Judge, bundle: &At<'_>) {
     let (name, signer) = (bundle.get("name"), bundle.get("signerName"));
     if name.is_set() == signer.is_set() {
-        judge.invalid(85, bundle, "must have either name or signerName");
+        judge.invalid(Check::Volume, bundle, "must have either name or signerName");
     }
     if name.is_set() && bundle.get("labelSelector").is_set() {
-        judge.invalid(85, &bundle.get("labelSelector"), "may not be given with name");
+        judge.invalid(Check::Volume, &bundle.get("labelSelector"), "may not be given with name");
     }
     scheduling::label_selector(judge, &bundle.get("labelSelector"));
     file(judge, bundle);
@@ -146,7 +147,7 @@ pub fn tokens_without_account(judge: &mut Judge, spec: &At<'_>) {
         for source in volume.get("projected").get("sources").items() {
             let token = source.get("serviceAccountToken");
             if token.is_set() {
-                judge.forbidden(85, &token, "may not be given without serviceAccountName").fix(
+                judge.forbidden(Check::Volume, &token, "may not be given without serviceAccountName").fix(
                     "remove the token; a static pod that needs the API takes a kubeconfig from a hostPath",
                 );
             }

@@ -1,5 +1,6 @@
 //! References to a container's requests and limits.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -8,11 +9,11 @@ pub fn validate(judge: &mut Judge, reference: &At<'_>, in_volume: bool) {
     let container = reference.get("containerName");
     let resource = reference.get("resource");
     if in_volume && container.is_empty() {
-        judge.required(95, &container, "the container is required in a volume");
+        judge.required(Check::OtherRule, &container, "the container is required in a volume");
         return;
     }
     if resource.is_empty() {
-        judge.required(95, &resource, "the resource is required");
+        judge.required(Check::OtherRule, &resource, "the resource is required");
         return;
     }
     let name = resource.str().split_once('.').filter(|(list, _)| matches!(*list, "limits" | "requests"));
@@ -20,7 +21,7 @@ pub fn validate(judge: &mut Judge, reference: &At<'_>, in_volume: bool) {
         matches!(*name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
     }) else {
         judge.object(
-            95,
+            Check::OtherRule,
             &resource,
             Objection::Unsupported,
             "must be limits or requests of cpu, memory, ephemeral-storage or hugepages",
@@ -45,6 +46,6 @@ fn divisor(judge: &mut Judge, resource: &str, at: &At<'_>) {
         (UNITS.contains(&&*written), why)
     };
     if !good {
-        judge.invalid(95, at, why);
+        judge.invalid(Check::OtherRule, at, why);
     }
 }

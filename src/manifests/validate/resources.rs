@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::Judge;
 use crate::manifests::pod_resources::is_pod_level;
@@ -22,7 +23,7 @@ pub fn validate(judge: &mut Judge, resources: &At<'_>, claims: &HashSet<&str>) {
 pub fn overhead(judge: &mut Judge, overhead: &At<'_>) {
     list_called(judge, overhead, &format!("{}.limits", overhead.path()), container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
-        judge.forbidden(92, overhead, "huge pages need cpu or memory beside them");
+        judge.forbidden(Check::Resources, overhead, "huge pages need cpu or memory beside them");
     }
 }
 
@@ -33,11 +34,11 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
         return;
     }
     if spec.get("os").get("name").str() == "windows" {
-        judge.forbidden(92, &resources, "may not be set for a Windows pod");
+        judge.forbidden(Check::Resources, &resources, "may not be set for a Windows pod");
         return;
     }
     if resources.get("claims").is_set() {
-        judge.forbidden(92, &resources.get("claims"), "claims are not supported at pod level");
+        judge.forbidden(Check::Resources, &resources.get("claims"), "claims are not supported at pod level");
     }
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
     list(judge, &limits, pod_resource);
@@ -46,19 +47,27 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
     for (entry, request) in requests.entries() {
         if total(spec, "requests", &entry.key) > request.quantity() {
             let request = request.called(requests.path().to_owned());
-            judge.invalid(92, &request, "must be at least what the containers request together");
+            judge.invalid(
+                Check::Resources,
+                &request,
+                "must be at least what the containers request together",
+            );
         }
     }
     for (entry, limit) in limits.entries() {
         if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity() {
-            judge.invalid(92, &limit, "must be at least what the limits of the containers add up to");
+            judge.invalid(
+                Check::Resources,
+                &limit,
+                "must be at least what the limits of the containers add up to",
+            );
         }
     }
     for container in spec.get("containers").items() {
         for (entry, limit) in container.get("resources").get("limits").entries() {
             let of_pod = limits.key(&entry.key);
             if of_pod.is_set() && limit.quantity() > of_pod.quantity() {
-                judge.invalid(92, &limit, "must not be above the limit of the pod");
+                judge.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
             }
         }
     }
@@ -92,19 +101,19 @@ fn list_called(judge: &mut Judge, amounts: &At<'_>, path: &str, named: fn(&str) 
     for (entry, amount) in amounts.entries() {
         let amount = amount.called(format!("{path}[{}]", entry.key));
         if let Some(wrong) = named(&entry.key) {
-            judge.invalid(92, &amount, &format!("the name `{}` {wrong}", entry.key));
+            judge.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
         }
         let quantity = amount.quantity();
         if quantity.is_negative() {
-            judge.invalid(92, &amount, "must be greater than or equal to 0");
+            judge.invalid(Check::Resources, &amount, "must be greater than or equal to 0");
         }
         if is_extended(&entry.key) && !quantity.is_whole() {
-            judge.invalid(92, &amount, "must be a whole number");
+            judge.invalid(Check::Resources, &amount, "must be a whole number");
         }
         if let Some(size) = entry.key.strip_prefix("hugepages-") {
             let size = Quantity::parse(size).unwrap_or_default();
             if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(&size) {
-                judge.invalid(92, &amount, "must be a whole multiple of the page size");
+                judge.invalid(Check::Resources, &amount, "must be a whole multiple of the page size");
             }
         }
     }
@@ -118,20 +127,20 @@ fn against_limits(judge: &mut Judge, limits: &At<'_>, requests: &At<'_>) {
         if !limit.is_set() {
             if !overcommit {
                 judge.required(
-                    92,
+                    Check::Resources,
                     &limit,
                     &format!("{} needs a limit, and one equal to its request", entry.key),
                 );
             }
         } else if !overcommit && asked != allowed {
-            judge.invalid(92, &request, &format!("must be equal to the limit of {allowed}"));
+            judge.invalid(Check::Resources, &request, &format!("must be equal to the limit of {allowed}"));
         } else if asked > allowed {
-            judge.invalid(92, &request, &format!("must not be above the limit of {allowed}"));
+            judge.invalid(Check::Resources, &request, &format!("must not be above the limit of {allowed}"));
         }
     }
     let huge = has(limits, is_huge) || has(requests, is_huge);
     if huge && !has(limits, is_compute) && !has(requests, is_compute) {
-        judge.forbidden(92, limits, "huge pages need cpu or memory beside them");
+        judge.forbidden(Check::Resources, limits, "huge pages need cpu or memory beside them");
     }
 }
 
@@ -140,22 +149,22 @@ fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
     for claim in used.items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
         if name.is_empty() {
-            judge.required(92, &name, "a claim needs a name");
+            judge.required(Check::Resources, &name, "a claim needs a name");
             continue;
         }
         let whole = seen.contains(&(name.str(), ""));
         let any = seen.iter().any(|(other, _)| *other == name.str());
         if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
-            judge.duplicate(92, &claim);
+            judge.duplicate(Check::Resources, &claim);
         }
         if !request.is_empty()
             && let Some(wrong) = names::label(request.str())
         {
-            judge.invalid(92, &request, wrong);
+            judge.invalid(Check::Resources, &request, wrong);
         }
         if !known.contains(name.str()) {
             judge.object(
-                92,
+                Check::Resources,
                 &name,
                 crate::manifests::judge::Objection::NotFound,
                 "is no claim of spec.resourceClaims",

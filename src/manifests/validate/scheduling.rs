@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 use crate::manifests::tree::{Node, Value};
@@ -18,7 +19,7 @@ pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
     if node.get(REQUIRED).is_set() {
         let terms = node.get(REQUIRED).get("nodeSelectorTerms");
         if terms.is_empty() {
-            judge.required(95, &terms, "must have at least one term");
+            judge.required(Check::OtherRule, &terms, "must have at least one term");
         }
         for term in terms.items() {
             node_term(judge, &term);
@@ -43,7 +44,7 @@ pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
 
 fn weight(judge: &mut Judge, at: &At<'_>) {
     if !(1..=100).contains(&at.int()) {
-        judge.invalid(95, at, "must be between 1 and 100");
+        judge.invalid(Check::OtherRule, at, "must be between 1 and 100");
     }
 }
 
@@ -52,18 +53,18 @@ fn node_term(judge: &mut Judge, term: &At<'_>) {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                judge.required(95, &values, "In and NotIn need values");
+                judge.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                judge.forbidden(95, &values, "Exists and DoesNotExist take no values");
+                judge.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
             }
             "Gt" | "Lt" if values.len() != 1 => {
-                judge.required(95, &values, "Gt and Lt need exactly one value");
+                judge.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
             _ => {
                 judge.invalid(
-                    95,
+                    Check::OtherRule,
                     &requirement.get("operator"),
                     "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
                 );
@@ -76,20 +77,20 @@ fn node_term(judge: &mut Judge, term: &At<'_>) {
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.len() == 1 => {}
             "In" | "NotIn" => {
-                judge.required(95, &values, "must have exactly one value");
+                judge.required(Check::OtherRule, &values, "must have exactly one value");
             }
             _ => {
-                judge.invalid(95, &requirement.get("operator"), "must be In or NotIn");
+                judge.invalid(Check::OtherRule, &requirement.get("operator"), "must be In or NotIn");
             }
         }
         if requirement.get("key").str() == "metadata.name" {
             for value in values.items() {
                 if let Some(wrong) = names::subdomain(value.str()) {
-                    judge.invalid(95, &value, wrong);
+                    judge.invalid(Check::OtherRule, &value, wrong);
                 }
             }
         } else {
-            judge.invalid(95, &requirement.get("key"), "must be metadata.name");
+            judge.invalid(Check::OtherRule, &requirement.get("key"), "must be metadata.name");
         }
     }
 }
@@ -101,14 +102,14 @@ fn required_values(judge: &mut Judge, term: &At<'_>) {
     }
     for value in term.get("matchExpressions").items().iter().flat_map(|item| item.get("values").items()) {
         if let Some(wrong) = names::label_value(value.str()) {
-            judge.invalid(95, &value, wrong);
+            judge.invalid(Check::OtherRule, &value, wrong);
         }
     }
 }
 
 fn label_key(judge: &mut Judge, key: &At<'_>) {
     if let Some(wrong) = names::qualified(key.str()) {
-        judge.invalid(95, key, wrong);
+        judge.invalid(Check::OtherRule, key, wrong);
     }
 }
 
@@ -117,7 +118,7 @@ fn pod_term(judge: &mut Judge, term: &At<'_>) {
     label_selector(judge, &term.get("namespaceSelector"));
     for namespace in term.get("namespaces").items() {
         if let Some(wrong) = names::label(namespace.str()) {
-            judge.invalid(95, &namespace, wrong);
+            judge.invalid(Check::OtherRule, &namespace, wrong);
         }
     }
     let (matching, other) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
@@ -127,7 +128,7 @@ fn pod_term(judge: &mut Judge, term: &At<'_>) {
     repeated_keys(judge, &matching, &term.get("labelSelector"));
     for key in matching.items() {
         if other.items().iter().any(|item| item.str() == key.str()) {
-            judge.invalid(95, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
+            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
         }
     }
     topology_key(judge, &term.get("topologyKey"));
@@ -138,7 +139,7 @@ fn selector_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
         return;
     }
     if !selector.is_set() {
-        judge.forbidden(95, keys, "may not be given without labelSelector");
+        judge.forbidden(Check::OtherRule, keys, "may not be given without labelSelector");
         return;
     }
     for key in keys.items() {
@@ -154,14 +155,14 @@ fn repeated_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
     for requirement in selector.get("matchExpressions").items() {
         let key = requirement.get("key");
         if !seen.insert(key.str()) && keys.items().iter().any(|item| item.str() == key.str()) {
-            judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
+            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
         }
     }
 }
 
 fn topology_key(judge: &mut Judge, key: &At<'_>) {
     if key.is_empty() {
-        judge.required(95, key, "the topology key is required");
+        judge.required(Check::OtherRule, key, "the topology key is required");
     } else {
         label_key(judge, key);
     }
@@ -169,25 +170,29 @@ fn topology_key(judge: &mut Judge, key: &At<'_>) {
 
 /// Judges a label selector; an absent one is fine.
 pub fn label_selector(judge: &mut Judge, selector: &At<'_>) {
-    meta::labels(judge, 95, &selector.get("matchLabels"));
+    meta::labels(judge, Check::OtherRule, &selector.get("matchLabels"));
     for requirement in selector.get("matchExpressions").items() {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                judge.required(95, &values, "In and NotIn need values");
+                judge.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                judge.forbidden(95, &values, "Exists and DoesNotExist take no values");
+                judge.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
-                judge.invalid(95, &requirement.get("operator"), "must be In, NotIn, Exists or DoesNotExist");
+                judge.invalid(
+                    Check::OtherRule,
+                    &requirement.get("operator"),
+                    "must be In, NotIn, Exists or DoesNotExist",
+                );
             }
         }
         label_key(judge, &requirement.get("key"));
         for value in values.items() {
             if let Some(wrong) = names::label_value(value.str()) {
-                judge.invalid(95, &value, wrong);
+                judge.invalid(Check::OtherRule, &value, wrong);
             }
         }
     }
@@ -200,30 +205,30 @@ pub fn tolerations(judge: &mut Judge, list: &At<'_>) {
         let (value, effect) = (toleration.get("value"), toleration.get("effect"));
         if key.is_empty() {
             if operator.str() != "Exists" {
-                judge.invalid(95, &operator, "must be Exists where the key is empty");
+                judge.invalid(Check::OtherRule, &operator, "must be Exists where the key is empty");
             }
         } else {
             label_key(judge, &key);
         }
         if toleration.get("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
-            judge.invalid(95, &effect, "must be NoExecute where tolerationSeconds is given");
+            judge.invalid(Check::OtherRule, &effect, "must be NoExecute where tolerationSeconds is given");
         }
         match operator.str() {
             "" | "Equal" => {
                 if let Some(wrong) = names::label_value(value.str()) {
-                    judge.invalid(95, &value, wrong);
+                    judge.invalid(Check::OtherRule, &value, wrong);
                 }
             }
             "Exists" if value.is_empty() => {}
             "Exists" => {
-                judge.invalid(95, &value, "must be empty where the operator is Exists");
+                judge.invalid(Check::OtherRule, &value, "must be empty where the operator is Exists");
             }
             _ => {
-                judge.one_of(89, &operator, &["Equal", "Exists"]);
+                judge.one_of(Check::NotAllowedWord, &operator, &["Equal", "Exists"]);
             }
         }
         if !effect.is_empty() {
-            judge.one_of(89, &effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+            judge.one_of(Check::NotAllowedWord, &effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
         }
     }
 }
@@ -247,16 +252,16 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
     for constraint in constraints.items() {
         let skew = constraint.get("maxSkew");
         if skew.int() <= 0 {
-            judge.invalid(95, &skew, "must be greater than 0");
+            judge.invalid(Check::OtherRule, &skew, "must be greater than 0");
         }
         let (key, action) = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if key.is_empty() {
-            judge.required(95, &key, "the topology key is required");
+            judge.required(Check::OtherRule, &key, "the topology key is required");
         }
-        judge.one_of(89, &action, &["DoNotSchedule", "ScheduleAnyway"]);
+        judge.one_of(Check::NotAllowedWord, &action, &["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.insert((key.str(), action.str())) {
             judge.object(
-                95,
+                Check::OtherRule,
                 &constraint,
                 Objection::Duplicate,
                 "the same topologyKey and whenUnsatisfiable twice",
@@ -265,15 +270,19 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
         let domains = constraint.get("minDomains");
         if domains.is_set() {
             if domains.int() <= 0 {
-                judge.invalid(95, &domains, "must be greater than 0");
+                judge.invalid(Check::OtherRule, &domains, "must be greater than 0");
             }
             if action.str() != "DoNotSchedule" {
-                judge.invalid(95, &domains, "may be given only with whenUnsatisfiable: DoNotSchedule");
+                judge.invalid(
+                    Check::OtherRule,
+                    &domains,
+                    "may be given only with whenUnsatisfiable: DoNotSchedule",
+                );
             }
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             if constraint.get(name).is_set() {
-                judge.one_of(89, &constraint.get(name), &["Honor", "Ignore"]);
+                judge.one_of(Check::NotAllowedWord, &constraint.get(name), &["Honor", "Ignore"]);
             }
         }
         let selector = constraint.get("labelSelector");
@@ -294,7 +303,7 @@ fn spread_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
         let in_expressions =
             selector.get("matchExpressions").items().iter().any(|item| item.get("key").str() == key.str());
         if in_labels || in_expressions {
-            judge.invalid(95, &key, "stands in both matchLabelKeys and labelSelector");
+            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
         }
     }
 }
@@ -307,13 +316,13 @@ pub fn gates(judge: &mut Judge, spec: &At<'_>) {
         let name = gate.get("name");
         label_key(judge, &name);
         if !seen.insert(name.str()) {
-            judge.duplicate(95, &name);
+            judge.duplicate(Check::OtherRule, &name);
         }
     }
     if !gates.is_empty() {
         judge
             .forbidden(
-                67,
+                Check::ForbiddenField,
                 &gates.called("spec.nodeName".to_owned()),
                 "a static pod has its node already, so it cannot be held back by gates",
             )

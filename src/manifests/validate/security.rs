@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -14,9 +15,9 @@ pub fn container(judge: &mut Judge, context: &At<'_>, host_users: bool) {
     }
     let proc_mount = context.get("procMount");
     if proc_mount.is_set() {
-        judge.one_of(89, &proc_mount, &["Default", "Unmasked"]);
+        judge.one_of(Check::NotAllowedWord, &proc_mount, &["Default", "Unmasked"]);
         if host_users && proc_mount.str() == "Unmasked" && judge.version.at_least(30) {
-            judge.invalid(95, &proc_mount, "`Unmasked` needs hostUsers: false");
+            judge.invalid(Check::OtherRule, &proc_mount, "`Unmasked` needs hostUsers: false");
         }
     }
     id(judge, &context.get("runAsUser"));
@@ -27,11 +28,15 @@ pub fn container(judge: &mut Judge, context: &At<'_>, host_users: bool) {
     if context.get("allowPrivilegeEscalation").opt_bool() == Some(false) {
         let escalation = context.get("allowPrivilegeEscalation");
         if context.get("privileged").is_true() {
-            judge.invalid(95, &escalation, "may not be false for a privileged container");
+            judge.invalid(Check::OtherRule, &escalation, "may not be false for a privileged container");
         }
         let added = context.get("capabilities").get("add").items();
         if added.iter().any(|capability| capability.str() == "CAP_SYS_ADMIN") {
-            judge.invalid(95, &escalation, "may not be false for a container with CAP_SYS_ADMIN");
+            judge.invalid(
+                Check::OtherRule,
+                &escalation,
+                "may not be false for a container with CAP_SYS_ADMIN",
+            );
         }
     }
 }
@@ -46,7 +51,11 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
         id(judge, &group);
     }
     if spec.get("shareProcessNamespace").is_true() && spec.get("hostPID").is_true() {
-        judge.invalid(95, &spec.get("shareProcessNamespace"), "may not be true together with hostPID");
+        judge.invalid(
+            Check::OtherRule,
+            &spec.get("shareProcessNamespace"),
+            "may not be true together with hostPID",
+        );
     }
     sysctls(judge, spec, &context.get("sysctls"));
     for (name, allowed) in [
@@ -55,7 +64,7 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
     ] {
         let policy = context.get(name);
         if policy.is_set() {
-            judge.one_of(89, &policy, &allowed);
+            judge.one_of(Check::NotAllowedWord, &policy, &allowed);
         }
     }
     selinux_change(judge, &context.get("seLinuxChangePolicy"));
@@ -68,13 +77,13 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
 fn selinux_change(judge: &mut Judge, policy: &At<'_>) {
     let allowed: &[&str] = if judge.relaxed() { &["Recursive"] } else { &["MountOption", "Recursive"] };
     if policy.is_set() {
-        judge.one_of(89, policy, allowed);
+        judge.one_of(Check::NotAllowedWord, policy, allowed);
     }
 }
 
 fn id(judge: &mut Judge, at: &At<'_>) {
     if let Some(wrong) = at.opt_int().and_then(names::id_number) {
-        judge.invalid(95, at, wrong);
+        judge.invalid(Check::OtherRule, at, wrong);
     }
 }
 
@@ -86,12 +95,12 @@ fn seccomp(judge: &mut Judge, profile: &At<'_>) {
     profile_type(judge, &kind);
     if kind.str() == "Localhost" {
         if !local.is_set() {
-            judge.required(95, &local, "a profile of type Localhost needs its path");
+            judge.required(Check::OtherRule, &local, "a profile of type Localhost needs its path");
         } else if let Some(wrong) = names::descending_path(local.str()) {
-            judge.invalid(95, &local, wrong);
+            judge.invalid(Check::OtherRule, &local, wrong);
         }
     } else if local.is_set() {
-        judge.invalid(95, &local, "may be set for type Localhost only");
+        judge.invalid(Check::OtherRule, &local, "may be set for type Localhost only");
     }
 }
 
@@ -103,25 +112,25 @@ fn app_armor(judge: &mut Judge, profile: &At<'_>) {
     profile_type(judge, &kind);
     if kind.str() != "Localhost" {
         if local.is_set() && matches!(kind.str(), "RuntimeDefault" | "Unconfined") {
-            judge.invalid(95, &local, "may be set for type Localhost only");
+            judge.invalid(Check::OtherRule, &local, "may be set for type Localhost only");
         }
         return;
     }
     let text = local.str();
     if text.trim().is_empty() {
-        judge.required(95, &local, "a profile of type Localhost needs its name");
+        judge.required(Check::OtherRule, &local, "a profile of type Localhost needs its name");
     } else if text.trim() != text {
-        judge.invalid(95, &local, "must not start or end with white space");
+        judge.invalid(Check::OtherRule, &local, "must not start or end with white space");
     } else if text.len() > 4095 {
-        judge.object(95, &local, Objection::TooLong, "may have at most 4095 bytes");
+        judge.object(Check::OtherRule, &local, Objection::TooLong, "may have at most 4095 bytes");
     }
 }
 
 fn profile_type(judge: &mut Judge, kind: &At<'_>) {
     if kind.is_empty() {
-        judge.required(95, kind, "the type of the profile is required");
+        judge.required(Check::OtherRule, kind, "the type of the profile is required");
     } else {
-        judge.one_of(89, kind, &["Localhost", "RuntimeDefault", "Unconfined"]);
+        judge.one_of(Check::NotAllowedWord, kind, &["Localhost", "RuntimeDefault", "Unconfined"]);
     }
 }
 
@@ -130,15 +139,15 @@ fn sysctls(judge: &mut Judge, spec: &At<'_>, sysctls: &At<'_>) {
     for sysctl in sysctls.items() {
         let name = sysctl.get("name");
         if name.is_empty() {
-            judge.required(95, &name, "a sysctl needs a name");
+            judge.required(Check::OtherRule, &name, "a sysctl needs a name");
         } else if !is_sysctl(name.str()) {
             judge.invalid(
-                95,
+                Check::OtherRule,
                 &name,
                 "must be lower-case letters, digits, `-`, `_`, with `.` or `/` between the parts",
             );
         } else if !seen.insert(name.str()) {
-            judge.duplicate(95, &name);
+            judge.duplicate(Check::OtherRule, &name);
         }
         // Since 1.29 sysctls of a namespace that the pod shares with the host are refused.
         if judge.version.at_least(29) {
@@ -147,10 +156,10 @@ fn sysctls(judge: &mut Judge, spec: &At<'_>, sysctls: &At<'_>) {
                 ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| dotted.starts_with(prefix))
                     || dotted == "kernel.sem";
             if ipc && spec.get("hostIPC").is_true() {
-                judge.invalid(95, &name, "may not be set together with hostIPC");
+                judge.invalid(Check::OtherRule, &name, "may not be set together with hostIPC");
             }
             if dotted.starts_with("net.") && spec.get("hostNetwork").is_true() {
-                judge.invalid(95, &name, "may not be set together with hostNetwork");
+                judge.invalid(Check::OtherRule, &name, "may not be set together with hostNetwork");
             }
         }
     }

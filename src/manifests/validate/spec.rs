@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -9,12 +10,20 @@ use super::{meta, names, resources};
 
 /// Judges fields with a fixed set of values, names and numbers of the spec.
 pub fn validate(judge: &mut Judge, spec: &At<'_>) {
-    judge.one_of(89, &spec.get("restartPolicy"), &["Always", "OnFailure", "Never"]);
-    judge.one_of(89, &spec.get("dnsPolicy"), &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]);
+    judge.one_of(Check::NotAllowedWord, &spec.get("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    judge.one_of(
+        Check::NotAllowedWord,
+        &spec.get("dnsPolicy"),
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+    );
     if spec.get("preemptionPolicy").is_set() {
-        judge.one_of(89, &spec.get("preemptionPolicy"), &["PreemptLowerPriority", "Never"]);
+        judge.one_of(
+            Check::NotAllowedWord,
+            &spec.get("preemptionPolicy"),
+            &["PreemptLowerPriority", "Never"],
+        );
     }
-    meta::labels(judge, 95, &spec.get("nodeSelector"));
+    meta::labels(judge, Check::OtherRule, &spec.get("nodeSelector"));
     for (field, rule) in [
         ("serviceAccountName", names::subdomain as fn(&str) -> names::Wrong),
         ("hostname", names::label),
@@ -23,29 +32,29 @@ pub fn validate(judge: &mut Judge, spec: &At<'_>) {
     ] {
         let at = spec.get(field);
         if let (false, Some(wrong)) = (at.is_empty(), rule(at.str())) {
-            judge.invalid(95, &at, wrong);
+            judge.invalid(Check::OtherRule, &at, wrong);
         }
     }
     if let Some(wrong) = spec.get("runtimeClassName").opt_str().and_then(names::subdomain) {
-        judge.invalid(95, &spec.get("runtimeClassName"), wrong);
+        judge.invalid(Check::OtherRule, &spec.get("runtimeClassName"), wrong);
     }
     let deadline = spec.get("activeDeadlineSeconds");
     if deadline.opt_int().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
-        judge.invalid(95, &deadline, "must be between 1 and 2147483647");
+        judge.invalid(Check::OtherRule, &deadline, "must be between 1 and 2147483647");
     }
     for gate in spec.get("readinessGates").items() {
         let kind = gate.get("conditionType");
         if let Some(wrong) = names::qualified(kind.str()) {
-            judge.invalid(95, &kind, wrong);
+            judge.invalid(Check::OtherRule, &kind, wrong);
         }
     }
     for alias in spec.get("hostAliases").items() {
         if let Some(wrong) = ip(judge, alias.get("ip").str()) {
-            judge.invalid(95, &alias.get("ip"), wrong);
+            judge.invalid(Check::OtherRule, &alias.get("ip"), wrong);
         }
         for name in alias.get("hostnames").items() {
             if let Some(wrong) = names::subdomain(name.str()) {
-                judge.invalid(95, &name, wrong);
+                judge.invalid(Check::OtherRule, &name, wrong);
             }
         }
     }
@@ -54,7 +63,11 @@ pub fn validate(judge: &mut Judge, spec: &At<'_>) {
     }
     if !spec.get("ephemeralContainers").is_empty() {
         judge
-            .forbidden(67, &spec.get("ephemeralContainers"), "may not be set when a pod is created")
+            .forbidden(
+                Check::ForbiddenField,
+                &spec.get("ephemeralContainers"),
+                "may not be set when a pod is created",
+            )
             .fix("remove ephemeralContainers");
     }
     host_users(judge, spec);
@@ -70,7 +83,7 @@ fn host_users(judge: &mut Judge, spec: &At<'_>) {
     }
     for field in ["hostNetwork", "hostPID", "hostIPC"] {
         if spec.get(field).is_true() {
-            judge.forbidden(95, &spec.get(field), "may not be true when hostUsers is false");
+            judge.forbidden(Check::OtherRule, &spec.get(field), "may not be true when hostUsers is false");
         }
     }
     if !judge.version.at_least(34) {
@@ -80,7 +93,7 @@ fn host_users(judge: &mut Judge, spec: &At<'_>) {
         for container in spec.get(list).items() {
             if !container.get("volumeDevices").is_empty() {
                 judge.forbidden(
-                    95,
+                    Check::OtherRule,
                     &container.get("volumeDevices"),
                     "may not be given when hostUsers is false",
                 );
@@ -96,9 +109,9 @@ fn scheduling_group(judge: &mut Judge, group: &At<'_>) {
     }
     let name = group.get("podGroupName");
     if !name.is_set() {
-        judge.invalid(95, &name, "the name of the pod group is required");
+        judge.invalid(Check::OtherRule, &name, "the name of the pod group is required");
     } else if let Some(wrong) = names::subdomain(name.str()) {
-        judge.invalid(95, &name, wrong);
+        judge.invalid(Check::OtherRule, &name, wrong);
     }
 }
 
@@ -112,26 +125,30 @@ fn dns(judge: &mut Judge, spec: &At<'_>) {
     let servers = config.get("nameservers");
     if spec.get("dnsPolicy").str() == "None" {
         if !config.is_set() {
-            judge.required(95, &config, "must be given when dnsPolicy is None");
+            judge.required(Check::OtherRule, &config, "must be given when dnsPolicy is None");
             return;
         }
         if servers.is_empty() {
-            judge.required(95, &servers, "at least one name server is required when dnsPolicy is None");
+            judge.required(
+                Check::OtherRule,
+                &servers,
+                "at least one name server is required when dnsPolicy is None",
+            );
             return;
         }
     }
     if servers.len() > 3 {
-        judge.invalid(95, &servers, "may have at most 3 name servers");
+        judge.invalid(Check::OtherRule, &servers, "may have at most 3 name servers");
     }
     for server in servers.items() {
         if let Some(wrong) = ip(judge, server.str()) {
-            judge.invalid(95, &server, wrong);
+            judge.invalid(Check::OtherRule, &server, wrong);
         }
     }
     searches(judge, &config.get("searches"));
     for option in config.get("options").items() {
         if option.get("name").is_empty() {
-            judge.required(95, &option, "an option needs a name");
+            judge.required(Check::OtherRule, &option, "an option needs a name");
         }
     }
 }
@@ -139,11 +156,11 @@ fn dns(judge: &mut Judge, spec: &At<'_>) {
 fn searches(judge: &mut Judge, searches: &At<'_>) {
     let items = searches.items();
     if items.len() > 32 {
-        judge.invalid(95, searches, "may have at most 32 search paths");
+        judge.invalid(Check::OtherRule, searches, "may have at most 32 search paths");
     }
     let length: usize = items.iter().map(|item| item.str().len().saturating_add(1)).sum();
     if length > 2049 {
-        judge.invalid(95, searches, "may have at most 2048 characters together");
+        judge.invalid(Check::OtherRule, searches, "may have at most 2048 characters together");
     }
     let relaxed = judge.relaxed();
     for item in &items {
@@ -153,7 +170,7 @@ fn searches(judge: &mut Judge, searches: &At<'_>) {
         let text = item.str().strip_suffix('.').unwrap_or(item.str());
         let wrong = if relaxed { names::relaxed_search(text) } else { names::subdomain(text) };
         if let Some(wrong) = wrong {
-            judge.invalid(95, item, wrong);
+            judge.invalid(Check::OtherRule, item, wrong);
         }
     }
 }
@@ -165,16 +182,20 @@ fn hostname_override(judge: &mut Judge, spec: &At<'_>) {
         return;
     }
     if name.str().len() > 64 {
-        judge.invalid(95, &name, "must be no more than 64 characters long");
+        judge.invalid(Check::OtherRule, &name, "must be no more than 64 characters long");
     }
     if let Some(wrong) = names::subdomain(name.str()) {
-        judge.invalid(95, &name, wrong);
+        judge.invalid(Check::OtherRule, &name, wrong);
     }
     if spec.get("hostNetwork").is_true() {
-        judge.forbidden(95, &name, "may not be set together with hostNetwork");
+        judge.forbidden(Check::OtherRule, &name, "may not be set together with hostNetwork");
     }
     if spec.get("setHostnameAsFQDN").is_true() {
-        judge.forbidden(95, &spec.get("setHostnameAsFQDN"), "may not be true when hostnameOverride is set");
+        judge.forbidden(
+            Check::OtherRule,
+            &spec.get("setHostnameAsFQDN"),
+            "may not be true when hostnameOverride is set",
+        );
     }
 }
 
@@ -184,20 +205,20 @@ pub fn claims<'a>(judge: &mut Judge, spec: &At<'a>) -> HashSet<&'a str> {
     for claim in spec.get("resourceClaims").items() {
         let name = claim.get("name");
         if name.is_empty() {
-            judge.required(95, &name, "a resource claim needs a name");
+            judge.required(Check::OtherRule, &name, "a resource claim needs a name");
         } else {
             if let Some(wrong) = names::label(name.str()) {
-                judge.invalid(95, &name, wrong);
+                judge.invalid(Check::OtherRule, &name, wrong);
             }
             if !seen.insert(name.str()) {
-                judge.duplicate(95, &name);
+                judge.duplicate(Check::OtherRule, &name);
             }
         }
         let source = if judge.version.at_least(31) { claim.clone() } else { claim.get("source") };
         let (direct, template) = (source.get("resourceClaimName"), source.get("resourceClaimTemplateName"));
         if direct.is_set() == template.is_set() {
             judge.object(
-                95,
+                Check::OtherRule,
                 &claim,
                 Objection::Invalid,
                 "must have either resourceClaimName or resourceClaimTemplateName",
@@ -205,7 +226,7 @@ pub fn claims<'a>(judge: &mut Judge, spec: &At<'a>) -> HashSet<&'a str> {
         }
         for at in [&direct, &template] {
             if let Some(wrong) = at.opt_str().and_then(names::subdomain) {
-                judge.invalid(95, at, wrong);
+                judge.invalid(Check::OtherRule, at, wrong);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::Judge;
 
@@ -91,17 +92,17 @@ pub fn validate<'a>(judge: &mut Judge, spec: &At<'a>, pod_name: &str) -> HashMap
         source(judge, &volume, pod_name);
         let name = volume.get("name");
         if name.is_empty() {
-            judge.required(85, &name, "a volume needs a name");
+            judge.required(Check::Volume, &name, "a volume needs a name");
         } else if let Some(wrong) = names::label(name.str()) {
-            judge.invalid(85, &name, wrong);
+            judge.invalid(Check::Volume, &name, wrong);
         }
         if valid.contains_key(name.str()) {
-            judge.duplicate(85, &name);
+            judge.duplicate(Check::Volume, &name);
         }
         let claim = volume.get("persistentVolumeClaim").get("claimName");
         let good = judge.count() == before;
         if created.contains(claim.str()) {
-            judge.invalid(85, &claim, "is the claim that an ephemeral volume of this pod creates");
+            judge.invalid(Check::Volume, &claim, "is the claim that an ephemeral volume of this pod creates");
         }
         if good {
             valid.insert(name.str(), volume);
@@ -116,11 +117,11 @@ fn source(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
     let given: Vec<&str> =
         SOURCES.iter().filter(counted).filter(|name| volume.get(name).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
-        judge.required(85, volume, "a volume needs a type");
+        judge.required(Check::Volume, volume, "a volume needs a type");
         return;
     };
     for other in others {
-        judge.forbidden(85, &volume.get(other), "a volume may not have more than one type");
+        judge.forbidden(Check::Volume, &volume.get(other), "a volume may not have more than one type");
     }
     let at = volume.get(first);
     for (_, rules) in SIMPLE.iter().filter(|(name, _)| name == first) {
@@ -130,7 +131,7 @@ fn source(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
     }
     match *first {
         "emptyDir" if at.get("sizeLimit").quantity().is_negative() => {
-            judge.forbidden(85, &at.get("sizeLimit"), "must not be negative");
+            judge.forbidden(Check::Volume, &at.get("sizeLimit"), "must not be negative");
         }
         "hostPath" => host_path(judge, &at),
         "gitRepo" => git_repo(judge, &at),
@@ -156,25 +157,25 @@ fn simple(judge: &mut Judge, source: &At<'_>, rule: &Rule) {
     match rule {
         Required(field) => {
             if source.get(field).is_empty() {
-                judge.required(85, &source.get(field), "is required for this type of volume");
+                judge.required(Check::Volume, &source.get(field), "is required for this type of volume");
             }
         }
         Range(field, low, high) => {
             let at = source.get(field);
             if at.opt_int().is_some_and(|number| !(*low..=*high).contains(&number)) {
-                judge.invalid(85, &at, &format!("must be between {low} and {high}"));
+                judge.invalid(Check::Volume, &at, &format!("must be between {low} and {high}"));
             }
         }
         ReferenceNamed(field) => {
             let at = source.get(field);
             if at.is_set() && at.get("name").is_empty() {
-                judge.required(85, &at.get("name"), "the name is required");
+                judge.required(Check::Volume, &at.get("name"), "the name is required");
             }
         }
         Label(field) => {
             let at = source.get(field);
             if let (false, Some(wrong)) = (at.is_empty(), names::label(at.str())) {
-                judge.invalid(85, &at, wrong);
+                judge.invalid(Check::Volume, &at, wrong);
             }
         }
     }
@@ -193,56 +194,56 @@ fn host_path(judge: &mut Judge, at: &At<'_>) {
     ];
     let path = at.get("path");
     if path.is_empty() {
-        judge.required(85, &path, "a host path is required");
+        judge.required(Check::Volume, &path, "a host path is required");
         return;
     }
     if let Some(wrong) = names::no_backsteps(path.str()) {
-        judge.invalid(85, &path, wrong);
+        judge.invalid(Check::Volume, &path, wrong);
     }
     if at.get("type").is_set() {
-        judge.one_of(85, &at.get("type"), TYPES);
+        judge.one_of(Check::Volume, &at.get("type"), TYPES);
     }
 }
 
 fn git_repo(judge: &mut Judge, at: &At<'_>) {
     if at.get("repository").is_empty() {
-        judge.required(85, &at.get("repository"), "is required for this type of volume");
+        judge.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
     }
     if let Some(wrong) = names::descending_path(at.get("directory").str()) {
-        judge.invalid(85, &at.get("directory"), wrong);
+        judge.invalid(Check::Volume, &at.get("directory"), wrong);
     }
 }
 
 fn nfs(judge: &mut Judge, at: &At<'_>) {
     if at.get("server").is_empty() {
-        judge.required(85, &at.get("server"), "is required for this type of volume");
+        judge.required(Check::Volume, &at.get("server"), "is required for this type of volume");
     }
     if !at.get("path").str().starts_with('/') {
-        judge.invalid(85, &at.get("path"), "must be an absolute path");
+        judge.invalid(Check::Volume, &at.get("path"), "must be an absolute path");
     }
 }
 
 fn iscsi(judge: &mut Judge, at: &At<'_>) {
     if at.get("targetPortal").is_empty() {
-        judge.required(85, &at.get("targetPortal"), "is required for this type of volume");
+        judge.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
     }
     let name = at.get("iqn");
     if name.is_empty() {
-        judge.required(85, &name, "is required for this type of volume");
+        judge.required(Check::Volume, &name, "is required for this type of volume");
     } else if !is_iscsi_name(name.str()) {
-        judge.invalid(85, &name, "must be an iqn, eui or naa name");
+        judge.invalid(Check::Volume, &name, "must be an iqn, eui or naa name");
     }
     let lun = at.get("lun");
     if !(0..=255).contains(&lun.int()) {
-        judge.invalid(85, &lun, "must be between 0 and 255");
+        judge.invalid(Check::Volume, &lun, "must be between 0 and 255");
     }
     let chap = at.get("chapAuthDiscovery").is_true() || at.get("chapAuthSession").is_true();
     if chap && !at.get("secretRef").is_set() {
-        judge.required(85, &at.get("secretRef"), "is required for CHAP");
+        judge.required(Check::Volume, &at.get("secretRef"), "is required for CHAP");
     }
     let initiator = at.get("initiatorName");
     if initiator.opt_str().is_some_and(|name| !is_iscsi_name(name)) {
-        judge.invalid(85, &initiator, "must be an iqn, eui or naa name");
+        judge.invalid(Check::Volume, &initiator, "must be an iqn, eui or naa name");
     }
 }
 
@@ -252,7 +253,7 @@ fn long_portal(judge: &mut Judge, volume: &At<'_>) {
     let length = volume.get("name").str().len() + 1 + source.get("targetPortal").str().len();
     if source.get("initiatorName").is_set() && length > 64 {
         judge.invalid(
-            85,
+            Check::Volume,
             &volume.get("name"),
             "together with the target portal must be shorter than 65 characters",
         );
@@ -293,24 +294,24 @@ fn is_iqn(rest: &str) -> bool {
 fn flocker(judge: &mut Judge, at: &At<'_>) {
     let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
     if name.is_empty() == uuid.is_empty() {
-        judge.invalid(85, at, "must have either datasetName or datasetUUID");
+        judge.invalid(Check::Volume, at, "must have either datasetName or datasetUUID");
     }
     if name.str().contains('/') {
-        judge.invalid(85, &name, "must not contain `/`");
+        judge.invalid(Check::Volume, &name, "must not contain `/`");
     }
 }
 
 fn quobyte(judge: &mut Judge, at: &At<'_>) {
     let registry = at.get("registry");
     if registry.is_empty() {
-        judge.required(85, &registry, "is required for this type of volume");
+        judge.required(Check::Volume, &registry, "is required for this type of volume");
     } else if at.get("tenant").str().len() >= 65 {
-        judge.required(85, &at.get("tenant"), "may have at most 64 characters");
+        judge.required(Check::Volume, &at.get("tenant"), "may have at most 64 characters");
     } else if !registry.str().split(',').all(is_host_port) {
-        judge.invalid(85, &registry, "must be pairs of host:port, separated by commas");
+        judge.invalid(Check::Volume, &registry, "must be pairs of host:port, separated by commas");
     }
     if at.get("volume").is_empty() {
-        judge.required(85, &at.get("volume"), "is required for this type of volume");
+        judge.required(Check::Volume, &at.get("volume"), "is required for this type of volume");
     }
 }
 
@@ -328,17 +329,17 @@ fn is_host_port(pair: &str) -> bool {
 fn fibre_channel(judge: &mut Judge, at: &At<'_>) {
     let (targets, wwids, lun) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
     if targets.is_empty() == wwids.is_empty() {
-        judge.required(85, &targets, "must have either targetWWNs or wwids");
+        judge.required(Check::Volume, &targets, "must have either targetWWNs or wwids");
     }
     if targets.is_empty() {
         return;
     }
     match lun.opt_int() {
         None => {
-            judge.required(85, &lun, "is required with targetWWNs");
+            judge.required(Check::Volume, &lun, "is required with targetWWNs");
         }
         Some(number) if !(0..=255).contains(&number) => {
-            judge.invalid(85, &lun, "must be between 0 and 255");
+            judge.invalid(Check::Volume, &lun, "must be between 0 and 255");
         }
         Some(_) => {}
     }
@@ -346,13 +347,13 @@ fn fibre_channel(judge: &mut Judge, at: &At<'_>) {
 
 fn flex(judge: &mut Judge, at: &At<'_>) {
     if at.get("driver").is_empty() {
-        judge.required(85, &at.get("driver"), "is required for this type of volume");
+        judge.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
     }
     for (entry, value) in at.get("options").entries() {
         let domain = entry.key.split('/').next().unwrap_or_default().to_lowercase();
         let dotted = format!(".{domain}");
         if dotted.ends_with(".kubernetes.io") || dotted.ends_with(".k8s.io") {
-            judge.invalid(85, &value, "the domains kubernetes.io and k8s.io are reserved");
+            judge.invalid(Check::Volume, &value, "the domains kubernetes.io and k8s.io are reserved");
         }
     }
 }
@@ -360,34 +361,38 @@ fn flex(judge: &mut Judge, at: &At<'_>) {
 fn azure_disk(judge: &mut Judge, at: &At<'_>) {
     for field in ["diskName", "diskURI"] {
         if at.get(field).is_empty() {
-            judge.required(85, &at.get(field), "is required for this type of volume");
+            judge.required(Check::Volume, &at.get(field), "is required for this type of volume");
         }
     }
-    judge.one_of(85, &at.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
-    judge.one_of(85, &at.get("kind"), &["Shared", "Dedicated", "Managed"]);
+    judge.one_of(Check::Volume, &at.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
+    judge.one_of(Check::Volume, &at.get("kind"), &["Shared", "Dedicated", "Managed"]);
     let managed = at.get("kind").str() == "Managed";
     let prefix = if managed { "/subscriptions/" } else { "https://" };
     if !at.get("diskURI").str().starts_with(prefix) {
-        judge.invalid(85, &at.get("diskURI"), &format!("must start with `{prefix}` for a disk of this kind"));
+        judge.invalid(
+            Check::Volume,
+            &at.get("diskURI"),
+            &format!("must start with `{prefix}` for a disk of this kind"),
+        );
     }
 }
 
 fn csi(judge: &mut Judge, at: &At<'_>) {
     let driver = at.get("driver");
     if driver.is_empty() {
-        judge.required(85, &driver, "is required for this type of volume");
+        judge.required(Check::Volume, &driver, "is required for this type of volume");
     } else if driver.str().len() > 63 {
-        judge.invalid(85, &driver, "may have at most 63 characters");
+        judge.invalid(Check::Volume, &driver, "may have at most 63 characters");
     } else if let Some(wrong) = names::subdomain(&driver.str().to_lowercase()) {
-        judge.invalid(85, &driver, wrong);
+        judge.invalid(Check::Volume, &driver, wrong);
     }
     let secret = at.get("nodePublishSecretRef");
     if secret.is_set() {
         let name = secret.get("name");
         if name.is_empty() {
-            judge.required(85, &name, "the name is required");
+            judge.required(Check::Volume, &name, "the name is required");
         } else if let Some(wrong) = names::subdomain(name.str()) {
-            judge.invalid(85, &name, wrong);
+            judge.invalid(Check::Volume, &name, wrong);
         }
     }
 }
@@ -397,9 +402,9 @@ fn image(judge: &mut Judge, at: &At<'_>) {
     let policy = at.get("pullPolicy");
     if policy.is_empty() {
         judge
-            .required(85, &policy, "is required: this release fills in no default")
+            .required(Check::Volume, &policy, "is required: this release fills in no default")
             .fix("add pullPolicy: IfNotPresent");
     } else {
-        judge.one_of(85, &policy, &["Always", "IfNotPresent", "Never"]);
+        judge.one_of(Check::Volume, &policy, &["Always", "IfNotPresent", "Never"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Windows: security options, host-process pods, and what a pod for one system may not set.
 
+use crate::manifests::Check;
 use crate::manifests::at::At;
 use crate::manifests::judge::{Judge, Objection};
 
@@ -12,17 +13,17 @@ pub fn options(judge: &mut Judge, options: &At<'_>) {
     }
     let spec_name = options.get("gmsaCredentialSpecName");
     if let Some(wrong) = spec_name.opt_str().and_then(names::subdomain) {
-        judge.invalid(95, &spec_name, wrong);
+        judge.invalid(Check::OtherRule, &spec_name, wrong);
     }
     let spec = options.get("gmsaCredentialSpec");
     if spec.is_set() && spec.is_empty() {
-        judge.invalid(95, &spec, "may not be empty");
+        judge.invalid(Check::OtherRule, &spec, "may not be empty");
     } else if spec.str().len() > 64 * 1024 {
-        judge.object(95, &spec, Objection::TooLong, "may have at most 65536 bytes");
+        judge.object(Check::OtherRule, &spec, Objection::TooLong, "may have at most 65536 bytes");
     }
     let user = options.get("runAsUserName");
     if let Some(wrong) = user.opt_str().and_then(user_name) {
-        judge.invalid(95, &user, wrong);
+        judge.invalid(Check::OtherRule, &user, wrong);
     }
 }
 
@@ -78,7 +79,7 @@ pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
         if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool())
             && of_pod != of_container
         {
-            judge.invalid(95, &own, "must agree with the pod's own hostProcess");
+            judge.invalid(Check::OtherRule, &own, "must agree with the pod's own hostProcess");
         }
         if own.opt_bool().or(of_pod.opt_bool()) == Some(true) {
             with += 1;
@@ -88,10 +89,10 @@ pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
         return;
     }
     if with != all {
-        judge.invalid(95, spec, "either all containers are host-process containers or none");
+        judge.invalid(Check::OtherRule, spec, "either all containers are host-process containers or none");
     }
     if !spec.get("hostNetwork").is_true() {
-        judge.invalid(95, &spec.get("hostNetwork"), "must be true for host-process containers");
+        judge.invalid(Check::OtherRule, &spec.get("hostNetwork"), "must be true for host-process containers");
     }
 }
 
@@ -135,10 +136,10 @@ pub fn os(judge: &mut Judge, spec: &At<'_>) {
     }
     let name = os.get("name");
     if name.is_empty() {
-        judge.required(95, &name, "the name of the system is required");
+        judge.required(Check::OtherRule, &name, "the name of the system is required");
         return;
     }
-    if !judge.one_of(89, &name, &["linux", "windows"]) {
+    if !judge.one_of(Check::NotAllowedWord, &name, &["linux", "windows"]) {
         return;
     }
     let context = spec.get("securityContext");
@@ -174,6 +175,6 @@ pub fn os(judge: &mut Judge, spec: &At<'_>) {
 
 fn forbid(judge: &mut Judge, at: &At<'_>, why: &str) {
     if at.is_set() {
-        judge.forbidden(95, at, why);
+        judge.forbidden(Check::OtherRule, at, why);
     }
 }

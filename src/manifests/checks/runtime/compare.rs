@@ -9,6 +9,7 @@ use super::made::{self, Made};
 use super::running::{Instance, Latest, MANY_RESTARTS, Running, Source};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
+use crate::manifests::Check;
 use crate::manifests::checks::containers::containers;
 use crate::manifests::{At, FileReport, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
 
@@ -180,7 +181,7 @@ fn other_node(node: &str, running: &Running, kubelet: &Kubelet) -> Option<Runtim
     let (pod, _) = running.pods().find(|(pod, _)| pod.name.ends_with(&format!("-{node}")))?;
     let message = format!("the static pods here belong to node {node}, not to {}", kubelet.node_name);
     Some(
-        RuntimeFinding::new(131, Severity::Info, pod, message)
+        RuntimeFinding::new(Check::NodeNamedDifferently, Severity::Info, pod, message)
             .with_fix(format!("plegctl static-pods lint --node-name {node}")),
     )
 }
@@ -260,7 +261,11 @@ fn nothing_runs(
     let causes = "is the kubelet running and reading this path? look into its log for \"Pod was rejected\", \
                   \"Could not process manifest file\" and trouble with creating sandboxes";
     let dead = instances.iter().map(|instance| instance.sandbox.id.clone());
-    Some(RuntimeFinding::new(120, Severity::Error, pod, message).with_fix(causes).with_ids(dead))
+    Some(
+        RuntimeFinding::new(Check::NothingRuns, Severity::Error, pod, message)
+            .with_fix(causes)
+            .with_ids(dead),
+    )
 }
 
 fn rejected(pod: &PodIdentity, instances: &[Instance], kind: PathKind) -> Vec<RuntimeFinding> {
@@ -274,7 +279,7 @@ fn rejected(pod: &PodIdentity, instances: &[Instance], kind: PathKind) -> Vec<Ru
     };
     let message = format!("the manifest is refused while its old version still runs: {until}");
     vec![
-        RuntimeFinding::new(122, Severity::Error, pod, message)
+        RuntimeFinding::new(Check::RejectedStillRuns, Severity::Error, pod, message)
             .with_fix("correct the file now")
             .with_ids(ids),
     ]
@@ -312,11 +317,13 @@ fn another_text(
     let young = changed.is_some_and(|changed| question.now.duration_since(changed) <= slack(root));
     if young {
         let severity = Severity::Info;
-        return RuntimeFinding::new(123, severity, pod, message)
+        return RuntimeFinding::new(Check::OtherContent, severity, pod, message)
             .with_fix("wait for the kubelet's next scan and for the end of the old pod")
             .with_ids(ids);
     }
-    RuntimeFinding::new(123, Severity::Error, pod, message).with_fix(NOT_TAKEN_UP).with_ids(ids)
+    RuntimeFinding::new(Check::OtherContent, Severity::Error, pod, message)
+        .with_fix(NOT_TAKEN_UP)
+        .with_ids(ids)
 }
 
 /// The text is the same, but another release made the pod of it than the one whose rules were asked for.
@@ -335,7 +342,7 @@ fn other_release(
         by.join(" or ")
     );
     Some(
-        RuntimeFinding::new(134, Severity::Info, pod, message)
+        RuntimeFinding::new(Check::OtherRelease, Severity::Info, pod, message)
             .with_fix("plegctl static-pods lint --upgrade-to says what an upgrade restarts")
             .with_ids([newest.sandbox.id.clone()]),
     )
@@ -355,7 +362,11 @@ fn differences(
         return None;
     }
     let ids = std::iter::once(newest.sandbox.id.clone()).chain(ids);
-    Some(RuntimeFinding::new(123, Severity::Error, pod, named(seen)).with_fix(NOT_TAKEN_UP).with_ids(ids))
+    Some(
+        RuntimeFinding::new(Check::OtherContent, Severity::Error, pod, named(seen))
+            .with_fix(NOT_TAKEN_UP)
+            .with_ids(ids),
+    )
 }
 
 /// Containers that the file does not have, or has with another image; in words, and their ids.
@@ -399,7 +410,7 @@ fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeF
         return None;
     }
     Some(
-        RuntimeFinding::new(124, Severity::Warning, pod, named(seen))
+        RuntimeFinding::new(Check::OtherSettings, Severity::Warning, pod, named(seen))
             .with_fix("touch the file, or look for a second file of this pod")
             .with_ids([newest.sandbox.id.clone()]),
     )
@@ -445,11 +456,14 @@ fn not_started(pod: &PodIdentity, newest: &Instance, root: &At<'_>, now: Wall) -
     missing
         .filter(|name| !newest.containers.contains_key(*name))
         .map(|name| {
-            RuntimeFinding::new(129, Severity::Warning, pod, format!("container {name} was never created"))
-                .with_fix(
-                    "look into the kubelet's log for its image pull, its hostPath volumes and its settings",
-                )
-                .with_ids([newest.sandbox.id.clone()])
+            RuntimeFinding::new(
+                Check::NeverCreated,
+                Severity::Warning,
+                pod,
+                format!("container {name} was never created"),
+            )
+            .with_fix("look into the kubelet's log for its image pull, its hostPath volumes and its settings")
+            .with_ids([newest.sandbox.id.clone()])
         })
         .collect()
 }
@@ -461,7 +475,7 @@ fn other_uid(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<Runt
     }
     let message = format!("the file has the UID {uid}, what runs has {}: it is older", newest.uid());
     Some(
-        RuntimeFinding::new(130, Severity::Warning, pod, message)
+        RuntimeFinding::new(Check::OtherUid, Severity::Warning, pod, message)
             .with_fix("wait for the next scan; if it stays so, look into the kubelet's log")
             .with_ids([newest.sandbox.id.clone()]),
     )
@@ -479,7 +493,7 @@ fn crash_loop(pod: &PodIdentity, name: &str, latest: &Latest, now: Wall) -> Opti
         "container {name} ends again and again: {} restarts, last exit code {}{reason}",
         latest.restarts, ended.exit_code
     );
-    let finding = RuntimeFinding::new(128, Severity::Error, pod, message)
+    let finding = RuntimeFinding::new(Check::CrashLoop, Severity::Error, pod, message)
         .with_ids([latest.container.id.clone(), ended.id.clone()]);
     Some(if ended.log_path.is_empty() {
         finding
@@ -505,7 +519,10 @@ fn touched(file: &FileReport, pod: &PodIdentity, newest: &Instance, root: &At<'_
     } else {
         (Severity::Info, "the file was touched after the pod started, and the pod was not replaced")
     };
-    Some(RuntimeFinding::new(125, severity, pod, message).with_ids([newest.sandbox.id.clone()]))
+    Some(
+        RuntimeFinding::new(Check::TouchedSince, severity, pod, message)
+            .with_ids([newest.sandbox.id.clone()]),
+    )
 }
 
 fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
@@ -513,7 +530,7 @@ fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
     let ids = sandbox_ids(instances);
     Some(match newest.source {
         Source::File => RuntimeFinding::new(
-            121,
+            Check::NoManifest,
             Severity::Error,
             pod,
             "a static pod runs whose file is gone",
@@ -523,7 +540,7 @@ fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
         )
         .with_ids(ids),
         Source::Http => RuntimeFinding::new(
-            121,
+            Check::NoManifest,
             Severity::Info,
             pod,
             "a static pod runs that came from the kubelet's staticPodURL, not from a file",
@@ -541,12 +558,12 @@ fn doubled(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> 
     Some(if uids.len() > 1 {
         let message = format!("{} versions of this pod run at once", uids.len());
         let oldest = ids.last().cloned().unwrap_or_default();
-        RuntimeFinding::new(126, Severity::Error, pod, message)
+        RuntimeFinding::new(Check::TwoVersions, Severity::Error, pod, message)
             .with_fix(format!("after a look at both, stop the older sandbox: crictl stopp {oldest}"))
             .with_ids(ids)
     } else {
         let message = format!("the pod has {} ready sandboxes: the kubelet will replace it", ids.len());
-        RuntimeFinding::new(127, Severity::Warning, pod, message).with_ids(ids)
+        RuntimeFinding::new(Check::SeveralSandboxes, Severity::Warning, pod, message).with_ids(ids)
     })
 }
 
@@ -558,5 +575,5 @@ fn history(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> 
     let since = dead.last().and_then(|oldest| Wall::known(oldest.sandbox.created_at));
     let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
     let message = format!("{} sandboxes of this pod have ended{since}", dead.len());
-    Some(RuntimeFinding::new(132, Severity::Info, pod, message))
+    Some(RuntimeFinding::new(Check::ManySandboxes, Severity::Info, pod, message))
 }

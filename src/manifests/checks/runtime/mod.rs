@@ -15,14 +15,14 @@ pub use running::{Running, look};
 
 use serde::Serialize;
 
-use crate::manifests::{CheckId, PodIdentity, Severity};
+use crate::manifests::{Check, PodIdentity, Severity};
 
 /// One thing that does not agree with what runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeFinding {
     /// Which check.
-    pub id: CheckId,
+    pub id: Check,
     /// How much it matters.
     pub severity: Severity,
     /// What is wrong, in plain words.
@@ -53,10 +53,10 @@ pub struct RuntimePod {
 }
 
 impl RuntimeFinding {
-    fn new(number: u16, severity: Severity, pod: &PodIdentity, message: impl Into<String>) -> Self {
+    fn new(check: Check, severity: Severity, pod: &PodIdentity, message: impl Into<String>) -> Self {
         let PodIdentity { namespace, name } = pod.clone();
         Self {
-            id: CheckId::new(number),
+            id: check,
             severity,
             message: message.into(),
             fix: None,
