@@ -135,7 +135,7 @@ async fn once(
     };
     let readings = fleet::ask(cluster, nodes, question, &context.clock, done).await;
     bar.finish_and_clear();
-    let report = NodesReport::of(&readings, before, &cluster.server, &cluster.context);
+    let report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
     Ok((readings, report))
 }
 

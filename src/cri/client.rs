@@ -21,13 +21,13 @@ use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
-use super::codec::{self, Fault, Listing, RawCodec};
+use super::codec::{self, Listing, RawCodec};
 use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
 use super::generated as wire;
 use super::guard::{Foreign, Guarded};
 use super::tape::{Take, Tape};
-use super::weight::{Scale, Weighed};
+use super::weight::{Fault, Scale, Weighed};
 use super::{
     Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,

@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use super::generated as wire;
-use super::weight::{Scale, Weighed};
+use super::weight::{Fault, Scale, Weighed};
 
 /// Messages as they are on the wire.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,23 +49,6 @@ impl Decoder for RawCodec {
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         let size = buffer.remaining();
         Ok(Some(buffer.copy_to_bytes(size)))
-    }
-}
-
-/// Why bytes are no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// They are not the message that they should be.
-    #[error("{0}")]
-    Undecodable(String),
-    /// They would take far more memory than they have bytes.
-    #[error("{0}")]
-    Implausible(String),
-}
-
-impl From<prost::DecodeError> for Fault {
-    fn from(why: prost::DecodeError) -> Self {
-        Self::Undecodable(why.to_string())
     }
 }
 

@@ -9,8 +9,24 @@ use std::mem::size_of;
 use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-use super::codec::Fault;
 use super::generated as wire;
+
+/// Why bytes are no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// They are not the message that they should be.
+    #[error("{0}")]
+    Undecodable(String),
+    /// They would take far more memory than they have bytes.
+    #[error("{0}")]
+    Implausible(String),
+}
+
+impl From<prost::DecodeError> for Fault {
+    fn from(why: prost::DecodeError) -> Self {
+        Self::Undecodable(why.to_string())
+    }
+}
 
 /// Memory that a byte of an answer may cost.
 const PER_BYTE: u64 = 5;

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::evidence::{Evidence, Kind, Settings, StatusRecord};
+use super::evidence::{Evidence, Settings, StatusRecord};
 use super::limits;
+use super::names::Kind;
 use super::report::{Basis, EstimateReport};
 use super::words::seconds;
 use crate::clock::Wall;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::commands::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
 use super::limits;
-use super::names::Names;
+use super::names::{Kind, Names};
 use super::proc::{Ownership, ProcSample};
 use super::report::NotChecked;
 use super::silence::Scale;
@@ -372,25 +372,6 @@ pub struct Shards {
     pub bytes: u64,
     /// Items by namespace.
     pub by_namespace: BTreeMap<String, usize>,
-}
-
-/// Sandbox or container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A pod sandbox.
-    Sandbox,
-    /// A container.
-    Container,
-}
-
-impl Kind {
-    /// The call that asks for one.
-    pub const fn rpc(self) -> Rpc {
-        match self {
-            Self::Sandbox => Rpc::PodSandboxStatus,
-            Self::Container => Rpc::ContainerStatus,
-        }
-    }
 }
 
 /// Something to ask the status of.

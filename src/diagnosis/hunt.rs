@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::budget::Budget;
-use super::evidence::Kind;
 use super::limits::MAX_OUTSIDE_IDS;
+use super::names::{Kind, OutsideId};
 use super::offload;
 use super::proc::cgroup::container_id;
 use super::proc::waits_uninterruptibly;
@@ -31,27 +31,6 @@ const STATE_DIRS: [&str; 4] = [
 const MAX_CONFIG: u64 = 1024 * 1024;
 /// What the hunt may take to collect ids.
 const PATIENCE: Duration = Duration::from_millis(800);
-
-/// An id and what its place says of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OutsideId {
-    /// The id, 64 hex digits.
-    pub id: String,
-    /// Sandbox or container, where it is known.
-    pub kind: Option<Kind>,
-    /// Its pod.
-    pub pod: Option<PodRef>,
-    /// Container name.
-    pub container: Option<String>,
-    /// Its sandbox.
-    pub sandbox_id: Option<String>,
-}
-
-impl OutsideId {
-    fn bare(id: &str) -> Self {
-        Self { id: id.to_owned(), ..Self::default() }
-    }
-}
 
 /// Collects ids, in a thread that is left behind if a file system does not answer.
 pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budget) -> Vec<OutsideId> {

@@ -1,9 +1,11 @@
 //! From a hung id to what may hold it: its shim, its OCI runtime process, its cgroup, its blocked tasks, its mounts.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::evidence::{Evidence, HostEvidence};
 use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
+use super::report::Confidence;
 
 /// What the node has of one container or sandbox.
 #[derive(Debug, Default)]
@@ -155,4 +157,41 @@ impl Evidence {
 pub fn still_blocked(host: &HostEvidence, tid: u32) -> bool {
     let at_first = || host.first.processes.values().flat_map(|process| &process.blocked);
     host.second.is_none() || at_first().any(|task| task.tid == tid)
+}
+
+impl Evidence {
+    /// How sure we are that the call about `id` hangs: by its silence, or by that and a second piece of evidence.
+    pub fn sure_of(&self, id: &str, waited: Duration) -> Confidence {
+        let by_silence = self.runtime.silence.confidence(waited);
+        if by_silence == Confidence::Likely && self.second_evidence(id).is_some() {
+            return Confidence::Certain;
+        }
+        by_silence
+    }
+
+    /// What, beside its silence, shows that something about `id` stands still: a frozen cgroup, a task that waits
+    /// uninterruptibly in every look, a stopped shim.
+    pub fn second_evidence(&self, id: &str) -> Option<String> {
+        if let Some(said) = self.dump_blames(id) {
+            return Some(said);
+        }
+        let host = self.node()?;
+        let holders = holders(self, id);
+        if let Some(freeze) = holders.frozen {
+            return Some(format!("its cgroup {} is frozen", freeze.path));
+        }
+        if let Some(shim) = holders.shim.filter(|shim| shim.is_stopped()) {
+            return Some(format!("its shim {} is stopped (state {})", shim.label(), shim.state));
+        }
+        // One look proves nothing: every write to a disk waits like this for a moment.
+        host.second.as_ref()?;
+        holders.blocked.first().map(|(process, task)| {
+            format!(
+                "{}, task {} waits in the kernel in every look ({})",
+                process.label(),
+                task.tid,
+                task.wchan
+            )
+        })
+    }
 }

@@ -2,10 +2,50 @@
 
 use std::collections::BTreeMap;
 
-use super::hunt::OutsideId;
 use super::report::{ContainerRef, PodRef};
 use super::words::short;
-use crate::cri::{Container, Sandbox, label};
+use crate::cri::{Container, Rpc, Sandbox, label};
+
+/// Sandbox or container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A pod sandbox.
+    Sandbox,
+    /// A container.
+    Container,
+}
+
+impl Kind {
+    /// The call that asks for one.
+    pub const fn rpc(self) -> Rpc {
+        match self {
+            Self::Sandbox => Rpc::PodSandboxStatus,
+            Self::Container => Rpc::ContainerStatus,
+        }
+    }
+}
+
+/// An id and what its place says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutsideId {
+    /// The id, 64 hex digits.
+    pub id: String,
+    /// Sandbox or container, where it is known.
+    pub kind: Option<Kind>,
+    /// Its pod.
+    pub pod: Option<PodRef>,
+    /// Container name.
+    pub container: Option<String>,
+    /// Its sandbox.
+    pub sandbox_id: Option<String>,
+}
+
+impl OutsideId {
+    /// Nothing known but the id.
+    pub fn bare(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+}
 
 /// What is known of one id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,8 @@
 
 use std::time::Duration;
 
-use super::evidence::Evidence;
+use super::limits;
 use super::report::Confidence;
-use super::{join, limits};
 
 /// From which silence on a call is called hung, in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,43 +44,6 @@ impl Scale {
             _ if waited >= self.likely => Confidence::Likely,
             _ => Confidence::Possible,
         }
-    }
-}
-
-impl Evidence {
-    /// How sure we are that the call about `id` hangs: by its silence, or by that and a second piece of evidence.
-    pub fn sure_of(&self, id: &str, waited: Duration) -> Confidence {
-        let by_silence = self.runtime.silence.confidence(waited);
-        if by_silence == Confidence::Likely && self.second_evidence(id).is_some() {
-            return Confidence::Certain;
-        }
-        by_silence
-    }
-
-    /// What, beside its silence, shows that something about `id` stands still: a frozen cgroup, a task that waits
-    /// uninterruptibly in every look, a stopped shim.
-    pub fn second_evidence(&self, id: &str) -> Option<String> {
-        if let Some(said) = self.dump_blames(id) {
-            return Some(said);
-        }
-        let host = self.node()?;
-        let holders = join::holders(self, id);
-        if let Some(freeze) = holders.frozen {
-            return Some(format!("its cgroup {} is frozen", freeze.path));
-        }
-        if let Some(shim) = holders.shim.filter(|shim| shim.is_stopped()) {
-            return Some(format!("its shim {} is stopped (state {})", shim.label(), shim.state));
-        }
-        // One look proves nothing: every write to a disk waits like this for a moment.
-        host.second.as_ref()?;
-        holders.blocked.first().map(|(process, task)| {
-            format!(
-                "{}, task {} waits in the kernel in every look ({})",
-                process.label(),
-                task.tid,
-                task.wchan
-            )
-        })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::{Finding, StackReport};
 use crate::stacks::signatures::signatures;
 use crate::stacks::sources::{self, Passive, Place};
+use crate::stacks::words::sentence;
 
 /// What asking and reading may take together.
 const LIMIT: Duration = Duration::from_secs(4);
@@ -151,7 +152,7 @@ impl Evidence {
     /// The chain in one sentence, for a call that hangs.
     pub fn chain_words(&self, rpc: &str) -> Option<String> {
         let finding = self.chain_of(rpc)?;
-        Some(format!("{} ({})", finding.sentence(), finding.id))
+        Some(format!("{} ({})", sentence(finding), finding.id))
     }
 
     /// Whether the dump names this container as the one whose lock is held.
@@ -163,6 +164,6 @@ impl Evidence {
                 let container = finding.holder.as_ref().and_then(|holder| holder.container.as_ref());
                 container.is_some_and(|container| container.id == id)
             })
-            .map(|finding| format!("the runtime's goroutines say so: {}", finding.sentence()))
+            .map(|finding| format!("the runtime's goroutines say so: {}", sentence(finding)))
     }
 }

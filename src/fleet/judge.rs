@@ -13,12 +13,7 @@ const OLD_SHARE: f64 = 0.5;
 const SLOW: f64 = 10.0;
 
 /// Judges what came back, the worst first. `before` is an earlier look, for what happened since.
-pub(super) fn judge(
-    readings: &Readings,
-    before: Option<&Readings>,
-    server: &str,
-    context: &str,
-) -> NodesReport {
+pub fn judge(readings: &Readings, before: Option<&Readings>, server: &str, context: &str) -> NodesReport {
     let mut nodes: Vec<NodeReport> = readings
         .readings
         .iter()

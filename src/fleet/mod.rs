@@ -21,6 +21,7 @@ use crate::kubelet::http;
 use crate::kubelet::kubeconfig::Cluster;
 
 pub use self::histogram::{Histogram, Quantile};
+pub use self::judge::judge;
 pub use self::node::{NodeReading, Readings};
 pub use self::report::{Counts, NodeReport, NodeVerdict, NodesReport, QuantileReport, Relists};
 

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use super::judge::judge;
-use super::node::Readings;
 use crate::clock::Wall;
 use crate::report::Seconds;
 
@@ -58,13 +56,6 @@ pub struct NodesReport {
     pub counts: Counts,
     /// The nodes, the worst first.
     pub nodes: Vec<NodeReport>,
-}
-
-impl NodesReport {
-    /// What `readings` come to; `before` is an earlier look, if there was one.
-    pub fn of(readings: &Readings, before: Option<&Readings>, server: &str, context: &str) -> Self {
-        judge(readings, before, server, context)
-    }
 }
 
 /// How many nodes are how.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::edit::{each, edit, fill, with_map};
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
 use crate::kubelet::KubeletVersion;
@@ -229,44 +230,6 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
 
 fn downward_items(source: &mut Node) {
     each(source, "items", |item| edit(item, "fieldRef", field_ref));
-}
-
-/// Changes a mapping in place, copying it if it is shared.
-pub fn with_map(node: &mut Node, change: impl FnOnce(&mut Map)) {
-    if let Value::Map(map) = &mut node.value {
-        change(Arc::make_mut(map));
-    }
-}
-
-/// Changes the value of `key`, if there is one.
-pub fn edit(node: &mut Node, key: &str, change: impl FnOnce(&mut Node)) {
-    with_map(node, |map| {
-        if let Some(value) = map.get_mut(key) {
-            change(value);
-        }
-    });
-}
-
-fn each(node: &mut Node, key: &str, mut change: impl FnMut(&mut Node)) {
-    edit(node, key, |list| {
-        if let Value::List(items) = &mut list.value {
-            Arc::make_mut(items).iter_mut().for_each(&mut change);
-        }
-    });
-}
-
-/// Sets `key` if it is absent.
-pub fn fill(node: &mut Node, key: &str, value: impl FnOnce() -> Value) {
-    let position = node.position;
-    with_map(node, |map| {
-        if map.get(key).is_none() {
-            map.insert(Entry {
-                key: Arc::from(key),
-                key_position: position,
-                value: Node::new(position, value()),
-            });
-        }
-    });
 }
 
 fn text_if_absent(node: &mut Node, key: &str, text: &str) {

@@ -17,17 +17,18 @@
 
 use std::path::{Component, Path, PathBuf};
 
-mod at;
 pub mod catalogue;
 pub mod checks;
 mod decode;
 mod defaults;
+mod edit;
 mod finding;
 mod glob;
-mod judge;
 pub(crate) mod lint;
 mod nearest;
 mod path;
+mod pipeline;
+mod place;
 mod pod_resources;
 pub mod podconfig;
 mod quantity;
@@ -41,12 +42,12 @@ mod tree;
 mod uid;
 pub mod upgrade;
 mod validate;
-mod verdict;
 
 pub use crate::kubelet::KubeletVersion;
-pub use at::At;
 pub use catalogue::Check;
 pub use finding::{Finding, Severity};
+pub use pipeline::SIZE_LIMIT;
+pub use place::Place;
 pub use quantity::Quantity;
 pub use report::{
     DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,
@@ -55,7 +56,6 @@ pub use report::{
 pub use source::{inspect, inspect_bytes, inspect_file};
 pub use tree::{Entry, Map, Node, Position, Value};
 pub use uid::NotTold;
-pub use verdict::SIZE_LIMIT;
 
 /// The kubelet whose eyes are borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::defaults::{edit, fill, with_map};
+use super::edit::{edit, fill, with_map};
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
 

@@ -3,8 +3,8 @@
 //! Since 1.34 (gate `PreventStaticPodAPIReferences`) the kubelet refuses the first reference it meets, in a fixed
 //! order, after validation. Before, it refuses two kinds only, but the API server refuses the mirror pod of the rest.
 
-use super::at::At;
 use super::finding::Finding;
+use super::place::Place;
 use crate::kubelet::KubeletVersion;
 use crate::manifests::Check;
 
@@ -13,7 +13,7 @@ pub struct Reference<'a> {
     /// What the kubelet calls the objects.
     pub what: &'static str,
     /// Where it is.
-    pub at: At<'a>,
+    pub at: Place<'a>,
 }
 
 /// The first release with the full ban.
@@ -22,7 +22,7 @@ const BAN: u8 = 34;
 const CLAIMS: u8 = 32;
 
 /// What the kubelet refuses first, if anything, and a finding for each reference.
-pub fn check(pod: &At<'_>, version: KubeletVersion) -> (Option<String>, Vec<Finding>) {
+pub fn check(pod: &Place<'_>, version: KubeletVersion) -> (Option<String>, Vec<Finding>) {
     let spec = pod.get("spec");
     let references = collect(&spec);
     let refused = |reference: &&Reference<'_>| {
@@ -66,9 +66,9 @@ fn advice(what: &str) -> &'static str {
     }
 }
 
-fn collect<'a>(spec: &At<'a>) -> Vec<Reference<'a>> {
+fn collect<'a>(spec: &Place<'a>) -> Vec<Reference<'a>> {
     let mut found = Vec::new();
-    let mut add = |what, at: At<'a>| found.push(Reference { what, at });
+    let mut add = |what, at: Place<'a>| found.push(Reference { what, at });
     if !spec.get("serviceAccountName").is_empty() {
         add("serviceaccounts", spec.get("serviceAccountName"));
     }
@@ -105,7 +105,7 @@ fn collect<'a>(spec: &At<'a>) -> Vec<Reference<'a>> {
     found
 }
 
-fn projected<'a>(source: &At<'a>) -> (Option<&'static str>, At<'a>) {
+fn projected<'a>(source: &Place<'a>) -> (Option<&'static str>, Place<'a>) {
     for (name, what) in [
         ("configMap", Some("configmaps (via projected volumes)")),
         ("secret", Some("secrets (via projected volumes)")),
@@ -121,15 +121,15 @@ fn projected<'a>(source: &At<'a>) -> (Option<&'static str>, At<'a>) {
     (Some("unknown source for projected volume"), source.clone())
 }
 
-fn containers<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+fn containers<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
     let mut all = spec.get("initContainers").items();
     all.extend(spec.get("containers").items());
     all
 }
 
 /// Fields that name a secret. An empty name counts as none.
-fn secrets<'a>(spec: &At<'a>) -> Vec<At<'a>> {
-    let mut names: Vec<At<'a>> =
+fn secrets<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
+    let mut names: Vec<Place<'a>> =
         spec.get("imagePullSecrets").items().iter().map(|item| item.get("name")).collect();
     for container in containers(spec) {
         names.extend(
@@ -158,7 +158,7 @@ fn secrets<'a>(spec: &At<'a>) -> Vec<At<'a>> {
     names
 }
 
-fn config_maps<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+fn config_maps<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
     let mut names = Vec::new();
     for container in containers(spec) {
         names.extend(

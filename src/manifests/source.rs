@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::Kubelet;
 use super::finding::Finding;
 use super::glob;
+use super::pipeline::{SIZE_LIMIT, judge, too_large};
 use super::report::{EntryKind, EntryMeta, FileReport, PathKind, PodIdentity, SourceReport, Verdict};
-use super::verdict::{SIZE_LIMIT, judge, too_large};
 use crate::manifests::Check;
 use crate::report::load::opened;
 

@@ -15,6 +15,6 @@ pub mod report;
 pub mod signatures;
 pub mod sources;
 pub mod wait;
-mod words;
+pub(crate) mod words;
 
 pub use daemon::Daemon;

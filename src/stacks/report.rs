@@ -91,13 +91,6 @@ pub struct Finding {
     pub chain: Chain,
 }
 
-impl Finding {
-    /// The chain in one sentence.
-    pub fn sentence(&self) -> String {
-        super::words::sentence(self)
-    }
-}
-
 /// The chain behind a finding: what the sentence and the tree are made of.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {

@@ -16,8 +16,9 @@ pub(super) use self::flight::Flight;
 use self::flight::InFlight;
 use self::pass::{Answers, Question};
 use super::budget::Budget;
-use super::evidence::{Kind, RuntimeEvidence, Target};
-use super::hunt::{self, OutsideId};
+use super::evidence::{RuntimeEvidence, Target};
+use super::hunt;
+use super::names::{Kind, OutsideId};
 use super::{Inputs, limits};
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,

@@ -7,8 +7,9 @@ use super::Asker;
 use super::flight::{Asking, Flight, PLACE_HELD};
 use crate::clock::Wall;
 use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
-use crate::diagnosis::evidence::{Kind, ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
+use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
 use crate::diagnosis::limits;
+use crate::diagnosis::names::Kind;
 
 /// What to ask of each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::containers::containers;
 use super::files::looks_like_backup;
 use crate::manifests::Check;
 use crate::manifests::reader::json_text;
-use crate::manifests::{At, FileReport, Finding, Node, PodIdentity, Position, Verdict};
+use crate::manifests::{FileReport, Finding, Node, Place, PodIdentity, Position, Verdict};
 
 pub fn check(files: &mut [FileReport]) {
     duplicates(files);
@@ -51,11 +51,11 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn loaded_pod(file: &FileReport) -> Option<At<'_>> {
+fn loaded_pod(file: &FileReport) -> Option<Place<'_>> {
     if file.verdict != Verdict::Loaded {
         return None;
     }
-    Some(At::root(&file.document.as_ref()?.pod.as_ref()?.pod))
+    Some(Place::root(&file.document.as_ref()?.pod.as_ref()?.pod))
 }
 
 fn same_uid(files: &mut [FileReport]) {
@@ -163,7 +163,7 @@ fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
     let spec = pod.get("spec");
     // Init containers that go on running are the only ones whose ports the kubelet counts.
     let regular = spec.get("containers").items().len();
-    let all: Vec<At<'_>> = containers(&spec).collect();
+    let all: Vec<Place<'_>> = containers(&spec).collect();
     let first_regular = all.len().saturating_sub(regular);
     let counted = all.into_iter().enumerate().filter(|(place, container)| {
         *place >= first_regular || container.get("restartPolicy").str() == "Always"

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 
 use crate::manifests::Check;
-use crate::manifests::{At, FileReport, Finding};
+use crate::manifests::{FileReport, Finding, Place};
 
 pub fn check(file: &mut FileReport) {
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
-    let written = document.root.as_ref().map(At::root);
-    let spec = At::root(&pod.pod).get("spec");
+    let written = document.root.as_ref().map(Place::root);
+    let spec = Place::root(&pod.pod).get("spec");
     let mut findings = Vec::new();
     for container in containers(&spec) {
         image(&container, &mut findings);
@@ -21,21 +21,21 @@ pub fn check(file: &mut FileReport) {
     if let Some(written) = written {
         volumes(&spec, &written.get("spec"), &mut findings);
     }
-    let metadata = At::root(&pod.pod).get("metadata");
+    let metadata = Place::root(&pod.pod).get("metadata");
     findings.extend(control_plane(&spec, &metadata));
     file.findings.extend(findings);
 }
 
 /// Init containers first, as they run.
-pub fn containers<'a>(spec: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
+pub fn containers<'a>(spec: &Place<'a>) -> impl Iterator<Item = Place<'a>> + use<'a> {
     spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
 }
 
-fn warn(check: Check, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+fn warn(check: Check, at: &Place<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn image(container: &At<'_>, findings: &mut Vec<Finding>) {
+fn image(container: &Place<'_>, findings: &mut Vec<Finding>) {
     let at = container.get("image");
     let image = at.str();
     if image.is_empty() {
@@ -63,7 +63,7 @@ fn tag(image: &str) -> Option<&str> {
     last.split_once(':').map(|(_, tag)| tag)
 }
 
-fn probes(container: &At<'_>, findings: &mut Vec<Finding>) {
+fn probes(container: &Place<'_>, findings: &mut Vec<Finding>) {
     let ports: HashSet<&str> =
         container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
@@ -95,7 +95,7 @@ fn probes(container: &At<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn environment(container: &At<'_>, findings: &mut Vec<Finding>) {
+fn environment(container: &Place<'_>, findings: &mut Vec<Finding>) {
     let mut seen = HashSet::new();
     for variable in container.get("env").items() {
         let name = variable.get("name");
@@ -106,7 +106,7 @@ fn environment(container: &At<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn mount_paths(container: &At<'_>, findings: &mut Vec<Finding>) {
+fn mount_paths(container: &Place<'_>, findings: &mut Vec<Finding>) {
     for mount in container.get("volumeMounts").items() {
         let path = mount.get("mountPath");
         if !path.is_empty() && !path.str().starts_with('/') {
@@ -122,7 +122,7 @@ fn mount_paths(container: &At<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Whether a source was given is seen in what is written: defaulting has made an empty directory of none.
-fn volumes(spec: &At<'_>, written: &At<'_>, findings: &mut Vec<Finding>) {
+fn volumes(spec: &Place<'_>, written: &Place<'_>, findings: &mut Vec<Finding>) {
     let used: HashSet<&str> = containers(spec)
         .flat_map(|container| {
             let mounts = container.get("volumeMounts").items().into_iter();
@@ -165,7 +165,7 @@ fn volumes(spec: &At<'_>, written: &At<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn control_plane(spec: &At<'_>, metadata: &At<'_>) -> Option<Finding> {
+fn control_plane(spec: &Place<'_>, metadata: &Place<'_>) -> Option<Finding> {
     if metadata.get("labels").key("tier").str() != "control-plane" {
         return None;
     }

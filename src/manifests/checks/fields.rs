@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::manifests::Check;
 use crate::manifests::{
-    At, DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Severity,
+    DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Place, Severity,
 };
 
 const MEBIBYTE: i64 = 1 << 20;
@@ -109,7 +109,7 @@ fn without_indexes(path: &str) -> String {
 
 /// Quantities that parse and that nobody means.
 fn quantities(pod: &DecodedPod, findings: &mut Vec<Finding>) {
-    let spec = At::root(&pod.pod).get("spec");
+    let spec = Place::root(&pod.pod).get("spec");
     for list in ["initContainers", "containers"] {
         for container in spec.get(list).items() {
             resources(&container.get("resources"), findings);
@@ -117,7 +117,7 @@ fn quantities(pod: &DecodedPod, findings: &mut Vec<Finding>) {
     }
 }
 
-fn resources(resources: &At<'_>, findings: &mut Vec<Finding>) {
+fn resources(resources: &Place<'_>, findings: &mut Vec<Finding>) {
     let mut said = Vec::new();
     for list in ["limits", "requests"] {
         let memory = resources.get(list).get("memory");
@@ -133,7 +133,7 @@ fn resources(resources: &At<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
+fn suspicious_memory(memory: &Place<'_>) -> Option<Finding> {
     let text = memory.node()?.written.as_deref()?;
     let quantity = memory.quantity();
     if quantity.is_zero() || quantity.cmp_whole(MEBIBYTE) != Ordering::Less {
@@ -153,7 +153,7 @@ fn suspicious_memory(memory: &At<'_>) -> Option<Finding> {
     )
 }
 
-fn suspicious_cpu(cpu: &At<'_>) -> Option<Finding> {
+fn suspicious_cpu(cpu: &Place<'_>) -> Option<Finding> {
     let text = cpu.node()?.written.as_deref()?;
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
         return None;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::host::HostRoot;
 use crate::manifests::Check;
-use crate::manifests::{At, FileReport, Finding};
+use crate::manifests::{FileReport, Finding, Place};
 
 /// A path below a dead network mount never answers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -67,7 +67,7 @@ fn volumes(file: &FileReport) -> Vec<Wanted> {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
         return Vec::new();
     };
-    let volumes = At::root(&pod.pod).get("spec").get("volumes").items();
+    let volumes = Place::root(&pod.pod).get("spec").get("volumes").items();
     let host_paths = volumes.iter().map(|volume| volume.get("hostPath"));
     host_paths
         .filter(|host_path| host_path.get("path").str().starts_with('/'))

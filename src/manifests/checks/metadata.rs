@@ -1,7 +1,7 @@
 //! Metadata and what is special about static pods: SP062 to SP065 and SP068 to SP072. The rest belongs to the verdict.
 
 use crate::manifests::Check;
-use crate::manifests::{At, FileReport, Finding, Kubelet, Verdict};
+use crate::manifests::{FileReport, Finding, Kubelet, Place, Verdict};
 
 /// Annotations that the kubelet keeps for itself.
 const CONFIG_PREFIX: &str = "kubernetes.io/config.";
@@ -10,7 +10,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
-    let pod = At::root(&pod.pod);
+    let pod = Place::root(&pod.pod);
     let mut findings = Vec::new();
     let metadata = pod.get("metadata");
     findings.extend(name(&metadata, kubelet));
@@ -23,11 +23,11 @@ pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
     file.findings.extend(findings);
 }
 
-fn warn(check: Check, at: &At<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
+fn warn(check: Check, at: &Place<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn name(metadata: &At<'_>, kubelet: &Kubelet) -> Option<Finding> {
+fn name(metadata: &Place<'_>, kubelet: &Kubelet) -> Option<Finding> {
     let at = metadata.get("name");
     let node = kubelet.node_name.to_lowercase();
     let base = at.str().strip_suffix(&format!("-{node}"))?;
@@ -36,7 +36,7 @@ fn name(metadata: &At<'_>, kubelet: &Kubelet) -> Option<Finding> {
 }
 
 /// What comes along when somebody saves `kubectl get pod -o yaml` here.
-fn server_side(pod: &At<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
+fn server_side(pod: &Place<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
     let metadata = pod.get("metadata");
     for (entry, at) in metadata.get("annotations").entries() {
         if &*entry.key == MIRROR {
@@ -76,7 +76,7 @@ fn server_side(pod: &At<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
 }
 
 /// RKE2 gives each revision a UID of its own.
-fn fixed_uid(metadata: &At<'_>, text: &str) -> Option<Finding> {
+fn fixed_uid(metadata: &Place<'_>, text: &str) -> Option<Finding> {
     let at = metadata.get("uid");
     if at.is_empty() {
         return None;
@@ -91,7 +91,7 @@ fn fixed_uid(metadata: &At<'_>, text: &str) -> Option<Finding> {
     Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
 
-fn namespace(metadata: &At<'_>) -> Option<Finding> {
+fn namespace(metadata: &Place<'_>) -> Option<Finding> {
     let at = metadata.get("namespace");
     if matches!(at.str(), "" | "default" | "kube-system") {
         return None;
@@ -108,7 +108,7 @@ fn namespace(metadata: &At<'_>) -> Option<Finding> {
     )
 }
 
-fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
+fn scheduling(spec: &Place<'_>, findings: &mut Vec<Finding>) {
     findings.extend(priority(spec));
     let affinity =
         spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
@@ -146,7 +146,7 @@ fn scheduling(spec: &At<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The API server refuses the mirror pod where class and number disagree.
-fn priority(spec: &At<'_>) -> Option<Finding> {
+fn priority(spec: &Place<'_>) -> Option<Finding> {
     let class = spec.get("priorityClassName");
     let number = spec.get("priority");
     let usual = match class.str() {

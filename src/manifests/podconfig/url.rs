@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::Wanted;
+use crate::manifests::pipeline::{judge, judge_item};
 use crate::manifests::tree::{Node, Value};
 use crate::manifests::uid::uid_from_url;
-use crate::manifests::verdict::{judge, judge_item};
 use crate::manifests::{FileReport, Kubelet};
 
 /// The kubelet reads no more of an answer (maxConfigLength in pkg/kubelet/config/file.go).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::defaults::{edit, fill, with_map};
+use super::super::edit::{edit, fill, with_map};
 use super::super::tree::{Entry, Map, Node, Value};
 
 /// Fields of the spec that the kubelet keeps in the security context.

@@ -1,8 +1,8 @@
 //! Annotations that mean something to validation.
 
+use super::judge::Judge;
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::Judge;
+use crate::manifests::place::Place;
 
 use super::{names, scheduling};
 
@@ -13,7 +13,7 @@ const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Judges the annotations of the pod against its spec.
-pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
+pub fn validate(judge: &mut Judge, meta: &Place<'_>, spec: &Place<'_>) {
     for (entry, value) in meta.get("annotations").entries() {
         let key = &*entry.key;
         if key == SECCOMP_POD {
@@ -35,14 +35,14 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, spec: &At<'_>) {
 }
 
 /// Containers of every kind with this name.
-fn named<'a>(spec: &At<'a>, name: &str) -> Vec<At<'a>> {
+fn named<'a>(spec: &Place<'a>, name: &str) -> Vec<Place<'a>> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let all = lists.into_iter().flat_map(|list| spec.get(list).items());
     all.filter(|container| container.get("name").str() == name).collect()
 }
 
 /// True if a profile in an annotation and one in a field say the same.
-fn agrees(annotation: &str, field: &At<'_>) -> bool {
+fn agrees(annotation: &str, field: &Place<'_>) -> bool {
     match field.get("type").str() {
         "Unconfined" => annotation == "unconfined",
         "RuntimeDefault" => matches!(annotation, "runtime/default" | "docker/default"),
@@ -51,7 +51,7 @@ fn agrees(annotation: &str, field: &At<'_>) -> bool {
     }
 }
 
-fn seccomp(judge: &mut Judge, value: &At<'_>, owners: &[At<'_>]) {
+fn seccomp(judge: &mut Judge, value: &Place<'_>, owners: &[Place<'_>]) {
     let profile = value.str();
     match profile {
         "runtime/default" | "docker/default" | "unconfined" => {}
@@ -78,7 +78,7 @@ fn seccomp(judge: &mut Judge, value: &At<'_>, owners: &[At<'_>]) {
     }
 }
 
-fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) {
+fn app_armor(judge: &mut Judge, value: &Place<'_>, container: &str, spec: &Place<'_>) {
     let owners = named(spec, container);
     if owners.is_empty() {
         judge.invalid(Check::OtherRule, value, &format!("there is no container `{container}`"));
@@ -106,13 +106,13 @@ fn app_armor(judge: &mut Judge, value: &At<'_>, container: &str, spec: &At<'_>) 
 }
 
 /// Tolerations used to be an annotation with JSON in it, and still have to be right there.
-fn tolerations(judge: &mut Judge, value: &At<'_>) {
+fn tolerations(judge: &mut Judge, value: &Place<'_>) {
     let Some(list) = scheduling::tolerations_in(value.str()) else {
         judge.invalid(Check::OtherRule, value, "must be a JSON list of tolerations");
         return;
     };
     let before = judge.count();
-    scheduling::tolerations(judge, &At::root(&list));
+    scheduling::tolerations(judge, &Place::root(&list));
     if judge.count() > before {
         judge.fix("remove the annotation; spec.tolerations replaced it");
     }

@@ -1,15 +1,15 @@
 //! The volume claim template of an ephemeral volume.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 use crate::manifests::quantity::Quantity;
 use crate::manifests::tree::{Map, Node, Value};
 
 use super::{meta, names, scheduling};
 
 /// Judges an ephemeral volume, whose claim is named for the pod and the volume.
-pub fn validate(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
+pub fn validate(judge: &mut Judge, volume: &Place<'_>, pod_name: &str) {
     let template = volume.get("ephemeral").get("volumeClaimTemplate");
     if !template.is_set() {
         judge.required(Check::Volume, &template, "is required for this type of volume");
@@ -24,7 +24,7 @@ pub fn validate(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
 }
 
 /// Only labels and annotations may be set.
-fn metadata(judge: &mut Judge, at: &At<'_>) {
+fn metadata(judge: &mut Judge, at: &Place<'_>) {
     meta::labels(judge, Check::Volume, &at.get("labels"));
     let entries = at.node().and_then(Node::as_map).map(Map::entries).unwrap_or_default();
     for entry in entries {
@@ -42,7 +42,7 @@ fn metadata(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn spec(judge: &mut Judge, spec: &At<'_>) {
+fn spec(judge: &mut Judge, spec: &Place<'_>) {
     const MODES: &[&str] = &["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let modes = spec.get("accessModes");
     if modes.is_empty() {
@@ -76,7 +76,7 @@ fn spec(judge: &mut Judge, spec: &At<'_>) {
     }
 }
 
-fn data_source(judge: &mut Judge, source: &At<'_>) {
+fn data_source(judge: &mut Judge, source: &Place<'_>) {
     if !source.is_set() {
         return;
     }

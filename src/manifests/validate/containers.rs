@@ -1,29 +1,13 @@
 //! Containers and init containers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
+use super::pod::Pod;
 use super::{env, mounts, names, ports, probes, resources, security};
-
-/// What the rules of a container need to know of its pod.
-pub struct Pod<'a> {
-    /// The spec.
-    pub spec: At<'a>,
-    /// The volumes that are valid by themselves.
-    pub volumes: HashMap<&'a str, At<'a>>,
-    /// The names of the pod's resource claims.
-    pub claims: HashSet<&'a str>,
-}
-
-impl Pod<'_> {
-    /// False if the pod has a user namespace of its own.
-    pub fn host_users(&self) -> bool {
-        self.spec.get("hostUsers").opt_bool() != Some(false)
-    }
-}
 
 /// Judges the regular containers.
 pub fn regular(judge: &mut Judge, pod: &Pod<'_>) {
@@ -79,7 +63,7 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
 }
 
 /// The gate `InPlacePodVerticalScaling` lets init containers have a policy, where the file source honours gates.
-fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
+fn init_resize(judge: &mut Judge, resize: &Place<'_>, sidecar: bool) {
     if !judge.relaxed() {
         if !resize.is_empty() {
             judge.invalid(Check::OtherRule, resize, "may not be set for init containers");
@@ -98,7 +82,7 @@ fn init_resize(judge: &mut Judge, resize: &At<'_>, sidecar: bool) {
     }
 }
 
-fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
+fn common(judge: &mut Judge, pod: &Pod<'_>, container: &Place<'_>) {
     let name = container.get("name");
     if name.is_empty() {
         judge.required(Check::Containers, &name, "a container needs a name");
@@ -131,7 +115,7 @@ fn common(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
 }
 
 /// Before `ContainerRestartRules`, which opens in 1.35, only init containers may be restarted on their own.
-fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
+fn restart_policy(judge: &mut Judge, container: &Place<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
     if !judge.relaxed() {
@@ -161,7 +145,7 @@ fn restart_policy(judge: &mut Judge, container: &At<'_>, init: bool) {
     }
 }
 
-fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
+fn restart_rule(judge: &mut Judge, rule: &Place<'_>) {
     // The gate `RestartAllContainersOnContainerExits` opens in 1.36.
     let actions: &[&str] =
         if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
@@ -178,7 +162,7 @@ fn restart_rule(judge: &mut Judge, rule: &At<'_>) {
     }
 }
 
-fn resize_policy(judge: &mut Judge, policies: &At<'_>, spec: &At<'_>) {
+fn resize_policy(judge: &mut Judge, policies: &Place<'_>, spec: &Place<'_>) {
     let never = spec.get("restartPolicy").str() == "Never";
     let mut seen = HashSet::new();
     for policy in policies.items() {

@@ -1,8 +1,8 @@
 //! Environment variables and where they take their values from.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
 use super::names;
 
@@ -38,7 +38,7 @@ const KNOWN_FIELDS: &[&str] = &[
 ];
 
 /// Judges `env` and `envFrom` of one container.
-pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
+pub fn validate(judge: &mut Judge, container: &Place<'_>, spec: &Place<'_>) {
     let volumes = spec.get("volumes").items();
     let relaxed = judge.relaxed();
     for variable in container.get("env").items() {
@@ -67,7 +67,7 @@ pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
     }
 }
 
-fn object_name(judge: &mut Judge, name: &At<'_>, rule: fn(&str) -> names::Wrong) {
+fn object_name(judge: &mut Judge, name: &Place<'_>, rule: fn(&str) -> names::Wrong) {
     if name.is_empty() {
         judge.required(Check::OtherRule, name, "the name of the object is required");
     } else if let Some(wrong) = rule(name.str()) {
@@ -75,7 +75,7 @@ fn object_name(judge: &mut Judge, name: &At<'_>, rule: fn(&str) -> names::Wrong)
     }
 }
 
-fn exactly_one(judge: &mut Judge, at: &At<'_>, given: usize, what: &str) {
+fn exactly_one(judge: &mut Judge, at: &Place<'_>, given: usize, what: &str) {
     if given == 0 {
         judge.invalid(Check::OtherRule, at, &format!("must have one of {what}"));
     } else if given > 1 {
@@ -83,7 +83,7 @@ fn exactly_one(judge: &mut Judge, at: &At<'_>, given: usize, what: &str) {
     }
 }
 
-fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
+fn value_from(judge: &mut Judge, variable: &Place<'_>, volumes: &[Place<'_>]) {
     let source = variable.get("valueFrom");
     if !source.is_set() {
         return;
@@ -126,7 +126,7 @@ fn value_from(judge: &mut Judge, variable: &At<'_>, volumes: &[At<'_>]) {
     );
 }
 
-fn file_key(judge: &mut Judge, reference: &At<'_>, volumes: &[At<'_>]) {
+fn file_key(judge: &mut Judge, reference: &Place<'_>, volumes: &[Place<'_>]) {
     let volume = reference.get("volumeName");
     if volume.is_empty() {
         judge.required(Check::OtherRule, &volume, "the volume is required");
@@ -157,7 +157,7 @@ fn file_key(judge: &mut Judge, reference: &At<'_>, volumes: &[At<'_>]) {
 }
 
 /// A reference to a field of the pod itself.
-pub fn field_ref(judge: &mut Judge, reference: &At<'_>, allowed: &[&str]) {
+pub fn field_ref(judge: &mut Judge, reference: &Place<'_>, allowed: &[&str]) {
     let version = reference.get("apiVersion");
     let path = reference.get("fieldPath");
     if version.is_empty() {
@@ -202,7 +202,7 @@ fn host_ips_forbidden(judge: &Judge) -> bool {
     !judge.version.at_least(32)
 }
 
-fn check_key(judge: &mut Judge, path: &At<'_>, key: &str) {
+fn check_key(judge: &mut Judge, path: &Place<'_>, key: &str) {
     if let Some(wrong) = names::qualified(key) {
         judge.invalid(Check::OtherRule, path, wrong);
     }

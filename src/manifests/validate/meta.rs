@@ -1,8 +1,8 @@
 //! Metadata: name, labels, annotations, owners, finalizers, managed fields.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 use crate::manifests::report::PodIdentity;
 
 use super::names;
@@ -14,7 +14,7 @@ const HASH_KEY: &str = "kubernetes.io/config.hash";
 const HASH_DIGITS: usize = 32;
 
 /// Judges `metadata`, whose name already has the node's name as a suffix.
-pub fn validate(judge: &mut Judge, meta: &At<'_>, identity: &PodIdentity) {
+pub fn validate(judge: &mut Judge, meta: &Place<'_>, identity: &PodIdentity) {
     generate_name(judge, &meta.get("generateName"));
     name(judge, &meta.get("name"), identity);
     if let Some(wrong) = names::label(&identity.namespace) {
@@ -30,7 +30,7 @@ pub fn validate(judge: &mut Judge, meta: &At<'_>, identity: &PodIdentity) {
     managed_fields(judge, &meta.get("managedFields"));
 }
 
-fn generate_name(judge: &mut Judge, at: &At<'_>) {
+fn generate_name(judge: &mut Judge, at: &Place<'_>) {
     if at.is_empty() {
         return;
     }
@@ -40,7 +40,7 @@ fn generate_name(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn name(judge: &mut Judge, at: &At<'_>, identity: &PodIdentity) {
+fn name(judge: &mut Judge, at: &Place<'_>, identity: &PodIdentity) {
     if let Some(wrong) = names::subdomain(&identity.name) {
         let why = format!("the pod's name with the node's, `{}`, {wrong}", identity.name);
         judge.invalid_as(Check::BadMetadata, at, &identity.name, &why);
@@ -48,7 +48,7 @@ fn name(judge: &mut Judge, at: &At<'_>, identity: &PodIdentity) {
 }
 
 /// Labels: keys are qualified names, values are short.
-pub fn labels(judge: &mut Judge, check: Check, at: &At<'_>) {
+pub fn labels(judge: &mut Judge, check: Check, at: &Place<'_>) {
     for (entry, value) in at.entries() {
         let value = value.called(at.path().to_owned());
         if let Some(wrong) = names::qualified(&entry.key) {
@@ -60,7 +60,7 @@ pub fn labels(judge: &mut Judge, check: Check, at: &At<'_>) {
     }
 }
 
-fn annotations(judge: &mut Judge, meta: &At<'_>) {
+fn annotations(judge: &mut Judge, meta: &Place<'_>) {
     let at = meta.get("annotations");
     for (entry, value) in at.entries() {
         if let Some(wrong) = names::qualified(&entry.key.to_lowercase()) {
@@ -86,7 +86,7 @@ fn annotations(judge: &mut Judge, meta: &At<'_>) {
     }
 }
 
-fn owners(judge: &mut Judge, at: &At<'_>) {
+fn owners(judge: &mut Judge, at: &Place<'_>) {
     let mut controllers = 0;
     for owner in at.items() {
         let version = owner.get("apiVersion");
@@ -113,7 +113,7 @@ fn owners(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn finalizers(judge: &mut Judge, at: &At<'_>) {
+fn finalizers(judge: &mut Judge, at: &Place<'_>) {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     let items = at.items();
     for item in &items {
@@ -134,7 +134,7 @@ fn finalizers(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn managed_fields(judge: &mut Judge, at: &At<'_>) {
+fn managed_fields(judge: &mut Judge, at: &Place<'_>) {
     for entry in at.items() {
         if !matches!(entry.get("operation").str(), "Apply" | "Update") {
             judge.invalid(Check::BadMetadata, &entry.get("operation"), "must be `Apply` or `Update`");

@@ -6,9 +6,11 @@ mod annotations;
 mod claim_template;
 mod containers;
 mod env;
+mod judge;
 mod meta;
 mod mounts;
 mod names;
+mod pod;
 mod ports;
 mod probes;
 mod projected;
@@ -21,21 +23,25 @@ mod volumes;
 mod windows;
 
 use super::Kubelet;
-use super::at::At;
 use super::finding::Finding;
-use super::judge::Judge;
+use super::place::Place;
 use super::report::PodIdentity;
 use crate::manifests::Check;
+use judge::Judge;
 
 /// All objections, in words of the kubelet and as findings; nothing if the pod is good.
-pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Option<(String, Vec<Finding>)> {
+pub fn validate(
+    pod: &Place<'_>,
+    identity: &PodIdentity,
+    kubelet: &Kubelet,
+) -> Option<(String, Vec<Finding>)> {
     let mut judge = Judge::new(kubelet.version);
     let (metadata, spec) = (pod.get("metadata"), pod.get("spec"));
     meta::validate(&mut judge, &metadata, identity);
     annotations::validate(&mut judge, &metadata, &spec);
     let volumes = volumes::validate(&mut judge, &spec, &identity.name);
     let claims = spec::claims(&mut judge, &spec);
-    let context = containers::Pod { spec: spec.clone(), volumes, claims };
+    let context = pod::Pod { spec: spec.clone(), volumes, claims };
     containers::regular(&mut judge, &context);
     containers::init(&mut judge, &context);
     if judge.relaxed() {
@@ -52,11 +58,11 @@ pub fn validate(pod: &At<'_>, identity: &PodIdentity, kubelet: &Kubelet) -> Opti
     windows::host_process(&mut judge, &spec);
     windows::os(&mut judge, &spec);
     projected::tokens_without_account(&mut judge, &spec);
-    judge.verdict()
+    judge.objections()
 }
 
 /// The node name goes into the spec as it is, upper case and all.
-fn node_name(judge: &mut Judge, spec: &At<'_>, node_name: &str) {
+fn node_name(judge: &mut Judge, spec: &Place<'_>, node_name: &str) {
     if let Some(wrong) = names::subdomain(node_name) {
         judge.invalid(
             Check::BadMetadata,

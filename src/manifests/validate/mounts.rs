@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
-use super::containers::Pod;
 use super::names;
+use super::pod::Pod;
 
 /// Judges the mounts of one container.
-pub fn validate(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
+pub fn validate(judge: &mut Judge, pod: &Pod<'_>, container: &Place<'_>) {
     let devices = container.get("volumeDevices").items();
     let mut paths = HashSet::new();
     for mount in container.get("volumeMounts").items() {
@@ -37,7 +37,7 @@ pub fn validate(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
 }
 
 /// A volume that is itself wrong counts as missing.
-fn known_volume(judge: &mut Judge, pod: &Pod<'_>, name: &At<'_>) {
+fn known_volume(judge: &mut Judge, pod: &Pod<'_>, name: &Place<'_>) {
     if name.is_empty() {
         judge.required(Check::Volume, name, "the name of the volume is required");
     }
@@ -48,12 +48,12 @@ fn known_volume(judge: &mut Judge, pod: &Pod<'_>, name: &At<'_>) {
 }
 
 /// Of some fields the kubelet does not say in which mount they stand.
-fn listwise<'a>(mount: &At<'a>, field: &str) -> At<'a> {
+fn listwise<'a>(mount: &Place<'a>, field: &str) -> Place<'a> {
     let list = mount.path().rsplit_once('[').map_or(mount.path(), |(list, _)| list);
     mount.get(field).called(format!("{list}.{field}"))
 }
 
-fn sub_paths(judge: &mut Judge, mount: &At<'_>) {
+fn sub_paths(judge: &mut Judge, mount: &Place<'_>) {
     let (path, expression) = (mount.get("subPath"), mount.get("subPathExpr"));
     for at in [&path, &expression] {
         if let (false, Some(wrong)) = (at.is_empty(), names::descending_path(at.str())) {
@@ -65,7 +65,7 @@ fn sub_paths(judge: &mut Judge, mount: &At<'_>) {
     }
 }
 
-fn propagation(judge: &mut Judge, mount: &At<'_>, container: &At<'_>) {
+fn propagation(judge: &mut Judge, mount: &Place<'_>, container: &Place<'_>) {
     let mode = listwise(mount, "mountPropagation");
     if !mode.is_set() {
         return;
@@ -76,7 +76,7 @@ fn propagation(judge: &mut Judge, mount: &At<'_>, container: &At<'_>) {
     }
 }
 
-fn recursive_read_only(judge: &mut Judge, mount: &At<'_>) {
+fn recursive_read_only(judge: &mut Judge, mount: &Place<'_>) {
     let mode = listwise(mount, "recursiveReadOnly");
     if !mode.is_set() {
         return;
@@ -96,7 +96,7 @@ fn recursive_read_only(judge: &mut Judge, mount: &At<'_>) {
 }
 
 /// Image volumes took no sub-path before 1.33.
-fn image_sub_path(judge: &mut Judge, pod: &Pod<'_>, mount: &At<'_>) {
+fn image_sub_path(judge: &mut Judge, pod: &Pod<'_>, mount: &Place<'_>) {
     if judge.version.at_least(33) {
         return;
     }
@@ -109,7 +109,7 @@ fn image_sub_path(judge: &mut Judge, pod: &Pod<'_>, mount: &At<'_>) {
 }
 
 /// Judges the volume devices of one container.
-pub fn devices(judge: &mut Judge, pod: &Pod<'_>, container: &At<'_>) {
+pub fn devices(judge: &mut Judge, pod: &Pod<'_>, container: &Place<'_>) {
     let mounts = container.get("volumeMounts").items();
     let mut seen_names = HashSet::new();
     let mut seen_paths = HashSet::new();

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::judge::Judge;
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::Judge;
+use crate::manifests::place::Place;
 
 use super::names;
 
 /// Judges the ports of one container.
-pub fn validate(judge: &mut Judge, ports: &At<'_>) {
+pub fn validate(judge: &mut Judge, ports: &Place<'_>) {
     let mut seen = HashSet::new();
     for port in ports.items() {
         let name = port.get("name");
@@ -35,7 +35,7 @@ pub fn validate(judge: &mut Judge, ports: &At<'_>) {
 }
 
 /// No two ports of these containers take the same port of the host.
-pub fn host_conflicts(judge: &mut Judge, containers: &[At<'_>]) {
+pub fn host_conflicts(judge: &mut Judge, containers: &[Place<'_>]) {
     let mut taken = HashSet::new();
     for port in containers.iter().flat_map(|container| container.get("ports").items()) {
         let host = port.get("hostPort");
@@ -52,7 +52,7 @@ pub fn host_conflicts(judge: &mut Judge, containers: &[At<'_>]) {
 }
 
 /// With the host's network a port cannot have another number outside.
-pub fn host_network(judge: &mut Judge, spec: &At<'_>) {
+pub fn host_network(judge: &mut Judge, spec: &Place<'_>) {
     if !spec.get("hostNetwork").is_true() {
         return;
     }

@@ -1,21 +1,21 @@
 //! Probes and lifecycle hooks.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 use crate::manifests::tree::Value;
 
 use super::names;
 
 /// Judges the probes and the lifecycle of one container.
-pub fn validate(judge: &mut Judge, container: &At<'_>, spec: &At<'_>) {
+pub fn validate(judge: &mut Judge, container: &Place<'_>, spec: &Place<'_>) {
     lifecycle(judge, &container.get("lifecycle"), spec);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         probe(judge, &container.get(name), name == "readinessProbe");
     }
 }
 
-fn probe(judge: &mut Judge, probe: &At<'_>, readiness: bool) {
+fn probe(judge: &mut Judge, probe: &Place<'_>, readiness: bool) {
     if !probe.is_set() {
         return;
     }
@@ -47,7 +47,7 @@ fn probe(judge: &mut Judge, probe: &At<'_>, readiness: bool) {
     }
 }
 
-fn lifecycle(judge: &mut Judge, lifecycle: &At<'_>, spec: &At<'_>) {
+fn lifecycle(judge: &mut Judge, lifecycle: &Place<'_>, spec: &Place<'_>) {
     for name in ["postStart", "preStop"] {
         let hook = lifecycle.get(name);
         if hook.is_set() {
@@ -65,7 +65,7 @@ fn lifecycle(judge: &mut Judge, lifecycle: &At<'_>, spec: &At<'_>) {
 }
 
 /// A sleep of zero is one of the relaxations.
-fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
+fn sleep(judge: &mut Judge, seconds: &Place<'_>, action: &Place<'_>, spec: &Place<'_>) {
     if !action.is_set() {
         return;
     }
@@ -81,7 +81,7 @@ fn sleep(judge: &mut Judge, seconds: &At<'_>, action: &At<'_>, spec: &At<'_>) {
 }
 
 /// `ContainerStopSignals` is closed by default in every release so far, but the field is validated.
-fn stop_signal(judge: &mut Judge, signal: &At<'_>, spec: &At<'_>) {
+fn stop_signal(judge: &mut Judge, signal: &Place<'_>, spec: &Place<'_>) {
     if !signal.is_set() {
         return;
     }
@@ -111,7 +111,7 @@ fn linux_signal(name: &str) -> bool {
     NAMES.contains(&short) || short == "RTMAX" || offset("RTMIN+", 15) || offset("RTMAX-", 14)
 }
 
-fn handler(judge: &mut Judge, check: Check, at: &At<'_>, kinds: &[&str], none: &str) {
+fn handler(judge: &mut Judge, check: Check, at: &Place<'_>, kinds: &[&str], none: &str) {
     let given: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
         judge.required(check, at, none);
@@ -136,7 +136,7 @@ fn handler(judge: &mut Judge, check: Check, at: &At<'_>, kinds: &[&str], none: &
     }
 }
 
-fn http_get(judge: &mut Judge, check: Check, action: &At<'_>) {
+fn http_get(judge: &mut Judge, check: Check, action: &Place<'_>) {
     if action.get("path").is_empty() {
         judge.required(check, &action.get("path"), "the path is required");
     }
@@ -150,7 +150,7 @@ fn http_get(judge: &mut Judge, check: Check, action: &At<'_>) {
 }
 
 /// A number, or the name of a port; a number in quotes is neither.
-fn port(judge: &mut Judge, check: Check, at: &At<'_>) {
+fn port(judge: &mut Judge, check: Check, at: &Place<'_>) {
     let text = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
     let wrong = if text { names::port(at.str()) } else { names::port_number(at.int()) };
     let Some(wrong) = wrong else { return };

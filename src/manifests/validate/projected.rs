@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::judge::Judge;
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::Judge;
+use crate::manifests::place::Place;
 
 use super::{env, names, resource_field, scheduling};
 
@@ -13,7 +13,7 @@ const FIELDS: &[&str] =
     &["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
 
 /// Judges the items of a secret or config map.
-pub fn items(judge: &mut Judge, items: &At<'_>) {
+pub fn items(judge: &mut Judge, items: &Place<'_>) {
     for item in items.items() {
         if item.get("key").is_empty() {
             judge.required(Check::Volume, &item.get("key"), "the key is required");
@@ -23,7 +23,7 @@ pub fn items(judge: &mut Judge, items: &At<'_>) {
 }
 
 /// The path and the mode of a file.
-fn file(judge: &mut Judge, item: &At<'_>) {
+fn file(judge: &mut Judge, item: &Place<'_>) {
     let path = item.get("path");
     if path.is_empty() {
         judge.required(Check::Volume, &path, "the path is required");
@@ -34,21 +34,21 @@ fn file(judge: &mut Judge, item: &At<'_>) {
     mode(judge, &item.get("mode"));
 }
 
-fn mode(judge: &mut Judge, mode: &At<'_>) {
+fn mode(judge: &mut Judge, mode: &Place<'_>) {
     if let Some(wrong) = mode.opt_int().and_then(names::file_mode) {
         judge.invalid(Check::Volume, mode, wrong);
     }
 }
 
 /// Judges a downward API volume.
-pub fn downward(judge: &mut Judge, volume: &At<'_>) {
+pub fn downward(judge: &mut Judge, volume: &Place<'_>) {
     mode(judge, &volume.get("defaultMode"));
     for item in volume.get("items").items() {
         downward_file(judge, &item);
     }
 }
 
-fn downward_file(judge: &mut Judge, item: &At<'_>) {
+fn downward_file(judge: &mut Judge, item: &Place<'_>) {
     file(judge, item);
     let (field, resource) = (item.get("fieldRef"), item.get("resourceFieldRef"));
     if field.is_set() {
@@ -64,7 +64,7 @@ fn downward_file(judge: &mut Judge, item: &At<'_>) {
 }
 
 /// Judges a projected volume.
-pub fn validate(judge: &mut Judge, volume: &At<'_>) {
+pub fn validate(judge: &mut Judge, volume: &Place<'_>) {
     mode(judge, &volume.get("defaultMode"));
     let mut paths = HashSet::new();
     for source in volume.get("sources").items() {
@@ -103,7 +103,7 @@ pub fn validate(judge: &mut Judge, volume: &At<'_>) {
     }
 }
 
-fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &At<'a>) {
+fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &Place<'a>) {
     for item in source.get("items").items() {
         let path = item.get("path");
         if !path.is_empty() && !paths.insert(path.str()) {
@@ -112,7 +112,7 @@ fn unique<'a>(judge: &mut Judge, paths: &mut HashSet<&'a str>, source: &At<'a>) 
     }
 }
 
-fn token(judge: &mut Judge, token: &At<'_>) {
+fn token(judge: &mut Judge, token: &Place<'_>) {
     let expiration = token.get("expirationSeconds");
     if !(600..=1_i64 << 32).contains(&expiration.int()) {
         judge.invalid(Check::Volume, &expiration, "must be between 600 and 2^32 seconds");
@@ -126,7 +126,7 @@ fn token(judge: &mut Judge, token: &At<'_>) {
 }
 
 /// The kubelet refuses these in static pods anyway; what is wrong with them is said first.
-fn bundle(judge: &mut Judge, bundle: &At<'_>) {
+fn bundle(judge: &mut Judge, bundle: &Place<'_>) {
     let (name, signer) = (bundle.get("name"), bundle.get("signerName"));
     if name.is_set() == signer.is_set() {
         judge.invalid(Check::Volume, bundle, "must have either name or signerName");
@@ -139,7 +139,7 @@ fn bundle(judge: &mut Judge, bundle: &At<'_>) {
 }
 
 /// Tokens need an account, which a static pod does not have.
-pub fn tokens_without_account(judge: &mut Judge, spec: &At<'_>) {
+pub fn tokens_without_account(judge: &mut Judge, spec: &Place<'_>) {
     if !spec.get("serviceAccountName").is_empty() {
         return;
     }

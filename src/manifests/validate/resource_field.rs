@@ -1,11 +1,11 @@
 //! References to a container's requests and limits.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
 /// Judges a `resourceFieldRef`; in a volume it must name its container.
-pub fn validate(judge: &mut Judge, reference: &At<'_>, in_volume: bool) {
+pub fn validate(judge: &mut Judge, reference: &Place<'_>, in_volume: bool) {
     let container = reference.get("containerName");
     let resource = reference.get("resource");
     if in_volume && container.is_empty() {
@@ -31,7 +31,7 @@ pub fn validate(judge: &mut Judge, reference: &At<'_>, in_volume: bool) {
     divisor(judge, name, &reference.get("divisor"));
 }
 
-fn divisor(judge: &mut Judge, resource: &str, at: &At<'_>) {
+fn divisor(judge: &mut Judge, resource: &str, at: &Place<'_>) {
     if at.quantity().is_zero() {
         return;
     }

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
+use super::judge::Judge;
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::Judge;
+use crate::manifests::place::Place;
 use crate::manifests::pod_resources::is_pod_level;
 use crate::manifests::quantity::Quantity;
 
 use super::names;
 
 /// Judges the resources of a container, or the overhead in the shape of limits.
-pub fn validate(judge: &mut Judge, resources: &At<'_>, claims: &HashSet<&str>) {
+pub fn validate(judge: &mut Judge, resources: &Place<'_>, claims: &HashSet<&str>) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
     list(judge, &limits, container_resource);
     list(judge, &requests, container_resource);
@@ -20,7 +20,7 @@ pub fn validate(judge: &mut Judge, resources: &At<'_>, claims: &HashSet<&str>) {
 }
 
 /// Judges `overhead`: amounts that are limits without requests.
-pub fn overhead(judge: &mut Judge, overhead: &At<'_>) {
+pub fn overhead(judge: &mut Judge, overhead: &Place<'_>) {
     list_called(judge, overhead, &format!("{}.limits", overhead.path()), container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
         judge.forbidden(Check::Resources, overhead, "huge pages need cpu or memory beside them");
@@ -28,7 +28,7 @@ pub fn overhead(judge: &mut Judge, overhead: &At<'_>) {
 }
 
 /// Judges resources at pod level (gate `PodLevelResources`).
-pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
+pub fn pod_level(judge: &mut Judge, spec: &Place<'_>) {
     let resources = spec.get("resources");
     if !resources.is_set() {
         return;
@@ -74,8 +74,8 @@ pub fn pod_level(judge: &mut Judge, spec: &At<'_>) {
 }
 
 /// What the containers request, or are limited to, together.
-fn total(spec: &At<'_>, list: &str, name: &str) -> Quantity {
-    let amount = |container: &At<'_>| container.get("resources").get(list).key(name).quantity();
+fn total(spec: &Place<'_>, list: &str, name: &str) -> Quantity {
+    let amount = |container: &Place<'_>| container.get("resources").get(list).key(name).quantity();
     let mut sum =
         spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(&amount(item)));
     let mut sidecars = Quantity::ZERO;
@@ -92,12 +92,12 @@ fn total(spec: &At<'_>, list: &str, name: &str) -> Quantity {
     sum.max(peak)
 }
 
-fn list(judge: &mut Judge, amounts: &At<'_>, named: fn(&str) -> names::Wrong) {
+fn list(judge: &mut Judge, amounts: &Place<'_>, named: fn(&str) -> names::Wrong) {
     list_called(judge, amounts, amounts.path(), named);
 }
 
 /// The same list under the name that the kubelet's log has for it.
-fn list_called(judge: &mut Judge, amounts: &At<'_>, path: &str, named: fn(&str) -> names::Wrong) {
+fn list_called(judge: &mut Judge, amounts: &Place<'_>, path: &str, named: fn(&str) -> names::Wrong) {
     for (entry, amount) in amounts.entries() {
         let amount = amount.called(format!("{path}[{}]", entry.key));
         if let Some(wrong) = named(&entry.key) {
@@ -119,7 +119,7 @@ fn list_called(judge: &mut Judge, amounts: &At<'_>, path: &str, named: fn(&str) 
     }
 }
 
-fn against_limits(judge: &mut Judge, limits: &At<'_>, requests: &At<'_>) {
+fn against_limits(judge: &mut Judge, limits: &Place<'_>, requests: &Place<'_>) {
     for (entry, request) in requests.entries() {
         let limit = limits.key(&entry.key);
         let (asked, allowed) = (request.quantity(), limit.quantity());
@@ -144,7 +144,7 @@ fn against_limits(judge: &mut Judge, limits: &At<'_>, requests: &At<'_>) {
     }
 }
 
-fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
+fn claim_names(judge: &mut Judge, used: &Place<'_>, known: &HashSet<&str>) {
     let mut seen = HashSet::new();
     for claim in used.items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
@@ -166,14 +166,14 @@ fn claim_names(judge: &mut Judge, used: &At<'_>, known: &HashSet<&str>) {
             judge.object(
                 Check::Resources,
                 &name,
-                crate::manifests::judge::Objection::NotFound,
+                super::judge::Objection::NotFound,
                 "is no claim of spec.resourceClaims",
             );
         }
     }
 }
 
-fn has(amounts: &At<'_>, wanted: fn(&str) -> bool) -> bool {
+fn has(amounts: &Place<'_>, wanted: fn(&str) -> bool) -> bool {
     amounts.entries().iter().any(|(entry, _)| wanted(&entry.key))
 }
 

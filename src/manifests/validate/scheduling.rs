@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 use crate::manifests::tree::{Node, Value};
 
 use super::{meta, names};
@@ -14,7 +14,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Judges `affinity`.
-pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
+pub fn affinity(judge: &mut Judge, affinity: &Place<'_>) {
     let node = affinity.get("nodeAffinity");
     if node.get(REQUIRED).is_set() {
         let terms = node.get(REQUIRED).get("nodeSelectorTerms");
@@ -42,13 +42,13 @@ pub fn affinity(judge: &mut Judge, affinity: &At<'_>) {
     }
 }
 
-fn weight(judge: &mut Judge, at: &At<'_>) {
+fn weight(judge: &mut Judge, at: &Place<'_>) {
     if !(1..=100).contains(&at.int()) {
         judge.invalid(Check::OtherRule, at, "must be between 1 and 100");
     }
 }
 
-fn node_term(judge: &mut Judge, term: &At<'_>) {
+fn node_term(judge: &mut Judge, term: &Place<'_>) {
     for requirement in term.get("matchExpressions").items() {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
@@ -96,7 +96,7 @@ fn node_term(judge: &mut Judge, term: &At<'_>) {
 }
 
 /// Values of required terms are label values, which releases before 1.33 did not ask for.
-fn required_values(judge: &mut Judge, term: &At<'_>) {
+fn required_values(judge: &mut Judge, term: &Place<'_>) {
     if !judge.version.at_least(33) {
         return;
     }
@@ -107,13 +107,13 @@ fn required_values(judge: &mut Judge, term: &At<'_>) {
     }
 }
 
-fn label_key(judge: &mut Judge, key: &At<'_>) {
+fn label_key(judge: &mut Judge, key: &Place<'_>) {
     if let Some(wrong) = names::qualified(key.str()) {
         judge.invalid(Check::OtherRule, key, wrong);
     }
 }
 
-fn pod_term(judge: &mut Judge, term: &At<'_>) {
+fn pod_term(judge: &mut Judge, term: &Place<'_>) {
     label_selector(judge, &term.get("labelSelector"));
     label_selector(judge, &term.get("namespaceSelector"));
     for namespace in term.get("namespaces").items() {
@@ -134,7 +134,7 @@ fn pod_term(judge: &mut Judge, term: &At<'_>) {
     topology_key(judge, &term.get("topologyKey"));
 }
 
-fn selector_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+fn selector_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
     if keys.is_empty() {
         return;
     }
@@ -148,7 +148,7 @@ fn selector_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
 }
 
 /// A key to match may stand in the selector once, because the API server puts it there itself, but not again.
-fn repeated_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+fn repeated_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
     let mut seen: HashSet<&str> = HashSet::new();
     let labels = selector.get("matchLabels").entries();
     seen.extend(labels.iter().map(|(entry, _)| &*entry.key));
@@ -160,7 +160,7 @@ fn repeated_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
     }
 }
 
-fn topology_key(judge: &mut Judge, key: &At<'_>) {
+fn topology_key(judge: &mut Judge, key: &Place<'_>) {
     if key.is_empty() {
         judge.required(Check::OtherRule, key, "the topology key is required");
     } else {
@@ -169,7 +169,7 @@ fn topology_key(judge: &mut Judge, key: &At<'_>) {
 }
 
 /// Judges a label selector; an absent one is fine.
-pub fn label_selector(judge: &mut Judge, selector: &At<'_>) {
+pub fn label_selector(judge: &mut Judge, selector: &Place<'_>) {
     meta::labels(judge, Check::OtherRule, &selector.get("matchLabels"));
     for requirement in selector.get("matchExpressions").items() {
         let values = requirement.get("values");
@@ -199,7 +199,7 @@ pub fn label_selector(judge: &mut Judge, selector: &At<'_>) {
 }
 
 /// Judges a list of tolerations.
-pub fn tolerations(judge: &mut Judge, list: &At<'_>) {
+pub fn tolerations(judge: &mut Judge, list: &Place<'_>) {
     for toleration in list.items() {
         let (key, operator) = (toleration.get("key"), toleration.get("operator"));
         let (value, effect) = (toleration.get("value"), toleration.get("effect"));
@@ -247,7 +247,7 @@ pub fn tolerations_in(text: &str) -> Option<Node> {
 }
 
 /// Judges topology spread constraints.
-pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
+pub fn spread(judge: &mut Judge, constraints: &Place<'_>) {
     let mut seen = HashSet::new();
     for constraint in constraints.items() {
         let skew = constraint.get("maxSkew");
@@ -292,7 +292,7 @@ pub fn spread(judge: &mut Judge, constraints: &At<'_>) {
 }
 
 /// A file source that honours gates merges keys to match into the selector before they are compared.
-fn spread_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
+fn spread_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
     selector_keys(judge, keys, selector);
     if judge.relaxed() {
         repeated_keys(judge, keys, selector);
@@ -309,7 +309,7 @@ fn spread_keys(judge: &mut Judge, keys: &At<'_>, selector: &At<'_>) {
 }
 
 /// Judges scheduling gates, which a static pod cannot have at all: its node is fixed.
-pub fn gates(judge: &mut Judge, spec: &At<'_>) {
+pub fn gates(judge: &mut Judge, spec: &Place<'_>) {
     let gates = spec.get("schedulingGates");
     let mut seen = HashSet::new();
     for gate in gates.items() {

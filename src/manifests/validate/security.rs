@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
 use super::{names, windows};
 
 /// Judges a container's security context.
-pub fn container(judge: &mut Judge, context: &At<'_>, host_users: bool) {
+pub fn container(judge: &mut Judge, context: &Place<'_>, host_users: bool) {
     if !context.is_set() {
         return;
     }
@@ -42,7 +42,7 @@ pub fn container(judge: &mut Judge, context: &At<'_>, host_users: bool) {
 }
 
 /// Judges the pod's security context and the namespaces it shares.
-pub fn pod(judge: &mut Judge, spec: &At<'_>) {
+pub fn pod(judge: &mut Judge, spec: &Place<'_>) {
     let context = spec.get("securityContext");
     for name in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(judge, &context.get(name));
@@ -74,20 +74,20 @@ pub fn pod(judge: &mut Judge, spec: &At<'_>) {
 }
 
 /// While the gate `SELinuxMount` is closed, a file source that honours gates takes one value only.
-fn selinux_change(judge: &mut Judge, policy: &At<'_>) {
+fn selinux_change(judge: &mut Judge, policy: &Place<'_>) {
     let allowed: &[&str] = if judge.relaxed() { &["Recursive"] } else { &["MountOption", "Recursive"] };
     if policy.is_set() {
         judge.one_of(Check::NotAllowedWord, policy, allowed);
     }
 }
 
-fn id(judge: &mut Judge, at: &At<'_>) {
+fn id(judge: &mut Judge, at: &Place<'_>) {
     if let Some(wrong) = at.opt_int().and_then(names::id_number) {
         judge.invalid(Check::OtherRule, at, wrong);
     }
 }
 
-fn seccomp(judge: &mut Judge, profile: &At<'_>) {
+fn seccomp(judge: &mut Judge, profile: &Place<'_>) {
     if !profile.is_set() {
         return;
     }
@@ -104,7 +104,7 @@ fn seccomp(judge: &mut Judge, profile: &At<'_>) {
     }
 }
 
-fn app_armor(judge: &mut Judge, profile: &At<'_>) {
+fn app_armor(judge: &mut Judge, profile: &Place<'_>) {
     if !profile.is_set() {
         return;
     }
@@ -126,7 +126,7 @@ fn app_armor(judge: &mut Judge, profile: &At<'_>) {
     }
 }
 
-fn profile_type(judge: &mut Judge, kind: &At<'_>) {
+fn profile_type(judge: &mut Judge, kind: &Place<'_>) {
     if kind.is_empty() {
         judge.required(Check::OtherRule, kind, "the type of the profile is required");
     } else {
@@ -134,7 +134,7 @@ fn profile_type(judge: &mut Judge, kind: &At<'_>) {
     }
 }
 
-fn sysctls(judge: &mut Judge, spec: &At<'_>, sysctls: &At<'_>) {
+fn sysctls(judge: &mut Judge, spec: &Place<'_>, sysctls: &Place<'_>) {
     let mut seen = HashSet::new();
     for sysctl in sysctls.items() {
         let name = sysctl.get("name");

@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
 use super::{meta, names, resources};
 
 /// Judges fields with a fixed set of values, names and numbers of the spec.
-pub fn validate(judge: &mut Judge, spec: &At<'_>) {
+pub fn validate(judge: &mut Judge, spec: &Place<'_>) {
     judge.one_of(Check::NotAllowedWord, &spec.get("restartPolicy"), &["Always", "OnFailure", "Never"]);
     judge.one_of(
         Check::NotAllowedWord,
@@ -77,7 +77,7 @@ pub fn validate(judge: &mut Judge, spec: &At<'_>) {
 }
 
 /// A user namespace of its own excludes the host's other namespaces.
-fn host_users(judge: &mut Judge, spec: &At<'_>) {
+fn host_users(judge: &mut Judge, spec: &Place<'_>) {
     if spec.get("hostUsers").opt_bool() != Some(false) {
         return;
     }
@@ -103,7 +103,7 @@ fn host_users(judge: &mut Judge, spec: &At<'_>) {
 }
 
 /// The group that a pod is scheduled with.
-fn scheduling_group(judge: &mut Judge, group: &At<'_>) {
+fn scheduling_group(judge: &mut Judge, group: &Place<'_>) {
     if !group.is_set() {
         return;
     }
@@ -120,7 +120,7 @@ fn ip(judge: &Judge, text: &str) -> names::Wrong {
     names::ip(text).or_else(|| if judge.version.at_least(36) { names::strict_ip(text) } else { None })
 }
 
-fn dns(judge: &mut Judge, spec: &At<'_>) {
+fn dns(judge: &mut Judge, spec: &Place<'_>) {
     let config = spec.get("dnsConfig");
     let servers = config.get("nameservers");
     if spec.get("dnsPolicy").str() == "None" {
@@ -153,7 +153,7 @@ fn dns(judge: &mut Judge, spec: &At<'_>) {
     }
 }
 
-fn searches(judge: &mut Judge, searches: &At<'_>) {
+fn searches(judge: &mut Judge, searches: &Place<'_>) {
     let items = searches.items();
     if items.len() > 32 {
         judge.invalid(Check::OtherRule, searches, "may have at most 32 search paths");
@@ -176,7 +176,7 @@ fn searches(judge: &mut Judge, searches: &At<'_>) {
 }
 
 /// `HostnameOverride` opens in 1.35.
-fn hostname_override(judge: &mut Judge, spec: &At<'_>) {
+fn hostname_override(judge: &mut Judge, spec: &Place<'_>) {
     let name = spec.get("hostnameOverride");
     if !name.is_set() {
         return;
@@ -200,7 +200,7 @@ fn hostname_override(judge: &mut Judge, spec: &At<'_>) {
 }
 
 /// Judges `resourceClaims` and gives back the names that containers may use.
-pub fn claims<'a>(judge: &mut Judge, spec: &At<'a>) -> HashSet<&'a str> {
+pub fn claims<'a>(judge: &mut Judge, spec: &Place<'a>) -> HashSet<&'a str> {
     let mut seen = HashSet::new();
     for claim in spec.get("resourceClaims").items() {
         let name = claim.get("name");

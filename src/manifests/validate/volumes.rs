@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::judge::Judge;
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::Judge;
+use crate::manifests::place::Place;
 
 use super::{claim_template, names, projected};
 
@@ -79,9 +79,9 @@ const SOURCES: &[&str] = &[
 ];
 
 /// Judges the volumes and gives back those that are valid, by name.
-pub fn validate<'a>(judge: &mut Judge, spec: &At<'a>, pod_name: &str) -> HashMap<&'a str, At<'a>> {
+pub fn validate<'a>(judge: &mut Judge, spec: &Place<'a>, pod_name: &str) -> HashMap<&'a str, Place<'a>> {
     let volumes = spec.get("volumes").items();
-    let mut valid: HashMap<&str, At<'_>> = HashMap::new();
+    let mut valid: HashMap<&str, Place<'_>> = HashMap::new();
     let created: HashSet<String> = volumes
         .iter()
         .filter(|volume| volume.get("ephemeral").is_set())
@@ -111,7 +111,7 @@ pub fn validate<'a>(judge: &mut Judge, spec: &At<'a>, pod_name: &str) -> HashMap
     valid
 }
 
-fn source(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
+fn source(judge: &mut Judge, volume: &Place<'_>, pod_name: &str) {
     // ImageVolume is closed in 1.31 and there keeps the field from being counted; later releases always count it.
     let counted = |name: &&&str| **name != "image" || judge.version.at_least(32);
     let given: Vec<&str> =
@@ -153,7 +153,7 @@ fn source(judge: &mut Judge, volume: &At<'_>, pod_name: &str) {
     long_portal(judge, volume);
 }
 
-fn simple(judge: &mut Judge, source: &At<'_>, rule: &Rule) {
+fn simple(judge: &mut Judge, source: &Place<'_>, rule: &Rule) {
     match rule {
         Required(field) => {
             if source.get(field).is_empty() {
@@ -181,7 +181,7 @@ fn simple(judge: &mut Judge, source: &At<'_>, rule: &Rule) {
     }
 }
 
-fn host_path(judge: &mut Judge, at: &At<'_>) {
+fn host_path(judge: &mut Judge, at: &Place<'_>) {
     const TYPES: &[&str] = &[
         "",
         "DirectoryOrCreate",
@@ -205,7 +205,7 @@ fn host_path(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn git_repo(judge: &mut Judge, at: &At<'_>) {
+fn git_repo(judge: &mut Judge, at: &Place<'_>) {
     if at.get("repository").is_empty() {
         judge.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
     }
@@ -214,7 +214,7 @@ fn git_repo(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn nfs(judge: &mut Judge, at: &At<'_>) {
+fn nfs(judge: &mut Judge, at: &Place<'_>) {
     if at.get("server").is_empty() {
         judge.required(Check::Volume, &at.get("server"), "is required for this type of volume");
     }
@@ -223,7 +223,7 @@ fn nfs(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn iscsi(judge: &mut Judge, at: &At<'_>) {
+fn iscsi(judge: &mut Judge, at: &Place<'_>) {
     if at.get("targetPortal").is_empty() {
         judge.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
     }
@@ -248,7 +248,7 @@ fn iscsi(judge: &mut Judge, at: &At<'_>) {
 }
 
 /// The directory of an iSCSI volume with an initiator is named for volume and portal.
-fn long_portal(judge: &mut Judge, volume: &At<'_>) {
+fn long_portal(judge: &mut Judge, volume: &Place<'_>) {
     let source = volume.get("iscsi");
     let length = volume.get("name").str().len() + 1 + source.get("targetPortal").str().len();
     if source.get("initiatorName").is_set() && length > 64 {
@@ -291,7 +291,7 @@ fn is_iqn(rest: &str) -> bool {
         })
 }
 
-fn flocker(judge: &mut Judge, at: &At<'_>) {
+fn flocker(judge: &mut Judge, at: &Place<'_>) {
     let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
     if name.is_empty() == uuid.is_empty() {
         judge.invalid(Check::Volume, at, "must have either datasetName or datasetUUID");
@@ -301,7 +301,7 @@ fn flocker(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn quobyte(judge: &mut Judge, at: &At<'_>) {
+fn quobyte(judge: &mut Judge, at: &Place<'_>) {
     let registry = at.get("registry");
     if registry.is_empty() {
         judge.required(Check::Volume, &registry, "is required for this type of volume");
@@ -326,7 +326,7 @@ fn is_host_port(pair: &str) -> bool {
     }
 }
 
-fn fibre_channel(judge: &mut Judge, at: &At<'_>) {
+fn fibre_channel(judge: &mut Judge, at: &Place<'_>) {
     let (targets, wwids, lun) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
     if targets.is_empty() == wwids.is_empty() {
         judge.required(Check::Volume, &targets, "must have either targetWWNs or wwids");
@@ -345,7 +345,7 @@ fn fibre_channel(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn flex(judge: &mut Judge, at: &At<'_>) {
+fn flex(judge: &mut Judge, at: &Place<'_>) {
     if at.get("driver").is_empty() {
         judge.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
     }
@@ -358,7 +358,7 @@ fn flex(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn azure_disk(judge: &mut Judge, at: &At<'_>) {
+fn azure_disk(judge: &mut Judge, at: &Place<'_>) {
     for field in ["diskName", "diskURI"] {
         if at.get(field).is_empty() {
             judge.required(Check::Volume, &at.get(field), "is required for this type of volume");
@@ -377,7 +377,7 @@ fn azure_disk(judge: &mut Judge, at: &At<'_>) {
     }
 }
 
-fn csi(judge: &mut Judge, at: &At<'_>) {
+fn csi(judge: &mut Judge, at: &Place<'_>) {
     let driver = at.get("driver");
     if driver.is_empty() {
         judge.required(Check::Volume, &driver, "is required for this type of volume");
@@ -398,7 +398,7 @@ fn csi(judge: &mut Judge, at: &At<'_>) {
 }
 
 /// The file source does not ask for the reference: that is a rule of the API server for pods of its own.
-fn image(judge: &mut Judge, at: &At<'_>) {
+fn image(judge: &mut Judge, at: &Place<'_>) {
     let policy = at.get("pullPolicy");
     if policy.is_empty() {
         judge

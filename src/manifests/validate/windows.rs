@@ -1,13 +1,13 @@
 //! Windows: security options, host-process pods, and what a pod for one system may not set.
 
+use super::judge::{Judge, Objection};
 use crate::manifests::Check;
-use crate::manifests::at::At;
-use crate::manifests::judge::{Judge, Objection};
+use crate::manifests::place::Place;
 
 use super::names;
 
 /// Judges `windowsOptions`.
-pub fn options(judge: &mut Judge, options: &At<'_>) {
+pub fn options(judge: &mut Judge, options: &Place<'_>) {
     if !options.is_set() {
         return;
     }
@@ -69,7 +69,7 @@ fn is_domain(text: &str) -> bool {
 }
 
 /// Judges host-process pods: all containers or none, and only with the host's network.
-pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
+pub fn host_process(judge: &mut Judge, spec: &Place<'_>) {
     let of_pod = spec.get("securityContext").get("windowsOptions").get("hostProcess");
     let mut with = 0_usize;
     let mut all = 0_usize;
@@ -96,7 +96,7 @@ pub fn host_process(judge: &mut Judge, spec: &At<'_>) {
     }
 }
 
-fn all_containers<'a>(spec: &At<'a>) -> Vec<At<'a>> {
+fn all_containers<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
     ["initContainers", "containers"].iter().flat_map(|list| spec.get(list).items()).collect()
 }
 
@@ -129,7 +129,7 @@ const CONTAINER_CONTEXT: &[&str] = &[
 ];
 
 /// Judges `os`, and for the named system the fields of the other one.
-pub fn os(judge: &mut Judge, spec: &At<'_>) {
+pub fn os(judge: &mut Judge, spec: &Place<'_>) {
     let os = spec.get("os");
     if !os.is_set() {
         return;
@@ -143,7 +143,7 @@ pub fn os(judge: &mut Judge, spec: &At<'_>) {
         return;
     }
     let context = spec.get("securityContext");
-    let containers: Vec<At<'_>> =
+    let containers: Vec<Place<'_>> =
         all_containers(spec).iter().map(|item| item.get("securityContext")).collect();
     if name.str() == "linux" {
         for context in containers.iter().chain([&context]) {
@@ -173,7 +173,7 @@ pub fn os(judge: &mut Judge, spec: &At<'_>) {
     }
 }
 
-fn forbid(judge: &mut Judge, at: &At<'_>, why: &str) {
+fn forbid(judge: &mut Judge, at: &Place<'_>, why: &str) {
     if at.is_set() {
         judge.forbidden(Check::OtherRule, at, why);
     }

@@ -11,7 +11,7 @@ use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::manifests::Check;
 use crate::manifests::checks::containers::containers;
-use crate::manifests::{At, FileReport, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
+use crate::manifests::{FileReport, Kubelet, PathKind, Place, PodIdentity, Severity, SourceReport, Verdict};
 
 /// How often the kubelet looks at its files (fileCheckFrequency).
 const PERIOD: Duration = crate::kubelet::timing::FILE_CHECK_FREQUENCY;
@@ -133,7 +133,7 @@ fn bare_names(file: &FileReport) -> Option<(String, String)> {
     let document = file.document.as_ref();
     let decoded = document.and_then(|document| document.pod.as_ref()).map(|decoded| &decoded.pod);
     let root = decoded.or_else(|| document?.root.as_ref());
-    let metadata = root.map(|root| At::root(root).get("metadata"));
+    let metadata = root.map(|root| Place::root(root).get("metadata"));
     let text = |field: &str| {
         let found = metadata.as_ref().map(|metadata| metadata.get(field).str().to_owned());
         found.filter(|text| !text.is_empty())
@@ -204,7 +204,7 @@ fn loaded(
     let Some(decoded) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
         return Vec::new();
     };
-    let root = At::root(&decoded.pod);
+    let root = Place::root(&decoded.pod);
     let Some(newest) = ready(instances).next() else {
         return nothing_runs(file, pod, instances, &root, question.now).into_iter().collect();
     };
@@ -229,7 +229,7 @@ fn loaded(
 }
 
 /// How long a change may take to show: one scan, and the end of the old pod.
-fn slack(root: &At<'_>) -> Duration {
+fn slack(root: &Place<'_>) -> Duration {
     let grace = root.get("spec").get("terminationGracePeriodSeconds").opt_int().unwrap_or(30);
     PERIOD + Duration::from_secs(u64::try_from(grace).unwrap_or(0))
 }
@@ -242,7 +242,7 @@ fn nothing_runs(
     file: &FileReport,
     pod: &PodIdentity,
     instances: &[Instance],
-    root: &At<'_>,
+    root: &Place<'_>,
     now: Wall,
 ) -> Option<RuntimeFinding> {
     let changed = modified(file)?;
@@ -300,7 +300,7 @@ fn another_text(
     file: &FileReport,
     pod: &PodIdentity,
     newest: &Instance,
-    root: &At<'_>,
+    root: &Place<'_>,
     question: &Question<'_>,
 ) -> RuntimeFinding {
     let changed = modified(file);
@@ -354,7 +354,7 @@ const NOT_TAKEN_UP: &str = "the kubelet has not taken up the file: look for a se
 fn differences(
     pod: &PodIdentity,
     newest: &Instance,
-    root: &At<'_>,
+    root: &Place<'_>,
     question: &Question<'_>,
 ) -> Option<RuntimeFinding> {
     let (seen, ids) = other_containers(newest, root, question);
@@ -370,9 +370,13 @@ fn differences(
 }
 
 /// Containers that the file does not have, or has with another image; in words, and their ids.
-fn other_containers(newest: &Instance, root: &At<'_>, question: &Question<'_>) -> (Vec<String>, Vec<String>) {
+fn other_containers(
+    newest: &Instance,
+    root: &Place<'_>,
+    question: &Question<'_>,
+) -> (Vec<String>, Vec<String>) {
     let spec = root.get("spec");
-    let wanted: Vec<At<'_>> = containers(&spec).collect();
+    let wanted: Vec<Place<'_>> = containers(&spec).collect();
     let differs = |name: &String, latest: &Latest| match wanted
         .iter()
         .find(|container| container.get("name").str() == name)
@@ -404,7 +408,7 @@ fn other_image(name: &str, latest: &Latest, image: &str, question: &Question<'_>
 }
 
 /// Labels and annotations as the file has them, on the sandbox.
-fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+fn drift(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<RuntimeFinding> {
     let seen = other_metadata(newest, root);
     if seen.is_empty() {
         return None;
@@ -416,7 +420,7 @@ fn drift(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeF
     )
 }
 
-fn other_metadata(newest: &Instance, root: &At<'_>) -> Vec<String> {
+fn other_metadata(newest: &Instance, root: &Place<'_>) -> Vec<String> {
     let metadata = root.get("metadata");
     let mut seen = Vec::new();
     for (kind, found) in [("label", &newest.sandbox.labels), ("annotation", &newest.sandbox.annotations)] {
@@ -436,7 +440,7 @@ fn other_metadata(newest: &Instance, root: &At<'_>) -> Vec<String> {
     seen
 }
 
-fn not_started(pod: &PodIdentity, newest: &Instance, root: &At<'_>, now: Wall) -> Vec<RuntimeFinding> {
+fn not_started(pod: &PodIdentity, newest: &Instance, root: &Place<'_>, now: Wall) -> Vec<RuntimeFinding> {
     let created = Wall::known(newest.sandbox.created_at);
     if created.is_none_or(|created| now.duration_since(created) <= slack(root)) {
         return Vec::new();
@@ -468,7 +472,7 @@ fn not_started(pod: &PodIdentity, newest: &Instance, root: &At<'_>, now: Wall) -
         .collect()
 }
 
-fn other_uid(pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+fn other_uid(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<RuntimeFinding> {
     let uid = root.get("metadata").get("uid").str();
     if uid.is_empty() || uid == newest.uid() {
         return None;
@@ -503,7 +507,12 @@ fn crash_loop(pod: &PodIdentity, name: &str, latest: &Latest, now: Wall) -> Opti
 }
 
 /// A touch restarts nothing, and an edit of a command line cannot be seen from here.
-fn touched(file: &FileReport, pod: &PodIdentity, newest: &Instance, root: &At<'_>) -> Option<RuntimeFinding> {
+fn touched(
+    file: &FileReport,
+    pod: &PodIdentity,
+    newest: &Instance,
+    root: &Place<'_>,
+) -> Option<RuntimeFinding> {
     let changed = modified(file)?;
     let created = Wall::known(newest.sandbox.created_at)?;
     if changed <= created.plus(slack(root)) {

@@ -28,7 +28,7 @@ pub fn made(file: &FileReport, running: &str, kubelet: &Kubelet) -> Made {
     }
     let uid_by = |version: KubeletVersion| {
         let kubelet = Kubelet { version, ..kubelet.clone() };
-        crate::manifests::verdict::uid_by(file, &kubelet)
+        crate::manifests::pipeline::uid_by(file, &kubelet)
     };
     match uid_by(kubelet.version) {
         Some(Ok(uid)) if uid == running => return Made::Same { by: vec![kubelet.version.to_string()] },

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::at::At;
 use super::decode::{DecodeError, DecodeFault, decode};
 use super::finding::Finding;
+use super::place::Place;
 use super::reader::{Fault, Reading, SyntaxError, read};
 use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdentity, Verdict};
 use super::tree::{Map, Node, Value};
@@ -103,7 +103,7 @@ fn pod_uid(
     json: bool,
     kubelet: &Kubelet,
 ) -> Option<Result<String, NotTold>> {
-    if At::root(pod).get("metadata").get("name").is_empty() {
+    if Place::root(pod).get("metadata").get("name").is_empty() {
         return None;
     }
     Some(source.ok_or(NotTold::Path).and_then(|source| uid(pod, kubelet, source, json)))
@@ -336,7 +336,7 @@ fn decode_finding(error: DecodeError) -> Finding {
 
 /// Names the pod, validates it and looks for API references.
 fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<PodIdentity, Stop> {
-    let root = At::root(pod);
+    let root = Place::root(pod);
     let metadata = root.get("metadata");
     if metadata.get("name").is_empty() {
         let message = if metadata.get("generateName").is_empty() {

@@ -5,7 +5,7 @@ use super::tree::{Entry, Map, Node, Position, Value};
 
 /// A field of the Pod, present or absent, with its path and the best place to point at.
 #[derive(Clone, Debug)]
-pub struct At<'a> {
+pub struct Place<'a> {
     node: Option<&'a Node>,
     position: Position,
     path: String,
@@ -13,7 +13,7 @@ pub struct At<'a> {
     kubelet_path: Option<String>,
 }
 
-impl<'a> At<'a> {
+impl<'a> Place<'a> {
     /// The whole Pod.
     pub fn root(pod: &'a Node) -> Self {
         Self { node: Some(pod), position: pod.position, path: String::new(), kubelet_path: None }

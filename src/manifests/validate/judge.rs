@@ -1,9 +1,9 @@
 //! Collects what the kubelet's validation objects to, in its order and with its kinds of error.
 
-use super::at::At;
-use super::finding::Finding;
 use crate::kubelet::KubeletVersion;
 use crate::manifests::Check;
+use crate::manifests::finding::Finding;
+use crate::manifests::place::Place;
 
 /// The kubelet's kinds of validation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Judge {
     }
 
     /// Objects to the value at `at` under `check`. `why` completes "spec.x: ".
-    pub fn object(&mut self, check: Check, at: &At<'_>, objection: Objection, why: &str) -> &mut Self {
+    pub fn object(&mut self, check: Check, at: &Place<'_>, objection: Objection, why: &str) -> &mut Self {
         let shown = if objection.shows_value() { at.shown() } else { String::new() };
         self.object_as(check, at, objection, &shown, why)
     }
@@ -73,7 +73,7 @@ impl Judge {
     fn object_as(
         &mut self,
         check: Check,
-        at: &At<'_>,
+        at: &Place<'_>,
         objection: Objection,
         shown: &str,
         why: &str,
@@ -97,33 +97,33 @@ impl Judge {
     }
 
     /// Something must be there.
-    pub fn required(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+    pub fn required(&mut self, check: Check, at: &Place<'_>, why: &str) -> &mut Self {
         self.object(check, at, Objection::Required, why)
     }
 
     /// A value breaks a rule.
-    pub fn invalid(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+    pub fn invalid(&mut self, check: Check, at: &Place<'_>, why: &str) -> &mut Self {
         self.object(check, at, Objection::Invalid, why)
     }
 
     /// A value breaks a rule in the form that the kubelet has given it.
-    pub fn invalid_as(&mut self, check: Check, at: &At<'_>, value: &str, why: &str) -> &mut Self {
+    pub fn invalid_as(&mut self, check: Check, at: &Place<'_>, value: &str, why: &str) -> &mut Self {
         self.object_as(check, at, Objection::Invalid, &format!("\"{value}\""), why)
     }
 
     /// Something must not be there.
-    pub fn forbidden(&mut self, check: Check, at: &At<'_>, why: &str) -> &mut Self {
+    pub fn forbidden(&mut self, check: Check, at: &Place<'_>, why: &str) -> &mut Self {
         self.object(check, at, Objection::Forbidden, why)
     }
 
     /// A value stands twice.
-    pub fn duplicate(&mut self, check: Check, at: &At<'_>) -> &mut Self {
+    pub fn duplicate(&mut self, check: Check, at: &Place<'_>) -> &mut Self {
         let why = format!("{} is given more than once", at.shown());
         self.object(check, at, Objection::Duplicate, &why)
     }
 
     /// The value must be one of `allowed`; says so and gives false if it is not.
-    pub fn one_of(&mut self, check: Check, at: &At<'_>, allowed: &[&str]) -> bool {
+    pub fn one_of(&mut self, check: Check, at: &Place<'_>, allowed: &[&str]) -> bool {
         let value = at.str();
         if allowed.contains(&value) {
             return true;
@@ -150,7 +150,7 @@ impl Judge {
     }
 
     /// What the kubelet logs, and the findings; nothing if there is no objection.
-    pub fn verdict(self) -> Option<(String, Vec<Finding>)> {
+    pub fn objections(self) -> Option<(String, Vec<Finding>)> {
         if self.findings.is_empty() {
             return None;
         }
