@@ -23,6 +23,7 @@ mod scenarios;
 #[path = "../tests/support/socket.rs"]
 #[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod socket;
+mod stacks;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -23,6 +23,10 @@ impl Unwrap {
     /// Hands what is inside `raw` to `line`, one line at a time.
     pub fn feed(&mut self, raw: &str, line: &mut impl FnMut(&str)) {
         let bare = raw.get(prefix(raw)..).unwrap_or(raw);
+        // A message that was cut for good does not take what comes after it along.
+        if self.quoted.is_some() && super::line::header(bare).is_some() {
+            self.end(line);
+        }
         if let Some(quoted) = &mut self.quoted {
             // The journal cuts a long line into several: what follows a cut is the same message.
             if quoted.take(bare, line) {
@@ -204,6 +208,19 @@ mod tests {
         assert_eq!(
             found,
             [BEGIN, "goroutine 1 [select labels:{\"a\": \"b\"}]:", "main.f()", "\t/a.go:1", END]
+        );
+    }
+
+    #[test]
+    fn a_message_that_never_ends_does_not_swallow_the_next_dump() {
+        let lines = [
+            r#"msg="=== BEGIN goroutine stack dump ===\ngoroutine 1 [select]:\nmain.f()"#,
+            "goroutine 2 [select]:",
+            "main.g()",
+        ];
+        assert_eq!(
+            unwrapped(&lines),
+            [BEGIN, "goroutine 1 [select]:", "main.f()", "goroutine 2 [select]:", "main.g()"]
         );
     }
 
