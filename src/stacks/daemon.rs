@@ -1,5 +1,8 @@
 //! Which program a dump is of, told by the functions in it.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::dump::Dump;
@@ -59,9 +62,14 @@ pub fn identify(dump: &Dump) -> (Daemon, Option<String>) {
     let mut daemon = Daemon::Unknown;
     let mut rank = SIGNS.len();
     let mut go = None;
+    // Frames share their names, so a name is looked at once.
+    let mut seen = HashSet::new();
     for goroutine in &dump.goroutines {
         let makers = goroutine.created_by.iter().map(|creator| &creator.function);
         for function in goroutine.frames.iter().map(|frame| &frame.function).chain(makers) {
+            if !seen.insert(Arc::as_ptr(function).addr()) {
+                continue;
+            }
             if let Some((at, (_, found))) =
                 SIGNS.iter().enumerate().take(rank).find(|(_, (sign, _))| function.contains(sign))
             {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::dump::{Dump, Goroutine, Name};
+use super::dump::{Dump, Frame, Goroutine, Name, Token};
 use super::wait::{self, Lock, LockKind};
 
 /// How many frames outwards from the waiting one an object is looked for.
@@ -19,6 +19,12 @@ const SMALLEST_ADDRESS: u64 = 1 << 16;
 
 /// Waiters of one lock whose words are looked at; more of them would say the same.
 const SAMPLED: usize = 16;
+
+/// More candidates than this for one lock are not kept.
+const CROWD: usize = 4096;
+
+/// Goroutines inside one function that may be the maker of another.
+const MAKERS: usize = 64;
 
 /// How many may share an argument before it says nothing.
 const FEW: usize = 4;
@@ -52,10 +58,6 @@ impl Reason {
 /// All who wait for one lock, and who may have it. Numbers are positions in the dump.
 #[derive(Clone, Debug)]
 pub struct Contention {
-    /// Kind that the first waiter wants.
-    pub kind: LockKind,
-    /// The lock's address, where known.
-    pub address: Option<u64>,
     /// The function that wants it.
     pub at: Name,
     /// The waiters, in the dump's order.
@@ -70,15 +72,15 @@ pub struct Contention {
 
 /// What two waiters of the same lock have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum Key<'a> {
     Address(u64),
-    Object(Name, u64),
-    Place(Name),
+    Object(&'a str, u64),
+    Place(&'a str),
 }
 
 /// Every lock that somebody waits for. Whom `idle` names waits as it always does and holds nothing.
 pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Contention> {
-    let mut groups: BTreeMap<Key, Vec<(usize, Lock)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Key<'_>, Vec<(usize, Lock)>> = BTreeMap::new();
     let mut locks: HashMap<usize, Lock> = HashMap::new();
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
         if let Some(lock) = wait::lock(goroutine) {
@@ -98,8 +100,6 @@ pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Conten
             candidates.retain(|at, _| !dump.goroutines.get(*at).is_some_and(idle));
             let (reason, holders) = best(candidates);
             Some(Contention {
-                kind: lock.kind,
-                address: waiters.iter().find_map(|(_, lock)| lock.address),
                 at,
                 writers: waiters
                     .iter()
@@ -116,7 +116,7 @@ pub fn contentions(dump: &Dump, idle: &dyn Fn(&Goroutine) -> bool) -> Vec<Conten
     contentions
 }
 
-fn key(goroutine: &Goroutine, lock: &Lock) -> Key {
+fn key<'a>(goroutine: &'a Goroutine, lock: &Lock) -> Key<'a> {
     let owner = goroutine.frames.get(lock.owner);
     if lock.kind == LockKind::Mutex
         && let Some(address) = lock.address
@@ -125,10 +125,10 @@ fn key(goroutine: &Goroutine, lock: &Lock) -> Key {
     }
     let object = owner.and_then(|frame| Some((frame.receiver_type()?, frame.receiver()?)));
     match (object, lock.address) {
-        (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => Key::Object(kind.into(), receiver),
+        (Some((kind, (receiver, true))), _) if !is_daemon_wide(kind) => Key::Object(kind, receiver),
         (_, Some(address)) => Key::Address(address),
-        (Some((kind, (receiver, _))), None) => Key::Object(kind.into(), receiver),
-        (None, None) => Key::Place(owner.map_or_else(|| "".into(), |frame| Name::clone(&frame.function))),
+        (Some((kind, (receiver, _))), None) => Key::Object(kind, receiver),
+        (None, None) => Key::Place(owner.map_or("", |frame| &*frame.function)),
     }
 }
 
@@ -156,7 +156,7 @@ struct Clues {
     arguments: BTreeSet<u64>,
 }
 
-fn clues(dump: &Dump, key: &Key, waiters: &[(usize, Lock)]) -> Clues {
+fn clues(dump: &Dump, key: &Key<'_>, waiters: &[(usize, Lock)]) -> Clues {
     let mut clues = Clues {
         waiters: waiters.iter().map(|(at, _)| *at).collect(),
         address: match key {
@@ -216,9 +216,11 @@ fn search(dump: &Dump, clues: &[Clues], locks: &HashMap<usize, Lock>) -> Found {
     for (at, goroutine) in dump.goroutines.iter().enumerate() {
         // The wait itself is no holding, and neither is a loop's.
         let from = locks.get(&at).map_or(0, |lock| lock.owner + 1);
-        let idle = background(goroutine);
+        let mut idle = None;
         for (depth, frame) in goroutine.frames.iter().enumerate().skip(from) {
-            if idle == Some(depth) || !frame.words().any(|(word, _)| wanted.may_have(word)) {
+            if !frame.words().any(|(word, _)| wanted.may_have(word))
+                || *idle.get_or_insert_with(|| background(goroutine)) == Some(depth)
+            {
                 continue;
             }
             let receiver = frame.receiver_type().zip(frame.receiver());
@@ -258,7 +260,13 @@ fn note(found: &mut Found, clues: &[Clues], nth: usize, at: usize, reason: Reaso
     if clues.get(nth).is_some_and(|clue| clue.waiters.contains(&at)) {
         return;
     }
-    let known = found.entry(nth).or_default().entry(at).or_insert(reason);
+    let candidates = found.entry(nth).or_default();
+    // What so many have says nothing, and must not cost more than the dump itself.
+    let telling = matches!(reason, Reason::SameObject(_));
+    if !telling && candidates.len() >= CROWD && !candidates.contains_key(&at) {
+        return;
+    }
+    let known = candidates.entry(at).or_insert(reason);
     *known = (*known).min(reason);
 }
 
@@ -373,15 +381,95 @@ fn best(candidates: BTreeMap<usize, Reason>) -> (Option<Reason>, Vec<usize>) {
     (None, Vec::new())
 }
 
-/// Who was made by whom: positions by the maker's number.
-pub fn children(dump: &Dump) -> HashMap<u64, Vec<usize>> {
-    let mut children: HashMap<u64, Vec<usize>> = HashMap::new();
-    for (at, goroutine) in dump.goroutines.iter().enumerate() {
-        if let Some(maker) = goroutine.created_by.as_ref().and_then(|creator| creator.goroutine) {
-            children.entry(maker).or_default().push(at);
+/// Who was made by whom. Numbers are positions in the dump.
+#[derive(Debug, Default)]
+pub struct Family {
+    makers: HashMap<usize, usize>,
+    children: HashMap<usize, Vec<usize>>,
+}
+
+impl Family {
+    /// By the number that Go writes since 1.21; before that by the context that maker and made carry.
+    pub fn of(dump: &Dump) -> Self {
+        let positions: HashMap<u64, usize> = dump
+            .goroutines
+            .iter()
+            .enumerate()
+            .filter_map(|(at, goroutine)| Some((goroutine.id?, at)))
+            .collect();
+        let creators = || {
+            let all = dump.goroutines.iter().enumerate();
+            all.filter_map(|(at, goroutine)| Some((at, goroutine.created_by.as_ref()?)))
+        };
+        let mut family = Self::default();
+        for (child, creator) in creators() {
+            if let Some(maker) = creator.goroutine.and_then(|id| positions.get(&id)) {
+                family.add(*maker, child);
+            }
         }
+        if creators().any(|(_, creator)| creator.goroutine.is_some()) {
+            return family;
+        }
+        let wanted: BTreeSet<&str> = creators().map(|(_, creator)| &*creator.function).collect();
+        let mut inside: HashMap<&str, Vec<(usize, &Frame)>> = HashMap::new();
+        for (at, goroutine) in dump.goroutines.iter().enumerate() {
+            for frame in goroutine.frames.iter().filter(|frame| wanted.contains(&*frame.function)) {
+                inside.entry(&frame.function).or_default().push((at, frame));
+            }
+        }
+        for (child, creator) in creators() {
+            let makers = inside.get(&*creator.function).map_or(&[][..], Vec::as_slice);
+            // A server's loop makes thousands and shares nothing with one of them.
+            if let (true, Some(goroutine)) = (makers.len() <= MAKERS, dump.goroutines.get(child))
+                && let Some(maker) = sharing_a_context(goroutine, child, makers)
+            {
+                family.add(maker, child);
+            }
+        }
+        family
     }
-    children
+
+    fn add(&mut self, maker: usize, child: usize) {
+        self.makers.insert(child, maker);
+        self.children.entry(maker).or_default().push(child);
+    }
+
+    /// Who made it.
+    pub fn maker(&self, child: usize) -> Option<usize> {
+        self.makers.get(&child).copied()
+    }
+
+    /// Whom it made.
+    pub fn children(&self, maker: usize) -> &[usize] {
+        self.children.get(&maker).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The only one of those that are inside the making function who carries a context of the child's.
+fn sharing_a_context(child: &Goroutine, at: usize, makers: &[(usize, &Frame)]) -> Option<usize> {
+    let own: BTreeSet<(u64, u64)> = child.frames.iter().flat_map(contexts).collect();
+    let mut sharing: Vec<usize> = makers
+        .iter()
+        .filter(|(maker, frame)| *maker != at && contexts(frame).any(|context| own.contains(&context)))
+        .map(|(maker, _)| *maker)
+        .collect();
+    sharing.dedup();
+    match sharing.as_slice() {
+        [maker] => Some(*maker),
+        _ => None,
+    }
+}
+
+/// What may be a context: `{type, pointer}`.
+fn contexts(frame: &Frame) -> impl Iterator<Item = (u64, u64)> + '_ {
+    frame.arguments.windows(4).filter_map(|tokens| match tokens {
+        [Token::Open, Token::Word { bits: kind, .. }, Token::Word { bits: pointer, .. }, Token::Close]
+            if *kind >= SMALLEST_ADDRESS && *pointer >= SMALLEST_ADDRESS =>
+        {
+            Some((*kind, *pointer))
+        }
+        _ => None,
+    })
 }
 
 /// Circles of waiters, each as positions in order: a deadlock, if the candidates are right.
@@ -479,6 +567,33 @@ mod tests {
         let text = waiter(1, "0xc000100010", "a/b.(*T).Get(0xc000100000)")
             + "goroutine 2 [select, 9 minutes]:\na/b.(*T).run(0xc000100000)\n\t/a.go:1 +0x1\ncreated by a/b.New in goroutine 1\n\t/a.go:2 +0x1\n";
         assert_eq!(found(&text), [(Vec::new(), None)]);
+    }
+
+    #[test]
+    fn before_go_1_21_a_context_joins_maker_and_made() {
+        let maker = |id, context: &str| {
+            format!(
+                "goroutine {id} [chan receive]:\na/cni.(*C).attach(0xc000100000, {{0x55ddaa10, {context}}}, 0x2?)\n\t/a.go:1 +0x1\n\n"
+            )
+        };
+        let made = |id, context: &str| {
+            format!(
+                "goroutine {id} [syscall]:\na/cni.run({{0x55ddaa10?, {context}}}, 0x1)\n\t/a.go:9 +0x1\ncreated by a/cni.(*C).attach\n\t/a.go:3 +0x1\n\n"
+            )
+        };
+        let text = maker(1, "0xc000777000")
+            + &maker(2, "0xc000888000")
+            + &made(3, "0xc000888000")
+            + &made(4, "0xc000999000");
+        let family = Family::of(&dump(&text));
+        assert_eq!((family.maker(2), family.children(1)), (Some(1), &[2][..]));
+        assert_eq!(family.maker(3), None, "it carries nobody's context");
+        // Where both makers carry it, neither is the one.
+        let both = maker(1, "0xc000888000") + &maker(2, "0xc000888000") + &made(3, "0xc000888000");
+        assert_eq!(Family::of(&dump(&both)).maker(2), None);
+        let newer =
+            text.replace("created by a/cni.(*C).attach\n", "created by a/cni.(*C).attach in goroutine 1\n");
+        assert_eq!(Family::of(&dump(&newer)).maker(2), Some(0));
     }
 
     #[test]

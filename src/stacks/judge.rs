@@ -1,15 +1,16 @@
 //! Puts waiters, holders and signatures together to findings.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
-use super::holders::{self, Contention, Reason};
+use super::holders::{self, Contention, Family, Reason};
 use super::report::{Behind, Chain, DumpInfo, Finding, Group, Holder, Kind, StackReport, Wait, WaitsFor};
 use super::signatures::{LOCK, Pattern, Signature, THREADS, is_normal, normal};
-use super::wait;
+use super::wait::{self, LockKind};
 use super::words;
 use crate::report::{Confidence, Severity};
 
@@ -50,6 +51,9 @@ const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
 /// Groups and waits beyond this many are counted, not listed.
 const LISTED: usize = 1000;
 
+/// Numbers of goroutines that one wait lists.
+const LISTED_IDS: usize = 100;
+
 /// Frames that a group shows.
 const SHOWN_FRAMES: usize = 40;
 
@@ -62,6 +66,7 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
     let normal = normal();
     let mut findings = Vec::new();
     let mut waits = Vec::new();
+    let mut waiting = 0;
     let mut limits = BTreeSet::new();
     let mut groups = Vec::new();
     for (at, source) in sources.iter().enumerate() {
@@ -86,6 +91,7 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
         )
         .run(signatures, &normal, told);
         findings.extend(judged.findings);
+        waiting += judged.waiting;
         waits.extend(
             judged.waits.into_iter().map(|wait| Wait { dump: (sources.len() > 1).then_some(at), ..wait }),
         );
@@ -96,7 +102,7 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
         (one.confidence, other.severity, other.waiters).cmp(&(other.confidence, one.severity, one.waiters))
     });
     groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
-    for (what, length) in [("groups", groups.len()), ("waits", waits.len())] {
+    for (what, length) in [("groups", groups.len()), ("waits", waiting)] {
         if length > LISTED {
             limits.insert(format!("{} more {what} are not listed", length - LISTED));
         }
@@ -294,9 +300,7 @@ struct Judge<'a> {
     daemon: Daemon,
     stuck: Option<BTreeSet<usize>>,
     contentions: Vec<Contention>,
-    children: HashMap<u64, Vec<usize>>,
-    /// Positions by number.
-    positions: HashMap<u64, usize>,
+    family: Family,
     /// The call that each goroutine serves or makes itself.
     calls: Vec<Option<&'a str>>,
     roles: Vec<Role>,
@@ -304,7 +308,10 @@ struct Judge<'a> {
 
 struct Judged {
     findings: Vec<Finding>,
+    /// The first of all waits.
     waits: Vec<Wait>,
+    /// How many there are.
+    waiting: usize,
     groups: Vec<Group>,
 }
 
@@ -317,20 +324,13 @@ impl<'a> Judge<'a> {
         normal: &[Pattern],
     ) -> Self {
         let contentions = holders::contentions(dump, &|goroutine| is_normal(goroutine, normal));
-        let positions = dump
-            .goroutines
-            .iter()
-            .enumerate()
-            .filter_map(|(at, goroutine)| Some((goroutine.id?, at)))
-            .collect();
         Self {
             number,
             dump,
             daemon,
             stuck,
             contentions,
-            children: holders::children(dump),
-            positions,
+            family: Family::of(dump),
             calls: Vec::new(),
             roles: Vec::new(),
         }
@@ -368,7 +368,8 @@ impl<'a> Judge<'a> {
         findings.extend(self.circles());
         let confirmed: BTreeSet<usize> =
             covered.iter().enumerate().filter(|(_, by)| by.is_some()).map(|(at, _)| at).collect();
-        Judged { findings, waits: self.waits(&confirmed), groups: stacks.groups(self.dump) }
+        let waiting = self.contentions.iter().map(|contention| contention.waiters.len()).sum();
+        Judged { findings, waits: self.waits(&confirmed), waiting, groups: stacks.groups(self.dump) }
     }
 
     fn role(&self, goroutine: &Goroutine, signatures: &[Signature], normal: &[Pattern]) -> Role {
@@ -421,10 +422,7 @@ impl<'a> Judge<'a> {
 
     /// A goroutine's own cause, or that of who works for it.
     fn cause(&self, at: usize) -> Option<usize> {
-        self.root_of(at).or_else(|| {
-            let id = self.goroutine(at)?.id?;
-            self.children.get(&id)?.iter().find_map(|child| self.root_of(*child))
-        })
+        self.root_of(at).or_else(|| self.family.children(at).iter().find_map(|child| self.root_of(*child)))
     }
 
     /// For each contention the signature that explains it: by its holder, by its holder's own wait, or by its waiters.
@@ -434,6 +432,12 @@ impl<'a> Judge<'a> {
             .iter()
             .map(|contention| contention.holders.iter().find_map(|holder| self.cause(*holder)))
             .collect();
+        let waits_at: HashMap<usize, usize> = self
+            .contentions
+            .iter()
+            .enumerate()
+            .flat_map(|(nth, contention)| contention.waiters.iter().map(move |waiter| (*waiter, nth)))
+            .collect();
         // A holder may itself wait for a lock that is explained: as often as there are locks.
         for _ in 0..self.contentions.len().min(8) {
             let before = covered.clone();
@@ -441,10 +445,10 @@ impl<'a> Judge<'a> {
                 if before.get(nth).copied().flatten().is_some() {
                     continue;
                 }
-                let through = contention.holders.iter().find_map(|holder| {
-                    let theirs = self.contentions.iter().position(|other| other.waiters.contains(holder))?;
-                    before.get(theirs).copied().flatten()
-                });
+                let through = contention
+                    .holders
+                    .iter()
+                    .find_map(|holder| before.get(*waits_at.get(holder)?).copied().flatten());
                 if let Some(slot) = covered.get_mut(nth) {
                     *slot = through;
                 }
@@ -498,18 +502,19 @@ impl<'a> Judge<'a> {
             .map(|(contention, _)| contention)
             .collect();
         // The telling root holds the lock that most wait for; else it waits longest.
-        let weight = |root: &usize| {
-            let held = mine
-                .iter()
-                .filter(|contention| {
-                    contention.holders.iter().any(|holder| holder == root || self.made(*holder, *root))
-                })
-                .map(|contention| contention.waiters.len())
-                .max();
+        let mut held: HashMap<usize, usize> = HashMap::new();
+        for contention in &mine {
+            for holder in &contention.holders {
+                for at in self.family.children(*holder).iter().chain([holder]) {
+                    let most = held.entry(*at).or_default();
+                    *most = (*most).max(contention.waiters.len());
+                }
+            }
+        }
+        roots.sort_by_cached_key(|root| {
             let minutes = self.goroutine(*root).and_then(|goroutine| goroutine.minutes);
-            (std::cmp::Reverse(held), std::cmp::Reverse(minutes))
-        };
-        roots.sort_by_key(weight);
+            (Reverse(held.get(root)), Reverse(minutes))
+        });
         let mut waiters: BTreeSet<usize> =
             mine.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
         let linked = mine.iter().any(|contention| !contention.holders.is_empty());
@@ -531,19 +536,10 @@ impl<'a> Judge<'a> {
         Some(self.assemble(signature, &roots, &waiters, lock, linked, told))
     }
 
-    /// Whether `maker` started `child`.
-    fn made(&self, maker: usize, child: usize) -> bool {
-        let (Some(maker), Some(child)) = (self.goroutine(maker), self.goroutine(child)) else { return false };
-        maker.id.is_some() && child.created_by.as_ref().and_then(|creator| creator.goroutine) == maker.id
-    }
-
     /// The call that a goroutine works for: its own, or its maker's.
     fn call(&self, at: usize) -> Option<&'a str> {
         let own = self.calls.get(at).copied().flatten();
-        own.or_else(|| {
-            let maker = self.goroutine(at)?.created_by.as_ref()?.goroutine?;
-            self.calls.get(*self.positions.get(&maker)?).copied().flatten()
-        })
+        own.or_else(|| self.calls.get(self.family.maker(at)?).copied().flatten())
     }
 
     fn count(&self, at: usize) -> u64 {
@@ -648,7 +644,9 @@ impl<'a> Judge<'a> {
             rpcs.iter().filter(|rpc| told.hanging.contains(*rpc)).map(String::as_str).collect();
         let loops = self.loops(signature, roots, waiters);
         let mut evidence = Vec::new();
-        evidence.extend(roots.first().and_then(|root| self.goroutine(*root)).map(where_it_is));
+        let first = roots.first().and_then(|root| self.goroutine(*root));
+        evidence.extend(first.map(where_it_is));
+        evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it asked for {rpc} by ttrpc")));
         if linked {
             let waiting = waiters.iter().map(|at| self.count(*at)).sum();
             evidence.push(format!("{} behind it, by address", words::counted(waiting, "goroutine")));
@@ -757,7 +755,7 @@ impl<'a> Judge<'a> {
                 .extend(contention.reason.map(|reason| format!("the candidate is {}", reason.words())));
             found.push(finding);
         }
-        found.sort_by_key(|finding| std::cmp::Reverse(finding.waiters));
+        found.sort_by_key(|finding| Reverse(finding.waiters));
         found
     }
 
@@ -786,19 +784,23 @@ impl<'a> Judge<'a> {
         let mut waits = Vec::new();
         for (nth, contention) in self.contentions.iter().enumerate() {
             let ids = |positions: &[usize]| -> Vec<u64> {
-                positions.iter().filter_map(|at| self.goroutine(*at)?.id).collect()
+                positions.iter().take(LISTED_IDS).filter_map(|at| self.goroutine(*at)?.id).collect()
             };
             let confidence = match (contention.reason, contention.holders.len()) {
                 (Some(_), _) if confirmed.contains(&nth) => Confidence::Certain,
                 (Some(Reason::SameObject(_) | Reason::Embeds), 1) => Confidence::Likely,
                 _ => Confidence::Possible,
             };
+            let holders = ids(&contention.holders);
             for at in &contention.waiters {
+                if waits.len() == LISTED {
+                    return waits;
+                }
                 let Some(goroutine) = self.goroutine(*at) else { continue };
                 let Some(lock) = wait::lock(goroutine) else { continue };
                 let at_frame = goroutine.frames.get(lock.owner);
-                let others: Vec<usize> =
-                    contention.writers.iter().copied().filter(|writer| writer != at).collect();
+                // Who reads is no writer.
+                let pending: &[usize] = if lock.kind == LockKind::Read { &contention.writers } else { &[] };
                 waits.push(Wait {
                     dump: None,
                     goroutine: goroutine.id,
@@ -806,9 +808,9 @@ impl<'a> Judge<'a> {
                     lock: lock.kind.as_str(),
                     at: at_frame.map_or_else(String::new, |frame| frame.function.to_string()),
                     minutes: goroutine.minutes,
-                    holders: ids(&contention.holders),
+                    holders: holders.clone(),
                     why: contention.reason.map(Reason::words),
-                    behind_writers: if lock.kind == wait::LockKind::Read { ids(&others) } else { Vec::new() },
+                    behind_writers: ids(pending),
                     confidence,
                 });
             }

@@ -104,46 +104,73 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// A frame's function and arguments. `None` for the arguments: inlined.
-pub fn frame(line: &str) -> Option<(&str, Option<Vec<Token>>)> {
+/// A frame's function, and whether its arguments are known: then they are in `words` afterwards. Inlined ones are not.
+pub fn frame<'a>(line: &'a str, words: &mut Vec<Token>) -> Option<(&'a str, bool)> {
+    words.clear();
     let inside = line.strip_suffix(')')?;
     // Arguments hold no parenthesis, so the last one opens them.
     let open = inside.rfind('(')?;
     let function = inside.get(..open)?;
-    let plausible = !function.is_empty() && !function.contains(": ") && !function.ends_with(' ');
+    // No function has a colon, but what is looked for here is a sentence in a log.
+    let sentence = function.as_bytes().contains(&b':') && function.contains(": ");
+    let plausible = !function.is_empty() && !sentence && !function.ends_with(' ');
     if !plausible {
         return None;
     }
     match inside.get(open + 1..)? {
-        "..." => Some((function, None)),
-        list => Some((function, Some(arguments(list)?))),
+        "..." => Some((function, false)),
+        list => {
+            arguments(list.as_bytes(), words)?;
+            Some((function, true))
+        }
     }
 }
 
 /// `0x1, {0x2?, _}, ...`
-fn arguments(list: &str) -> Option<Vec<Token>> {
-    let mut found = Vec::new();
-    let mut rest = list;
-    loop {
-        rest = rest.trim_start_matches([' ', ',']);
-        let Some(first) = rest.chars().next() else { return Some(found) };
-        let (token, length) = match first {
-            '{' => (Token::Open, 1),
-            '}' => (Token::Close, 1),
-            '_' => (Token::Hidden, 1),
-            '.' if rest.starts_with("...") => (Token::More, 3),
-            '0' => {
-                let digits = rest.strip_prefix("0x")?;
-                let end = digits.find(|next: char| !next.is_ascii_hexdigit()).unwrap_or(digits.len());
-                let bits = u64::from_str_radix(digits.get(..end)?, 16).ok()?;
-                let stale = digits.get(end..)?.starts_with('?');
-                (Token::Word { bits, certain: !stale }, 2 + end + usize::from(stale))
+fn arguments(list: &[u8], found: &mut Vec<Token>) -> Option<()> {
+    let mut at = 0;
+    while let Some(byte) = list.get(at) {
+        at += 1;
+        let token = match byte {
+            b' ' | b',' => continue,
+            b'{' => Token::Open,
+            b'}' => Token::Close,
+            b'_' => Token::Hidden,
+            b'.' if list.get(at..at + 2) == Some(b"..") => {
+                at += 2;
+                Token::More
+            }
+            b'0' if list.get(at) == Some(&b'x') => {
+                at += 1;
+                let digits = at;
+                let mut bits: u64 = 0;
+                while let Some(digit) = list.get(at).copied().and_then(hexadecimal) {
+                    // A seventeenth digit is no word.
+                    bits = bits.checked_mul(16)? | digit;
+                    at += 1;
+                }
+                if at == digits {
+                    return None;
+                }
+                let stale = list.get(at) == Some(&b'?');
+                at += usize::from(stale);
+                Token::Word { bits, certain: !stale }
             }
             _ => return None,
         };
         found.push(token);
-        rest = rest.get(length..)?;
     }
+    Some(())
+}
+
+fn hexadecimal(byte: u8) -> Option<u64> {
+    let digit = match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        b'A'..=b'F' => byte - b'A' + 10,
+        _ => return None,
+    };
+    Some(u64::from(digit))
 }
 
 /// `\t/path/file.go:12 +0x34 fp=… sp=… pc=…` as file and line.
@@ -244,10 +271,11 @@ mod tests {
 
     #[test]
     fn a_frame_has_words_structures_and_doubts() {
-        let (function, words) = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)").unwrap();
-        assert_eq!(function, "a/b.(*T).f");
+        let mut words = Vec::new();
+        let found = frame("a/b.(*T).f(0x1, {0x2?, _}, ...)", &mut words);
+        assert_eq!(found, Some(("a/b.(*T).f", true)));
         assert_eq!(
-            words.unwrap(),
+            words,
             [
                 Token::Word { bits: 1, certain: true },
                 Token::Open,
@@ -257,10 +285,15 @@ mod tests {
                 Token::More
             ]
         );
-        assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some(("sync.(*Mutex).Lock", None)));
-        assert_eq!(frame("a.Q[...].Send(0x1)").unwrap().0, "a.Q[...].Send");
-        assert_eq!(frame("not a frame"), None);
-        assert_eq!(frame("a.f(hello)"), None);
+        let mut frame = |line| frame(line, &mut words);
+        assert_eq!(frame("sync.(*Mutex).Lock(...)"), Some(("sync.(*Mutex).Lock", false)));
+        assert_eq!(frame("a.Q[...].Send(0x1)"), Some(("a.Q[...].Send", true)));
+        for line in ["not a frame", "a.f(hello)", "a.f(0x)", "a.f(01)", "a.f(0x11112222333344445)", "a.f(..)"]
+        {
+            assert_eq!(frame(line), None, "{line}");
+        }
+        assert_eq!(frame("a.f(0xFfff222233334444)"), Some(("a.f", true)));
+        assert_eq!(words, [Token::Word { bits: 0xffff_2222_3333_4444, certain: true }]);
     }
 
     #[test]

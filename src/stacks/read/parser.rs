@@ -3,12 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name};
+use super::super::dump::{Creator, Dump, Form, Frame, Goroutine, Name, Token};
 use super::line;
 use super::unwrap::{BEGIN, END};
 
 /// Nobody gives more dumps at once; what comes after them is kept in the last one.
 const MOST_DUMPS: usize = 64;
+
+/// Names that are found again without hashing all of them.
+const RECENT: usize = 1 << 11;
+
+/// The runtime prints a hundred frames and leaves the rest out.
+const MOST_FRAMES: usize = 101;
 
 /// Takes lines, gives dumps.
 pub struct Parser {
@@ -23,6 +29,12 @@ pub struct Parser {
     crash: bool,
     seen: HashSet<u64>,
     names: HashMap<Box<str>, Name>,
+    /// Names seen last: most lines of a large dump are those of the goroutine before.
+    recent: Vec<Option<Name>>,
+    /// Arguments of the frame at hand.
+    words: Vec<Token>,
+    /// How many frames the last goroutine had, which is what the next one often has.
+    depth: usize,
     room: usize,
     full: bool,
 }
@@ -47,6 +59,9 @@ impl Parser {
             crash: false,
             seen: HashSet::new(),
             names: HashMap::new(),
+            recent: vec![None; RECENT],
+            words: Vec::new(),
+            depth: 0,
             room,
             full: false,
         }
@@ -99,7 +114,9 @@ impl Parser {
             self.profile(line);
         } else if self.goroutine.is_some() {
             self.inside(line);
-        } else if self.dump.is_some() && (line.starts_with('\t') || line::frame(line).is_some()) {
+        } else if self.dump.is_some()
+            && (line.starts_with('\t') || line::frame(line, &mut self.words).is_some())
+        {
             self.puzzled();
         }
     }
@@ -137,6 +154,7 @@ impl Parser {
             minutes: header.minutes,
             locked_to_thread: header.locked_to_thread,
             labels: header.labels,
+            frames: Vec::with_capacity(self.depth),
             ..Goroutine::default()
         });
     }
@@ -170,13 +188,12 @@ impl Parser {
                 frame.place = Some((file, number));
             }
             self.expects = Expects::Nothing;
-        } else if let Some((function, arguments)) = line::frame(text) {
+        } else if let Some((function, known)) = line::frame(text, &mut self.words) {
             let function = self.name(function);
             self.expects = if self.ancestor { Expects::Elsewhere } else { Expects::Frame };
             if let Some(goroutine) = self.goroutine.as_mut().filter(|_| !self.ancestor) {
-                let inlined = arguments.is_none();
-                let arguments = arguments.unwrap_or_default().into_boxed_slice();
-                goroutine.frames.push(Frame { function, arguments, inlined, place: None });
+                let arguments = self.words.as_slice().into();
+                goroutine.frames.push(Frame { function, arguments, inlined: !known, place: None });
             }
         } else {
             self.puzzled();
@@ -221,11 +238,23 @@ impl Parser {
     }
 
     fn name(&mut self, text: &str) -> Name {
-        if let Some(name) = self.names.get(text) {
+        let slot = slot(text);
+        if let Some(Some(name)) = self.recent.get(slot)
+            && **name == *text
+        {
             return Name::clone(name);
         }
-        let name = Name::from(text);
-        self.names.insert(text.into(), Name::clone(&name));
+        let name = match self.names.get(text) {
+            Some(name) => Name::clone(name),
+            None => {
+                let name = Name::from(text);
+                self.names.insert(text.into(), Name::clone(&name));
+                name
+            }
+        };
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = Some(Name::clone(&name));
+        }
         name
     }
 
@@ -233,6 +262,7 @@ impl Parser {
         self.expects = Expects::Nothing;
         self.ancestor = false;
         let Some(goroutine) = self.goroutine.take() else { return };
+        self.depth = goroutine.frames.len().min(MOST_FRAMES);
         if writes_dumps(&goroutine)
             && let Some(dump) =
                 self.dump.as_mut().filter(|dump| dump.form == Form::Traces && !dump.goroutines.is_empty())
@@ -261,6 +291,13 @@ impl Parser {
             self.done.push(dump);
         }
     }
+}
+
+/// Where a name is looked for first: names of a package differ in their ends.
+fn slot(text: &str) -> usize {
+    let end = text.as_bytes().last_chunk::<8>().map_or(0, |end| u64::from_le_bytes(*end));
+    let mixed = (end ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 53).unwrap_or(0)
 }
 
 /// Whether this is the goroutine that wrote the dump which it is in.
