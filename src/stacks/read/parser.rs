@@ -244,13 +244,12 @@ impl Parser {
         {
             return Name::clone(name);
         }
-        let name = match self.names.get(text) {
-            Some(name) => Name::clone(name),
-            None => {
-                let name = Name::from(text);
-                self.names.insert(text.into(), Name::clone(&name));
-                name
-            }
+        let name = if let Some(name) = self.names.get(text) {
+            Name::clone(name)
+        } else {
+            let name = Name::from(text);
+            self.names.insert(text.into(), Name::clone(&name));
+            name
         };
         if let Some(recent) = self.recent.get_mut(slot) {
             *recent = Some(Name::clone(&name));
