@@ -66,6 +66,7 @@ Register-ArgumentCompleter -Native -CommandName 'plegctl' -ScriptBlock {
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show a saved report instead of making one')
             [CompletionResult]::new('--stacks', '--stacks', [CompletionResultType]::ParameterName, 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`')
             [CompletionResult]::new('--proc', '--proc', [CompletionResultType]::ParameterName, 'The node''s process table [default: /proc]')
+            [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'Remember here what hung, so that the next run asks for that alone; with --npd what is likely counts from the second run on, and what is well again from the second on')
             [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'Which findings make the exit status 1')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'How to print')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'How to print')

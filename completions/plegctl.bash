@@ -713,7 +713,7 @@ _plegctl() {
             return 0
             ;;
         plegctl__subcmd__health)
-            opts="-o -r -c -q -v -h --budget --patience --deep --probe-shims --kubelet-healthz --kubelet-metrics --kubelet-version --runtime-request-timeout --threshold --save --from --stacks --proc --npd --fail-on --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
+            opts="-o -r -c -q -v -h --budget --patience --deep --probe-shims --kubelet-healthz --kubelet-metrics --kubelet-version --runtime-request-timeout --threshold --save --from --stacks --proc --npd --state --fail-on --output --runtime-endpoint --config --host-root --timeout --color --quiet --verbose --no-headers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -760,6 +760,10 @@ _plegctl() {
                     return 0
                     ;;
                 --proc)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -62,6 +62,7 @@ set edit:completion:arg-completer[plegctl] = {|@words|
             cand --from 'Show a saved report instead of making one'
             cand --stacks 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`'
             cand --proc 'The node''s process table [default: /proc]'
+            cand --state 'Remember here what hung, so that the next run asks for that alone; with --npd what is likely counts from the second run on, and what is well again from the second on'
             cand --fail-on 'Which findings make the exit status 1'
             cand -o 'How to print'
             cand --output 'How to print'

@@ -62,6 +62,7 @@ complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l save -d 'Writ
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l from -d 'Show a saved report instead of making one' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l stacks -d 'Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal), `never`, a file or `unix://SOCKET`' -r
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l proc -d 'The node\'s process table [default: /proc]' -r -F
+complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l state -d 'Remember here what hung, so that the next run asks for that alone; with --npd what is likely counts from the second run on, and what is well again from the second on' -r -F
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -l fail-on -d 'Which findings make the exit status 1' -r -f -a "critical\t'An unhealthy PLEG'
 warning\t'A degraded one too'"
 complete -c plegctl -n "__fish_plegctl_using_subcommand health" -s o -l output -d 'How to print' -r -f -a "table\t'A screen to be read from the top down'

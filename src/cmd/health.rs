@@ -20,11 +20,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use super::context::{Context, block_on};
 use super::render::health::{self as text, npd, screen};
 use super::render::json;
-use super::{Error, Exit, positive_duration};
+use super::{Error, Exit, positive_duration, standing};
 use crate::clock::Wall;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
+use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
@@ -107,6 +108,11 @@ pub struct HealthArgs {
     #[arg(long, conflicts_with_all = ["deep", "output"])]
     npd: bool,
 
+    /// Remember here what hung, so that the next run asks for that alone; with --npd what is likely counts from the
+    /// second run on, and what is well again from the second on
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    state: Option<PathBuf>,
+
     /// Which findings make the exit status 1
     #[arg(long, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOn,
@@ -140,10 +146,14 @@ enum Output {
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
-    let report = match &arguments.from {
-        Some(path) => saved(path)?,
+    let mut standing = None;
+    let (report, still) = match &arguments.from {
+        Some(path) => (saved(path)?, None),
         None => match context.endpoint() {
-            Ok(endpoint) => block_on(ask(arguments, context, &endpoint))??,
+            Ok(endpoint) => {
+                standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
+                block_on(answer(arguments, context, &endpoint, standing.as_mut()))??
+            }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
                 writeln!(io::stdout(), "D06 no container runtime found")?;
                 return Ok(Exit::NoAnswer);
@@ -154,15 +164,48 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     if let Some(path) = &arguments.save {
         save(&report, path)?;
     }
-    print(arguments, context, &report)?;
-    Ok(match (report.verdict, arguments.fail_on) {
+    let mut exit = match (report.verdict, arguments.fail_on) {
         (Verdict::Healthy, _) | (Verdict::Degraded, FailOn::Critical) => Exit::Good,
         (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
         (Verdict::Unknown, _) => Exit::NoAnswer,
-    })
+    };
+    if let (Some(standing), Some(path)) = (&mut standing, &arguments.state) {
+        if arguments.npd {
+            exit = standing::settle(standing, &report, exit);
+        }
+        standing::write(path, standing, context);
+    }
+    print(arguments, context, &report, still)?;
+    Ok(exit)
 }
 
-async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> Result<HealthReport, Error> {
+/// Asks everything; or where the last run left something hanging, that alone, and then how long it has.
+async fn answer(
+    arguments: &HealthArgs,
+    context: &Context,
+    endpoint: &Endpoint,
+    standing: Option<&mut Standing>,
+) -> Result<(HealthReport, Option<Duration>), Error> {
+    let Some(standing) = standing else {
+        return Ok((ask(arguments, context, endpoint, Duration::ZERO).await?, None));
+    };
+    let began = context.clock.mono();
+    if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
+        let age = standing.hang().map(|hang| hang.age(report.taken_at));
+        return Ok((report, age));
+    }
+    let used = context.clock.mono().since(began);
+    let report = ask(arguments, context, endpoint, used).await?;
+    standing.learn(&report, context.clock.wall());
+    Ok((report, None))
+}
+
+async fn ask(
+    arguments: &HealthArgs,
+    context: &Context,
+    endpoint: &Endpoint,
+    used: Duration,
+) -> Result<HealthReport, Error> {
     let mode = match (arguments.npd, arguments.deep) {
         (true, _) => Mode::Npd,
         (false, true) => Mode::Deep,
@@ -173,6 +216,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         Mode::Deep => DEEP_BUDGET,
         Mode::Normal => BUDGET,
     });
+    let budget = budget.saturating_sub(used);
     let mut inputs = inputs(context, endpoint, budget, arguments.kubelet()?)?;
     inputs.mode = mode;
     inputs.patience = arguments.patience;
@@ -296,10 +340,15 @@ fn saved(path: &Path) -> Result<HealthReport, Error> {
     Err(Error::NoHealthReport { name, why })
 }
 
-fn print(arguments: &HealthArgs, context: &Context, report: &HealthReport) -> io::Result<()> {
+fn print(
+    arguments: &HealthArgs,
+    context: &Context,
+    report: &HealthReport,
+    still: Option<Duration>,
+) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     if arguments.npd {
-        writeln!(out, "{}", npd(report))?;
+        writeln!(out, "{}", npd(report, still))?;
         return out.flush();
     }
     let style = text::Style {

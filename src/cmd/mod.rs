@@ -18,6 +18,7 @@ mod relist;
 mod render;
 mod sim;
 mod stacks;
+mod standing;
 mod static_pods;
 mod stops;
 mod watch;

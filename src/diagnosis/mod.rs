@@ -37,6 +37,7 @@ pub mod report;
 pub mod rules;
 pub(crate) mod silence;
 pub mod stacks;
+pub(crate) mod standing;
 mod summary;
 pub(crate) mod words;
 

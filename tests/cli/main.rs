@@ -17,6 +17,7 @@ mod relist;
 mod runner;
 mod sim;
 mod stacks;
+mod standing;
 mod stream_records;
 mod syscalls;
 mod watch;

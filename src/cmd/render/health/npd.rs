@@ -1,17 +1,21 @@
 //! The one line for node-problem-detector.
 
+use std::time::Duration;
+
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, RuleId, Verdict};
 use crate::diagnosis::rules;
 
 /// The longest line that node-problem-detector keeps.
 const NPD_BYTES: usize = 80;
 
-/// One line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run.
-pub fn npd(report: &HealthReport) -> String {
+/// One line of at most 80 ASCII bytes: the id first, and nothing that changes from run to run but the age of what is
+/// `still` silent, which a run that remembers the last one knows.
+pub fn npd(report: &HealthReport, still: Option<Duration>) -> String {
     let line = match &report.primary {
         Some(primary) if report.verdict != Verdict::Healthy => {
             let phrase = rules::row(primary.id).map_or("unknown", |row| row.phrase);
-            let mut line = format!("{} {}{phrase}", primary.id, degree(primary));
+            let known_for = still.map_or_else(String::new, still_for);
+            let mut line = format!("{} {known_for}{}{phrase}", primary.id, degree(primary));
             if let Some(pod) = &primary.pod {
                 line.push(' ');
                 line.push_str(&pod.to_string());
@@ -33,6 +37,14 @@ pub fn npd(report: &HealthReport) -> String {
         .map(|letter| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' })
         .take(NPD_BYTES)
         .collect()
+}
+
+fn still_for(age: Duration) -> String {
+    match age.as_secs() {
+        0 => String::new(),
+        seconds @ 1..120 => format!("still after {seconds}s: "),
+        seconds => format!("still after {}m: ", seconds / 60),
+    }
 }
 
 /// Silence is told with its degree: a short run cannot be certain of it.

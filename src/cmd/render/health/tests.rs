@@ -106,7 +106,7 @@ async fn hostile_names_do_not_reach_the_terminal() {
     for wide in [false, true] {
         assert!(!shown(&report, Style { wide, ..Style::default() }).contains('\u{1b}'));
     }
-    assert!(!npd(&report).contains('\u{1b}'));
+    assert!(!npd(&report, None).contains('\u{1b}'));
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,9 +115,9 @@ async fn npd_has_80_ascii_bytes_and_says_likely() {
     inputs.mode = Mode::Npd;
     inputs.budget = Duration::from_secs(4);
     let mut report = judge(&gather(&inputs, &|_| ()).await);
-    assert_eq!(npd(&report), "D01 likely status hang default/web-42/app rpc=ContainerStatus");
+    assert_eq!(npd(&report, None), "D01 likely status hang default/web-42/app rpc=ContainerStatus");
     report.primary.as_mut().unwrap().pod.as_mut().unwrap().name = "ä".repeat(200);
-    let line = npd(&report);
+    let line = npd(&report, None);
     assert!(line.is_ascii() && line.len() <= 80, "{line}");
     assert_eq!(report.primary.unwrap().id, RuleId::D01);
 }

@@ -1,0 +1,354 @@
+//! What one run of `health` leaves for the next: which call hung, since when, and when it may be asked again.
+//!
+//! Whoever asks every half minute leaves one more call waiting inside the runtime each time. So the next run does not
+//! ask everything again: it asks who is there, and the one call that hung, with a pause that grows to what the kubelet
+//! itself allows between two of its own.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::report::{CulpritOutcome, HealthReport, Verdict};
+use crate::clock::Wall;
+use crate::cri::{Outcome, Rpc};
+use crate::report::{API_VERSION, Confidence};
+
+/// How long after the first time a call that hung is asked again.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The longest pause between two times: the kubelet's own time-out, so that we never add more than it does.
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+
+/// Good runs, one after the other, that end what was announced.
+const GOOD_RUNS: u32 = 2;
+
+/// The document that is kept between two runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    api_version: String,
+    kind: String,
+    /// The runtime that it is about.
+    endpoint: String,
+    /// What has not answered.
+    #[serde(default)]
+    hang: Option<Hang>,
+    /// Whether the last word was that something is wrong.
+    #[serde(default)]
+    announced: bool,
+    /// Runs in a row, up to the last, that found it wrong.
+    #[serde(default)]
+    bad_runs: u32,
+    /// Runs in a row, up to the last, that found it well.
+    #[serde(default)]
+    good_runs: u32,
+}
+
+/// A call that has not answered, and what was made of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hang {
+    /// The call's name.
+    rpc: String,
+    /// What it is about.
+    #[serde(default)]
+    id: Option<String>,
+    /// When it was first seen silent.
+    since: Wall,
+    /// When it was last asked.
+    asked_at: Wall,
+    /// How often it has been asked.
+    asked: u32,
+    /// The judgement when it was first seen.
+    report: Box<HealthReport>,
+}
+
+/// What the next run may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing is known to hang.
+    Judge,
+    /// Ask the one call again, and who is there beside it.
+    AskAgain,
+    /// It is too early for that; ask who is there.
+    Wait,
+}
+
+impl Standing {
+    /// Value of `kind`.
+    pub const KIND: &'static str = "HealthState";
+
+    /// Nothing is known of the runtime at `endpoint`.
+    pub fn new(endpoint: &str) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: Self::KIND.to_owned(),
+            endpoint: endpoint.to_owned(),
+            hang: None,
+            announced: false,
+            bad_runs: 0,
+            good_runs: 0,
+        }
+    }
+
+    /// Whether it is such a document, and about this runtime.
+    pub fn is_about(&self, endpoint: &str) -> bool {
+        self.api_version == API_VERSION && self.kind == Self::KIND && self.endpoint == endpoint
+    }
+
+    /// What hung at the end of the last run.
+    pub fn hang(&self) -> Option<&Hang> {
+        self.hang.as_ref()
+    }
+
+    /// What to do at `now`. A clock that went backwards must not silence us.
+    pub fn step(&self, now: Wall) -> Step {
+        let Some(hang) = self.hang.as_ref().filter(|hang| hang.call().is_some()) else { return Step::Judge };
+        if now < hang.asked_at || now >= hang.asked_at.plus(hang.pause()) {
+            Step::AskAgain
+        } else {
+            Step::Wait
+        }
+    }
+
+    /// It was asked again at `now`, and was silent.
+    pub fn asked_again(&mut self, now: Wall) {
+        if let Some(hang) = &mut self.hang {
+            hang.asked_at = now;
+            hang.asked = hang.asked.saturating_add(1);
+        }
+    }
+
+    /// The runtime does not even say who it is any more, so that nothing else is to be asked of it.
+    pub fn nobody_answers(&mut self, now: Wall) {
+        if let Some(hang) = &mut self.hang {
+            Rpc::Version.name().clone_into(&mut hang.rpc);
+            hang.id = None;
+            hang.asked_at = now;
+            hang.asked = 1;
+        }
+    }
+
+    /// What a run that judged everything found at its end.
+    pub fn learn(&mut self, report: &HealthReport, now: Wall) {
+        self.hang = silent_call(report).map(|(rpc, id)| Hang {
+            rpc: rpc.name().to_owned(),
+            id,
+            since: report.taken_at,
+            asked_at: now,
+            asked: 1,
+            report: Box::new(report.clone()),
+        });
+    }
+
+    /// Whether to say that something is wrong, when this run's own judgement is `bad`, and `certain` or not. What is
+    /// likely has to be seen twice; what was announced ends with the second good run: whoever acts on it may drain a
+    /// node, and does not look again.
+    pub fn announce(&mut self, bad: bool, certain: bool) -> bool {
+        if bad {
+            self.good_runs = 0;
+            self.bad_runs = self.bad_runs.saturating_add(1);
+            self.announced |= certain || self.bad_runs > 1;
+        } else {
+            self.bad_runs = 0;
+            self.good_runs = self.good_runs.saturating_add(1);
+            self.announced &= self.good_runs < GOOD_RUNS;
+        }
+        self.announced
+    }
+}
+
+impl Hang {
+    /// The call, and what it is about.
+    pub fn call(&self) -> Option<(Rpc, Option<&str>)> {
+        Some((rpc_named(&self.rpc)?, self.id.as_deref()))
+    }
+
+    fn pause(&self) -> Duration {
+        let doublings = self.asked.saturating_sub(1).min(8);
+        FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE)
+    }
+
+    /// How long it has been known to be silent.
+    pub fn age(&self, now: Wall) -> Duration {
+        now.duration_since(self.since)
+    }
+
+    /// The judgement of then, said at `now`.
+    pub fn report(&self, now: Wall) -> HealthReport {
+        let mut report = HealthReport::clone(&self.report);
+        report.taken_at = now;
+        report.duration_seconds = 0.0;
+        report.probes.clear();
+        let age = humantime::format_duration(Duration::from_secs(self.age(now).as_secs()));
+        let times = if self.asked == 1 { "once".to_owned() } else { format!("{} times", self.asked) };
+        let said = format!("{} is still silent after {age}, asked {times}", self.rpc);
+        let twice = self.asked > 1;
+        for finding in report.primary.iter_mut().chain(report.findings.first_mut()) {
+            finding.evidence.insert(0, said.clone());
+            if twice && finding.confidence == Confidence::Likely {
+                finding.confidence = Confidence::Certain;
+            }
+        }
+        for culprit in &mut report.culprits {
+            if Some(&culprit.id) == self.id.as_ref() && twice {
+                culprit.confidence = Confidence::Certain;
+                culprit.waited_seconds = self.age(now).as_secs_f64();
+            }
+        }
+        report
+    }
+}
+
+fn rpc_named(name: &str) -> Option<Rpc> {
+    Rpc::ALL.into_iter().find(|rpc| rpc.name() == name)
+}
+
+/// The call to be asked again: about an id if there is one, else a list, else the first of all.
+fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
+    if report.verdict == Verdict::Healthy {
+        return None;
+    }
+    let silent = |rpc: Rpc| {
+        report.probes.iter().any(|probe| probe.name == rpc.name() && probe.outcome == Outcome::Silent)
+    };
+    if silent(Rpc::Version) {
+        return Some((Rpc::Version, None));
+    }
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::StreamPodSandboxes, Rpc::StreamContainers];
+    if let Some(list) = lists.into_iter().find(|list| silent(*list)) {
+        return Some((list, None));
+    }
+    let culprit = report.culprits.iter().find(|culprit| culprit.outcome == CulpritOutcome::Silent)?;
+    Some((rpc_named(&culprit.rpc)?, Some(culprit.id.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::report::{CulpritReport, ProbeReport};
+
+    fn at(seconds: u64) -> Wall {
+        Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(seconds))
+    }
+
+    fn unhealthy() -> HealthReport {
+        let text = r#"{"apiVersion": "plegctl/v1", "kind": "HealthReport", "takenAt": "2023-11-14T22:13:20Z",
+            "runtime": {"endpoint": "unix:///x"}, "durationSeconds": 3.9, "verdict": "unhealthy", "phase": "list",
+            "findings": [{"id": "D02", "title": "a list hangs", "severity": "critical", "confidence": "likely",
+                "phase": "list", "rpc": "ListContainers"}],
+            "probes": [], "abandonedCalls": 1, "notChecked": []}"#;
+        let mut report: HealthReport = serde_json::from_str(text).unwrap();
+        report.primary = report.findings.first().cloned();
+        report
+    }
+
+    fn probe(name: &str) -> ProbeReport {
+        ProbeReport {
+            name: name.to_owned(),
+            outcome: Outcome::Silent,
+            duration_seconds: 3.9,
+            response_bytes: None,
+            calls: None,
+            message: None,
+        }
+    }
+
+    fn hung_list() -> Standing {
+        let mut report = unhealthy();
+        report.probes.push(probe("ListContainers"));
+        let mut standing = Standing::new("unix:///x");
+        standing.learn(&report, at(4));
+        standing
+    }
+
+    #[test]
+    fn the_pause_between_two_calls_grows_to_the_kubelets_own() {
+        let mut standing = hung_list();
+        let mut asked = Vec::new();
+        for second in (4..604).step_by(10) {
+            if standing.step(at(second)) == Step::AskAgain {
+                asked.push(second);
+                standing.asked_again(at(second));
+            }
+        }
+        assert_eq!(asked, [34, 94, 214, 334, 454, 574]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_silences_nobody() {
+        assert_eq!(hung_list().step(at(3)), Step::AskAgain);
+        assert_eq!(hung_list().step(at(5)), Step::Wait);
+    }
+
+    #[test]
+    fn what_is_silent_twice_is_certain_and_tells_its_age() {
+        let mut standing = hung_list();
+        let first = standing.hang().unwrap().report(at(20));
+        assert_eq!(first.primary.unwrap().confidence, Confidence::Likely);
+        standing.asked_again(at(34));
+        let again = standing.hang().unwrap().report(at(64));
+        assert_eq!(again.taken_at, at(64));
+        let primary = again.primary.unwrap();
+        assert_eq!(primary.confidence, Confidence::Certain);
+        assert_eq!(again.findings[0], primary);
+        assert_eq!(primary.evidence, ["ListContainers is still silent after 1m 4s, asked 2 times"]);
+    }
+
+    #[test]
+    fn the_first_silent_one_on_the_way_is_asked_again() {
+        let culprit = CulpritReport {
+            rpc: "ContainerStatus".to_owned(),
+            id: "abc".to_owned(),
+            pod: None,
+            container: None,
+            waited_seconds: 3.0,
+            outcome: CulpritOutcome::Silent,
+            confidence: Confidence::Likely,
+            holder: None,
+        };
+        let mut report = unhealthy();
+        assert_eq!(silent_call(&report), None);
+        report.culprits.push(CulpritReport {
+            outcome: CulpritOutcome::Slow,
+            id: "slow".to_owned(),
+            ..culprit.clone()
+        });
+        report.culprits.push(culprit);
+        assert_eq!(silent_call(&report), Some((Rpc::ContainerStatus, Some("abc".to_owned()))));
+        report.probes.push(probe("ListPodSandbox"));
+        assert_eq!(silent_call(&report), Some((Rpc::ListPodSandbox, None)));
+        report.probes.push(probe("Version"));
+        assert_eq!(silent_call(&report), Some((Rpc::Version, None)));
+    }
+
+    #[test]
+    fn a_runtime_that_falls_silent_altogether_is_asked_for_nothing_but_its_name() {
+        let mut standing = hung_list();
+        standing.nobody_answers(at(34));
+        assert_eq!(standing.hang().and_then(Hang::call), Some((Rpc::Version, None)));
+        assert_eq!(standing.step(at(63)), Step::Wait);
+        assert_eq!(standing.step(at(64)), Step::AskAgain);
+    }
+
+    #[test]
+    fn likely_is_announced_by_the_second_run_and_ends_with_the_second_good_one() {
+        let mut standing = Standing::new("unix:///x");
+        let said: Vec<bool> =
+            [(true, false), (true, false), (false, true), (true, false), (false, true), (false, true)]
+                .into_iter()
+                .map(|(bad, certain)| standing.announce(bad, certain))
+                .collect();
+        assert_eq!(said, [false, true, true, true, true, false]);
+        assert!(standing.announce(true, true), "what is certain needs no second run");
+    }
+
+    #[test]
+    fn it_is_about_one_runtime() {
+        let standing = hung_list();
+        let text = serde_json::to_string(&standing).unwrap();
+        let read: Standing = serde_json::from_str(&text).unwrap();
+        assert!(read.is_about("unix:///x") && !read.is_about("unix:///y"));
+        assert_eq!(read.step(at(5)), Step::Wait);
+    }
+}

@@ -1,0 +1,141 @@
+//! `plegctl health --state FILE`: a run every half minute, and what it leaves waiting in the runtime.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plegctl::cri::Rpc;
+use serde_json::Value;
+
+use crate::support::plegctl::{Output, plegctl};
+use crate::support::{FakeRuntime, Node};
+
+fn a_pod() -> Node {
+    Node::new().pod("shop/db-0", "uid-0").sandbox("s0").container("c0", "postgres")
+}
+
+fn state(fake: &FakeRuntime) -> PathBuf {
+    fake.folder().join("state.json")
+}
+
+fn npd(fake: &FakeRuntime) -> Output {
+    let path = state(fake).display().to_string();
+    plegctl(&["health", "--npd", "--state", &path, "-r", &fake.endpoint()])
+}
+
+fn count(fake: &FakeRuntime, rpc: Rpc) -> usize {
+    fake.calls_of(rpc).len()
+}
+
+/// Lets the pause of the call that hung be over, as if time had passed.
+fn pass_time(path: &Path) {
+    let mut state: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    for stamp in ["since", "askedAt"] {
+        let was = humantime::parse_rfc3339(state["hang"][stamp].as_str().unwrap()).unwrap();
+        let earlier = was - std::time::Duration::from_secs(300);
+        state["hang"][stamp] = humantime::format_rfc3339_nanos(earlier).to_string().into();
+    }
+    fs::write(path, state.to_string()).unwrap();
+}
+
+#[test]
+fn a_list_that_hangs_is_asked_once_and_then_with_pauses() {
+    let fake = FakeRuntime::start(a_pod());
+    fake.on(Rpc::ListContainers).hang();
+    let first = npd(&fake);
+    assert_eq!(first.stdout, "D02 likely list hang rpc=ListContainers\n", "{first}");
+    assert_eq!(first.code, Some(0), "what is likely is said by the second run: {first}");
+    let (containers, sandboxes) = (count(&fake, Rpc::ListContainers), count(&fake, Rpc::ListPodSandbox));
+    assert_eq!(containers, 1);
+
+    let versions = count(&fake, Rpc::Version);
+    let second = npd(&fake);
+    assert!(second.stdout.starts_with("D02 still after "), "{second}");
+    assert_eq!(second.code, Some(1), "{second}");
+    assert_eq!(count(&fake, Rpc::ListContainers), containers, "its turn has not come");
+    assert_eq!(count(&fake, Rpc::ListPodSandbox), sandboxes, "nothing else is asked meanwhile");
+    assert_eq!(count(&fake, Rpc::Version), versions + 1, "but who is there");
+
+    pass_time(&state(&fake));
+    let third = npd(&fake);
+    assert_eq!(third.stdout, "D02 still after 5m: list hang rpc=ListContainers\n", "certain now: {third}");
+    assert_eq!(third.code, Some(1), "{third}");
+    assert_eq!(count(&fake, Rpc::ListContainers), containers + 1);
+    assert_eq!(count(&fake, Rpc::ListPodSandbox), sandboxes);
+}
+
+#[test]
+fn when_it_answers_again_two_good_runs_end_what_was_said() {
+    let fake = FakeRuntime::start(a_pod());
+    fake.on(Rpc::ListContainers).hang();
+    npd(&fake);
+    assert_eq!(npd(&fake).code, Some(1));
+
+    fake.forgive();
+    pass_time(&state(&fake));
+    let good = npd(&fake);
+    assert!(!good.stdout.contains("D02"), "{good}");
+    assert_eq!(good.code, Some(1), "whoever acts on it does not look again: {good}");
+    assert_eq!(npd(&fake).code, Some(0));
+}
+
+#[test]
+fn one_status_call_that_hangs_is_the_one_that_is_asked_again() {
+    let fake = FakeRuntime::start(a_pod());
+    fake.on(Rpc::ContainerStatus).id("c0").hang();
+    npd(&fake);
+    let lists = count(&fake, Rpc::ListContainers);
+    pass_time(&state(&fake));
+    let again = npd(&fake);
+    assert_eq!(
+        again.stdout, "D01 still after 5m: status hang shop/db-0/postgres rpc=ContainerStatus\n",
+        "{again}"
+    );
+    assert_eq!(count(&fake, Rpc::ContainerStatus), 2);
+    assert_eq!(count(&fake, Rpc::ListContainers), lists);
+}
+
+#[test]
+fn a_runtime_that_falls_silent_altogether_is_left_alone() {
+    let fake = FakeRuntime::start(a_pod());
+    fake.on(Rpc::ListContainers).hang();
+    npd(&fake);
+    fake.on(Rpc::Version).hang();
+    assert_eq!(npd(&fake).code, Some(1));
+    let before = fake.calls().len();
+    let still = npd(&fake);
+    assert!(still.stdout.starts_with("D02 still after "), "{still}");
+    assert_eq!(fake.calls().len(), before, "neither the list nor Version: both hang");
+}
+
+#[test]
+fn what_is_no_state_is_begun_anew_and_said() {
+    let fake = FakeRuntime::start(a_pod());
+    for (content, why) in [("not json", "no state of plegctl"), ("{}", "no state of plegctl")] {
+        fs::write(state(&fake), content).unwrap();
+        let output = npd(&fake);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stderr.contains("is begun anew") && output.stderr.contains(why), "{output}");
+    }
+    let read: Value = serde_json::from_slice(&fs::read(state(&fake)).unwrap()).unwrap();
+    assert_eq!((&read["kind"], &read["hang"]), (&"HealthState".into(), &Value::Null));
+
+    let nowhere = fake.folder().join("missing/state.json").display().to_string();
+    let output = plegctl(&["health", "--npd", "--state", &nowhere, "-r", &fake.endpoint()]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("the next run asks everything again"), "{output}");
+}
+
+#[test]
+fn a_person_reads_how_long_it_has_been_silent() {
+    let fake = FakeRuntime::start(a_pod());
+    fake.on(Rpc::ListContainers).hang();
+    npd(&fake);
+    pass_time(&state(&fake));
+    let path = state(&fake).display().to_string();
+    let output = plegctl(&["health", "--state", &path, "-r", &fake.endpoint(), "-o", "json"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let said = report["primary"]["evidence"][0].as_str().unwrap();
+    assert!(said.starts_with("ListContainers is still silent after 5m"), "{said}");
+    assert_eq!(report["primary"]["confidence"], "certain");
+}
