@@ -43,7 +43,7 @@ enum Action {
         /// The directory of a recorder, or an exported file
         #[arg(value_name = "CAPTURE", value_hint = ValueHint::AnyPath)]
         capture: PathBuf,
-        /// The file to write
+        /// The file to write; `-` for stdout
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// Only what was pinned for this incident
@@ -123,10 +123,17 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
             };
             let names = anonymise.then(Names::default);
             let mut exported = Exported::default();
-            save::write(file, |out| {
+            let write = |out: &mut dyn Write| {
                 exported = export(&capture, range, names, out)?;
                 Ok(())
-            })?;
+            };
+            if file.as_os_str() == "-" {
+                let mut out = io::BufWriter::new(io::stdout().lock());
+                write(&mut out)?;
+                out.flush()?;
+            } else {
+                save::write(file, write)?;
+            }
             context.remark(&text::exported(exported));
             Ok(Exit::Good)
         }

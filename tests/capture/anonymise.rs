@@ -1,6 +1,7 @@
 //! An export without names is searched for every name that there was.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use plegctl::capture::Capture;
@@ -88,4 +89,23 @@ fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
         let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
         assert!(lists.count() > 0, "{scenario}");
     }
+}
+
+/// From an image that has no `tar`, standard output is the only way out.
+#[test]
+fn an_export_to_stdout_is_the_same_capture() {
+    let place = Place::make();
+    let (directory, file, piped) = (place.path("capture"), place.path("file"), place.path("piped"));
+    record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);
+    let written = plegctl(&["capture", "export", word(&directory), word(&file)]);
+    assert_eq!(written.code, Some(0), "{written}");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_plegctl"))
+        .args(["capture", "export", word(&directory), "-"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout == fs::read(&file).unwrap(), "the two differ");
+    fs::write(&piped, &output.stdout).unwrap();
+    let checked = plegctl(&["capture", "check", word(&piped)]);
+    assert_eq!(checked.code, Some(0), "{checked}");
 }

@@ -110,9 +110,11 @@ fn the_pods_ask_for_no_more_than_they_need() {
         let mounts = daemon_set.matches("- mountPath:").count();
         assert_eq!(
             daemon_set.matches("readOnly: true").count(),
-            mounts,
-            "{overlay}: a mount can be written to"
+            mounts - 1,
+            "{overlay}: a mount beside the captures' can be written to"
         );
+        assert!(daemon_set.contains("- mountPath: /captures\n          name: captures\n"), "{overlay}");
+        assert!(daemon_set.contains("medium: Memory"), "{overlay}");
         // A volume of the socket itself, or of type "", is how nodes are broken.
         assert_eq!(
             daemon_set.matches("hostPath:").count(),
@@ -158,6 +160,7 @@ fn the_role_can_read_two_documents_of_a_kubelet_and_nothing_else() {
 #[test]
 fn the_arguments_are_arguments_of_this_program() {
     let manifest = text("deploy/base/daemonset.yaml");
+    let captures = format!("{}/captures-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
     let mut arguments: Vec<&str> = manifest
         .split_once("args:\n")
         .unwrap()
@@ -174,8 +177,12 @@ fn the_arguments_are_arguments_of_this_program() {
         .map(|argument| {
             if argument.starts_with("--metrics-listen=") { "--metrics-listen=127.0.0.1:0" } else { argument }
         })
+        .map(|argument| if argument == "/captures" { captures.as_str() } else { argument })
         .collect();
     arguments.push("--count=1");
     let run = plegctl(&arguments);
     assert_eq!(run.code, Some(0), "{run}");
+    let checked = plegctl(&["capture", "check", &captures]);
+    fs::remove_dir_all(&captures).unwrap();
+    assert_eq!(checked.code, Some(0), "{checked}");
 }
