@@ -4,7 +4,6 @@
 //! command with the exit status of "no answer" and a sentence that asks for a report.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::pin::pin;
@@ -15,18 +14,6 @@ use crate::report::escape::escaped;
 /// Runs `work`; what it panicked with, if it did. What it was changing is as far as it had come.
 pub fn held<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| words(&*payload))
-}
-
-/// The same for a library whose panic is its way to say no: nothing is said on stderr.
-pub fn held_quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let before = QUIET.replace(true);
-    let done = held(work);
-    QUIET.set(before);
-    done
-}
-
-thread_local! {
-    static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The same for a future.
@@ -43,9 +30,6 @@ pub async fn held_future<T>(work: impl Future<Output = T>) -> Result<T, String> 
 /// Says on stderr where it happened, on one line that no terminal takes for a command.
 pub fn say_where() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
-        if QUIET.get() {
-            return;
-        }
         let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
         let line = format!("fault: plegctl itself failed{place}: {}", words(info.payload()));
         // A closed stderr leaves nothing to be said.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use libyaml_safer::{EventData, Parser};
 
-use crate::panics::held_quietly;
 use crate::report::load::load;
 
 /// A configuration file is a few kilobytes; what is larger is something else.
@@ -57,9 +56,6 @@ pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsErro
     })
 }
 
-/// For the panic of a scanner, which says nothing that a user could use.
-const GIVES_UP: &str = "the parser gives up on it: is it cut off, or has it a tag or a directive?";
-
 /// Why a text says nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -69,33 +65,41 @@ pub enum Trouble {
     Shape,
 }
 
-/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. What is below a sequence is
-/// left out.
+/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A sequence of scalars is one text
+/// with commas; what else is below a sequence is left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
-    // The scanner panics on a block scalar or a backslash that ends with the file, and on a comma right behind a tag.
-    let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
-    let padded = [text, end].concat();
-    let mut input = padded.as_slice();
+    let mut input = text;
     let mut parser = Parser::new();
     parser.set_input_string(&mut input);
     let mut found = BTreeMap::new();
     // The keys of the mappings that are open; the last one waits for its value.
     let mut path: Vec<Option<String>> = Vec::new();
     let mut sequences = 0_u32;
+    // What the sequence that is open holds, unless it is more than plain values.
+    let mut items: Option<Vec<String>> = None;
     loop {
-        let event = held_quietly(|| parser.parse()).map_err(|_| Trouble::Syntax(GIVES_UP.to_owned()))?;
-        let event = event.map_err(|why| Trouble::Syntax(why.to_string()))?;
+        let event = parser.parse().map_err(|why| Trouble::Syntax(why.to_string()))?;
         match event.data {
             EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),
             EventData::SequenceStart { .. } if path.is_empty() => return Err(Trouble::Shape),
-            EventData::SequenceStart { .. } => sequences += 1,
+            EventData::SequenceStart { .. } => {
+                items = (sequences == 0).then(Vec::new);
+                sequences += 1;
+            }
             EventData::SequenceEnd => {
                 sequences = sequences.saturating_sub(1);
                 if sequences == 0 {
+                    if let Some(items) = items.take() {
+                        let keys: Vec<&str> = path.iter().flatten().map(String::as_str).collect();
+                        found.insert(keys.join("."), items.join(","));
+                    }
                     forget_key(&mut path);
                 }
             }
-            _ if sequences > 0 => {}
+            EventData::Scalar { value, .. } if sequences > 0 => {
+                items.as_mut().map(|items| items.push(value)).unwrap_or_default();
+            }
+            _ if sequences > 0 => items = None,
             EventData::MappingStart { .. } => path.push(None),
             EventData::MappingEnd => {
                 path.pop();

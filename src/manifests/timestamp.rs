@@ -1,11 +1,17 @@
-//! RFC 3339 times, only as far as to say whether a text is one.
+//! Times, only as far as to say whether a text is one.
 
 /// True if Go's `time.Parse(time.RFC3339, …)` takes the text.
 pub fn is_rfc3339(text: &str) -> bool {
-    parse(text.as_bytes()).is_some()
+    rfc3339(text.as_bytes()).is_some()
 }
 
-fn parse(text: &[u8]) -> Option<()> {
+/// True if go-yaml takes the text for a time: a date, or a date and a time, either with digits left out
+/// (`allowedTimestampFormats` in resolve.go).
+pub fn is_yaml_time(text: &str) -> bool {
+    yaml_time(text.as_bytes()).is_some()
+}
+
+fn rfc3339(text: &[u8]) -> Option<()> {
     let mut rest = text;
     let year = number(&mut rest, 4)?;
     expect(&mut rest, b'-')?;
@@ -14,19 +20,49 @@ fn parse(text: &[u8]) -> Option<()> {
     in_range(number(&mut rest, 2)?, 1, days_in(year, month))?;
     expect(&mut rest, b'T')?;
     // Go takes an hour of one digit.
-    let digits = if matches!(rest, [_, b':', ..]) { 1 } else { 2 };
-    in_range(number(&mut rest, digits)?, 0, 23)?;
+    in_range(short_number(&mut rest)?, 0, 23)?;
     expect(&mut rest, b':')?;
     in_range(number(&mut rest, 2)?, 0, 59)?;
     expect(&mut rest, b':')?;
     in_range(number(&mut rest, 2)?, 0, 59)?;
-    if let [b'.' | b',', tail @ ..] = rest {
-        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 {
-            return None;
-        }
-        rest = tail.get(digits..)?;
+    if matches!(rest, [b'.' | b',', ..]) && !skip_fraction(&mut rest) {
+        return None;
     }
+    zone(rest)
+}
+
+fn yaml_time(text: &[u8]) -> Option<()> {
+    let mut rest = text;
+    let year = number(&mut rest, 4)?;
+    expect(&mut rest, b'-')?;
+    let month = in_range(short_number(&mut rest)?, 1, 12)?;
+    expect(&mut rest, b'-')?;
+    in_range(short_number(&mut rest)?, 1, days_in(year, month))?;
+    let Some((separator, mut rest)) = rest.split_first() else { return Some(()) };
+    in_range(short_number(&mut rest)?, 0, 23)?;
+    expect(&mut rest, b':')?;
+    in_range(short_number(&mut rest)?, 0, 59)?;
+    expect(&mut rest, b':')?;
+    in_range(short_number(&mut rest)?, 0, 59)?;
+    skip_fraction(&mut rest);
+    match separator {
+        b'T' | b't' => zone(rest),
+        b' ' => rest.is_empty().then_some(()),
+        _ => None,
+    }
+}
+
+/// Takes a fraction of a second away, if one is there.
+fn skip_fraction(rest: &mut &[u8]) -> bool {
+    let [b'.' | b',', tail @ ..] = *rest else { return false };
+    let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits > 0 {
+        *rest = tail.get(digits..).unwrap_or_default();
+    }
+    digits > 0
+}
+
+fn zone(rest: &[u8]) -> Option<()> {
     match rest {
         [b'Z'] => Some(()),
         [b'+' | b'-', offset @ ..] => {
@@ -38,6 +74,12 @@ fn parse(text: &[u8]) -> Option<()> {
         }
         _ => None,
     }
+}
+
+/// A number of one or two digits.
+fn short_number(rest: &mut &[u8]) -> Option<u32> {
+    let digits = if matches!(rest, [_, next, ..] if next.is_ascii_digit()) { 2 } else { 1 };
+    number(rest, digits)
 }
 
 fn number(rest: &mut &[u8], digits: usize) -> Option<u32> {
@@ -68,7 +110,7 @@ fn days_in(year: u32, month: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::is_rfc3339;
+    use super::{is_rfc3339, is_yaml_time};
 
     #[test]
     fn times_that_go_takes_are_taken() {
@@ -94,6 +136,33 @@ mod tests {
             "2024-01-02T03:04:05",
         ] {
             assert!(!is_rfc3339(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn yaml_takes_short_dates_and_times_and_nothing_that_only_starts_like_one() {
+        for text in [
+            "2024-01-02",
+            "2024-1-2",
+            "2024-1-2T3:4:5Z",
+            "2024-1-2t3:4:5.25+01:00",
+            "2024-01-02 03:04:05",
+            "2024-01-02 3:4:5,5",
+        ] {
+            assert!(is_yaml_time(text), "{text}");
+        }
+        for text in [
+            "2024-01-01 :1",
+            "2024-01",
+            "2024-13-01",
+            "2023-02-29",
+            "24-01-02",
+            "2024-01-02T03:04:05",
+            "2024-01-02 03:04:05Z",
+            "2024-01-02 03:04",
+            "2024-01-02x",
+        ] {
+            assert!(!is_yaml_time(text), "{text}");
         }
     }
 }

@@ -5,7 +5,6 @@
 use libyaml_safer::{Event, EventData, Mark, Parser};
 
 use super::error::Position;
-use crate::panics::held_quietly;
 
 /// Deeper than any scenario goes, and shallow enough for the stack.
 const DEEPEST: usize = 16;
@@ -59,10 +58,7 @@ impl Wrong {
 
 /// Reads the one document of `text`.
 pub fn parse(text: &[u8]) -> Result<Value, Wrong> {
-    // The scanner panics on a block scalar or a backslash that ends with the file, and on a comma right behind a tag.
-    let end: &[u8] = if text.ends_with(b"\n") { b"" } else { b"\n" };
-    let padded = [text, end].concat();
-    let mut input = padded.as_slice();
+    let mut input = text;
     let mut parser = Parser::new();
     parser.set_input_string(&mut input);
     let mut reader = Reader { parser };
@@ -85,10 +81,7 @@ struct Reader<'r, 't> {
 
 impl Reader<'_, '_> {
     fn next(&mut self) -> Result<Event, Wrong> {
-        let start = Position { line: 1, column: 1 };
-        let event = held_quietly(|| self.parser.parse())
-            .map_err(|_| Wrong::new(start, "this is not YAML: the parser gives up on it"))?;
-        event.map_err(|why| {
+        self.parser.parse().map_err(|why| {
             let at = why.problem_mark().map_or(Position { line: 1, column: 1 }, position);
             Wrong::new(at, format!("this is not YAML: {}", why.problem()))
         })

@@ -4,6 +4,7 @@
 mod fuzz;
 mod good;
 mod manual;
+mod mutated;
 mod releases;
 mod rules;
 mod source;

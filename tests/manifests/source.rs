@@ -334,7 +334,6 @@ fn the_dialect_is_that_of_go_yaml() {
     assert_eq!(with("img\n    args: [\"\\q\"]").verdict, Verdict::Rejected);
 }
 
-/// Marks count bytes.
 #[test]
 fn letters_beyond_ascii_move_nothing() {
     let with = |value: &str| judge(POD.replace("img:1", &format!("img # äöü\n    {value}")).as_bytes());
@@ -364,19 +363,17 @@ fn a_colon_without_a_blank_is_part_of_a_plain_value() {
     assert_eq!(args("[a:, b:c, d:]"), texts(&["a:", "b:c", "d:"]));
     assert_eq!(args("[http://x:, 'y:']"), texts(&["http://x:", "y:"]));
     assert_eq!(args("[a:[b]]"), None);
-    assert_eq!(
-        judge(POD.replace("img:1", "\u{e001} # {\n    args: [a:]").as_bytes()).verdict,
-        Verdict::Rejected
-    );
+    let private = judge(POD.replace("img:1", "\u{e001} # {\n    args: [a:]").as_bytes());
+    assert_eq!(private.verdict, Verdict::Loaded);
     let dropped = judge(POD.replace("img:1", "img\n    tty: false\n    resources: {limits:}").as_bytes());
     assert_eq!(dropped.verdict, Verdict::Loaded);
     let dropped = dropped.document.unwrap().pod.unwrap().dropped;
     assert_eq!(dropped.len(), 1, "{dropped:?}");
 }
 
-/// Three inputs on which the scanner below us gives up for good.
+/// Inputs on which the scanner below us gives up for good, before it was changed.
 #[test]
-fn what_the_scanner_cannot_bear_is_kept_from_it() {
+fn what_a_scanner_may_stumble_over_is_an_error() {
     for text in
         ["a: |\n  text", "|+\n #", "\"\\", "[&a !b, c]", "[\"x\"!b, c]", "[*x !b, c]", "{? !<a,b>, c}"]
     {
@@ -437,8 +434,8 @@ fn bombs_and_deep_nesting_are_bounded() {
     assert_eq!(judge(within.as_bytes()).verdict, Verdict::Loaded);
     let beyond = format!("{POD}unknown: {}{}\n", "[".repeat(10_000), "]".repeat(10_000));
     assert_eq!(judge(beyond.as_bytes()).verdict, Verdict::Rejected);
-    let wide = format!("{POD}unknown: {}{}\n", "[".repeat(5_000), "a,".repeat(30_000));
-    assert_eq!(judge(wide.as_bytes()).verdict, Verdict::NotJudged);
+    let open = format!("{POD}unknown: {}{}\n", "[".repeat(5_000), "a,".repeat(30_000));
+    assert_eq!(judge(open.as_bytes()).verdict, Verdict::Rejected);
     let block: String = (0..3_000).fold(POD.to_owned() + "unknown:\n", |mut text, level| {
         let _ = writeln!(text, "{}a:", " ".repeat(level + 1));
         text

@@ -1,7 +1,7 @@
 //! Bounds what aliases may unfold to, by go-yaml's own measure.
 
 use super::SyntaxError;
-use super::yaml::{RawDocument, RawKind, yaml_error};
+use super::raw::{RawDocument, RawKind, yaml_error};
 use crate::manifests::tree::Position;
 
 /// Below so many decoded nodes, nearly all of them may come from aliases (`alias_ratio_range_low` in go-yaml).

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::map_builder::MapBuilder;
+use super::raw::{RawDocument, RawKind, RawNode, yaml_error};
 use super::scalar::{self, Scalar};
-use super::yaml::{RawDocument, RawKind, RawNode, yaml_error};
 use super::{KEPT_DEPTH, MAX_NOTES, SyntaxError};
 use crate::manifests::report::{DuplicateKey, Merge, Notes};
 use crate::manifests::tree::{Entry, Node, Position, Value};

@@ -23,6 +23,13 @@ pub struct EncodingFault {
     pub position: Position,
 }
 
+impl EncodingFault {
+    /// Whether it is one only because the file ends: go-yaml notices when it looks for more.
+    pub fn is_the_end(&self) -> bool {
+        [INCOMPLETE, INCOMPLETE_UTF16].contains(&self.reason)
+    }
+}
+
 impl Source {
     /// The whole file as text, for showing.
     pub fn whole(&self, bytes: &[u8]) -> String {
@@ -57,14 +64,11 @@ pub fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
 fn decode_utf8(bytes: &[u8]) -> Source {
     let mut text = String::new();
     let mut fault = None;
-    for chunk in bytes.utf8_chunks() {
+    for chunk in bytes.utf8_chunks().take(1) {
         if push_accepted(&mut text, chunk.valid().chars()).is_err() {
             fault = Some(CONTROL);
-            break;
-        }
-        if !chunk.invalid().is_empty() {
-            fault = Some(octet_fault(chunk.invalid()));
-            break;
+        } else if !chunk.invalid().is_empty() {
+            fault = Some(octet_fault(bytes.get(chunk.valid().len()..).unwrap_or_default()));
         }
     }
     finish(text, fault, false)
@@ -86,10 +90,16 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
         }
     }
     if fault.is_none() && odd {
-        fault = Some("incomplete UTF-16 character");
+        fault = Some(INCOMPLETE_UTF16);
     }
     Source { byte_order_mark: true, ..finish(text, fault, true) }
 }
+
+/// The file ends within a character.
+const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
+
+/// The same in UTF-16.
+const INCOMPLETE_UTF16: &str = "incomplete UTF-16 character";
 
 const CONTROL: &str = "control characters are not allowed";
 
@@ -133,12 +143,18 @@ fn is_accepted(character: char) -> bool {
         | '\u{10000}'..='\u{10ffff}')
 }
 
-fn octet_fault(invalid: &[u8]) -> &'static str {
-    let width = match invalid.first() {
-        Some(0xc0..=0xdf) => 2,
-        Some(0xe0..=0xef) => 3,
-        Some(0xf0..=0xf7) => 4,
+/// What go-yaml says of bytes that start with something that is no UTF-8 (readerc.go).
+fn octet_fault(bytes: &[u8]) -> &'static str {
+    let (width, lowest, lead) = match bytes.first() {
+        Some(first @ 0xc0..=0xdf) => (2, 0x80, u32::from(first & 0x1f)),
+        Some(first @ 0xe0..=0xef) => (3, 0x800, u32::from(first & 0x0f)),
+        Some(first @ 0xf0..=0xf7) => (4, 0x1_0000, u32::from(first & 0x07)),
         _ => return "invalid leading UTF-8 octet",
     };
-    if invalid.len() < width { "invalid trailing UTF-8 octet" } else { "incomplete UTF-8 octet sequence" }
+    let Some(trailing) = bytes.get(1..width) else { return INCOMPLETE };
+    if trailing.iter().any(|octet| octet & 0xc0 != 0x80) {
+        return "invalid trailing UTF-8 octet";
+    }
+    let value = trailing.iter().fold(lead, |value, octet| (value << 6) | u32::from(octet & 0x3f));
+    if value < lowest { "invalid length of a UTF-8 sequence" } else { "invalid Unicode character" }
 }

@@ -5,12 +5,12 @@
 
 mod alias;
 mod compose;
-mod disguise;
 mod encoding;
 mod feed;
 mod json;
 mod json_text;
 mod map_builder;
+mod raw;
 mod scalar;
 mod yaml;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use json_text::{float, json_text};
 
 use super::report::Notes;
-use super::tree::{Node, Position};
+use super::tree::{Node, Position, Value};
 
 /// Collections below this depth are kept empty: no Pod field is nested so deeply, and a tree this shallow can be
 /// walked and dropped by plain recursion.
@@ -87,7 +87,13 @@ pub fn read(bytes: &[u8]) -> Reading {
     let source = encoding::decode(bytes);
     notes.byte_order_mark = source.byte_order_mark;
     notes.utf16 = source.utf16;
-    let root = yaml::read(&source, &mut notes);
+    let root = yaml::parse(&source, &mut notes).and_then(|document| match document {
+        Some(document) => {
+            alias::check(&document)?;
+            compose::compose(&document, &mut notes)
+        }
+        None => Ok(Node::new(Position::START, Value::Null)),
+    });
     Reading { text: Arc::from(source.whole(bytes)), root, notes }
 }
 

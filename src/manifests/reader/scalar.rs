@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::manifests::timestamp::is_yaml_time;
+
 /// A scalar after typing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
@@ -38,7 +40,7 @@ const PREFIX: &str = "tag:yaml.org,2002:";
 /// The value of a scalar. `plain` is false for quoted and block scalars.
 pub fn resolve(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, TagFault> {
     let Some(tag) = tag.filter(|tag| !tag.is_empty()) else {
-        return Ok(if plain { implicit(text, true) } else { string(text) });
+        return Ok(if plain { implicit(text) } else { string(text) });
     };
     let Some(name) = tag.strip_prefix(PREFIX) else {
         return Ok(string(text));
@@ -55,11 +57,10 @@ fn string(text: &str) -> Scalar {
 }
 
 fn explicit(wanted: &str, text: &str) -> Result<Scalar, TagFault> {
-    let timestamp = wanted == "timestamp" && is_timestamp(text);
-    if timestamp {
+    if wanted == "timestamp" && is_yaml_time(text) {
         return Ok(string(text));
     }
-    let value = implicit(text, false);
+    let value = implicit(text);
     let is_float = matches!(value, Scalar::Float(_) | Scalar::NotFinite) || float_text(text).is_some();
     let fits = match (wanted, &value) {
         ("bool", Scalar::Bool(_)) | ("null", Scalar::Null) | ("float", Scalar::Int(_)) => true,
@@ -87,7 +88,7 @@ fn explicit(wanted: &str, text: &str) -> Result<Scalar, TagFault> {
     Err(TagFault::Mismatch { found, wanted })
 }
 
-fn implicit(text: &str, timestamps: bool) -> Scalar {
+fn implicit(text: &str) -> Scalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Scalar::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
@@ -102,7 +103,7 @@ fn implicit(text: &str, timestamps: bool) -> Scalar {
     }
     let number = match text.bytes().next() {
         Some(b'.') => float_text(text),
-        Some(b'0'..=b'9' | b'+' | b'-') if !(timestamps && is_timestamp(text)) => number(text),
+        Some(b'0'..=b'9' | b'+' | b'-') => number(text),
         _ => None,
     };
     number.unwrap_or_else(|| string(text))
@@ -183,13 +184,6 @@ fn looks_like_float(text: &str) -> bool {
         !body.is_empty() && digits(body)
     });
     mantissa_ok && exponent_ok
-}
-
-/// `2024-01-02` and longer: go-yaml knows the type and keeps the text, so only the shape matters.
-fn is_timestamp(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let year = bytes.get(..4).is_some_and(|year| year.iter().all(u8::is_ascii_digit));
-    year && bytes.get(4) == Some(&b'-') && bytes.get(5).is_some_and(u8::is_ascii_digit)
 }
 
 fn binary(text: &str) -> Result<Scalar, TagFault> {

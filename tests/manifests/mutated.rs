@@ -1,0 +1,168 @@
+//! What mutated files brought to light: each cause of a verdict that was not the kubelet's, by the smallest file.
+
+use std::path::Path;
+
+use plegctl::manifests::{FileReport, Kubelet, KubeletVersion, Node, Verdict, inspect_bytes};
+
+const HEAD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n";
+
+fn judge(text: impl AsRef<[u8]>) -> FileReport {
+    let kubelet = Kubelet::new(KubeletVersion::NEWEST, "node1");
+    inspect_bytes(Path::new("/manifests/p.yaml"), text.as_ref(), &kubelet)
+}
+
+fn loads(text: &str) -> bool {
+    let report = judge(text);
+    assert_ne!(report.verdict, Verdict::NotJudged, "{text}");
+    report.verdict == Verdict::Loaded
+}
+
+/// The pod with more fields in its only container; each line of them is indented already.
+fn container(fields: &str) -> String {
+    format!("{HEAD}spec:\n  containers:\n  - name: c\n    image: img:1\n    {fields}")
+}
+
+fn unknown(value: &str) -> String {
+    format!("{HEAD}unknown: {value}\nspec: {{containers: [{{name: c, image: img}}]}}\n")
+}
+
+/// The texts of a list in the only container, as the kubelet has them.
+fn texts(text: &str, field: &str) -> Option<Vec<String>> {
+    let pod = judge(text).document?.pod?.pod;
+    let list = pod.get("spec")?.get("containers")?.as_list()?.first()?.get(field)?.as_list()?;
+    list.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+fn args(value: &str) -> Option<Vec<String>> {
+    texts(&container(&format!("args: {value}")), "args")
+}
+
+fn list(texts: &[&str]) -> Option<Vec<String>> {
+    Some(texts.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn an_exclamation_mark_in_quotes_starts_no_tag() {
+    assert_eq!(args(r#"["!x", "y"]"#), list(&["!x", "y"]));
+    assert_eq!(args(r#"["a", "!$(X)", "c"]"#), list(&["a", "!$(X)", "c"]));
+    assert_eq!(args("['-!a, b', ':!c, d', 'e;~$@+(']"), list(&["-!a, b", ":!c, d", "e;~$@+("]));
+    assert_eq!(args(r#"["x!,y", "Al\x3bways"]"#), list(&["x!,y", "Al;ways"]));
+    assert_eq!(args("[-!a, b:!c]"), list(&["-!a", "b:!c"]));
+}
+
+#[test]
+fn a_tag_may_hold_brackets_and_commas_and_ends_at_a_blank() {
+    for tag in ["!a[b]", "!a]b", "!a,b", "!,", "!!str", "!<a,[b]>"] {
+        assert_eq!(args(&format!("[{tag} c, d]")), list(&["c", "d"]), "{tag}");
+        assert!(loads(&container("").replace("img:1", &format!("{tag} img:1"))), "{tag}");
+    }
+    // It reaches to the next blank, over what would end the list.
+    assert_eq!(args("[!a]"), None);
+    assert_eq!(args("[!a, b]"), list(&["b"]));
+}
+
+#[test]
+fn a_timestamp_tag_wants_a_time() {
+    assert!(loads(&unknown("{!!timestamp 2024-01-01 : 1}")));
+    assert!(loads(&unknown("!!timestamp 2024-1-1 3:4:5")));
+    assert!(!loads(&unknown("{!!timestamp 2024-01-01 :1}")));
+    assert!(!loads(&unknown("!!timestamp 2024-13-01")));
+    assert!(loads(&unknown("2024-13-01")));
+}
+
+#[test]
+fn the_first_value_of_a_repeated_json_key_is_decoded_too() {
+    let json = |fields: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"}},"spec":{{{fields},"containers":[{{"name":"c","image":"i:1"}}]}}}}"#
+        )
+    };
+    assert!(loads(&json(r#""hostNetwork":false,"hostNetwork":true"#)));
+    assert!(!loads(&json(r#""hostNetwork":"x","hostNetwork":true"#)));
+    assert!(!loads(&json(r#""volumes":[{"name":1}],"volumes":[]"#)));
+    // In YAML the last one is all that is left.
+    let yaml = format!(
+        "{HEAD}spec:\n  hostNetwork: x\n  hostNetwork: true\n  containers: [{{name: c, image: i}}]\n"
+    );
+    assert!(loads(&yaml));
+}
+
+#[test]
+fn a_byte_order_mark_past_the_start_is_a_letter_of_the_key() {
+    let pod = format!("{HEAD}spec: {{containers: [{{name: c, image: img}}]}}\n");
+    assert!(loads(&format!("\u{feff}{pod}")));
+    assert!(!loads(&pod.replace("spec:", "\u{feff}spec:")));
+    assert!(loads(&pod.replace("spec:", "\u{feff}more: x\nspec:")));
+    // Where the kubelet's buffer starts with one, it skips the first letter of each line, whatever that is.
+    let shifted =
+        pod.replace("\nkind", "\n-kind").replace("\nspec", "\n-spec").replace("\nmetadata", "\n-metadata");
+    assert!(loads(&format!("\u{feff}\u{feff}{}", shifted.replace("\n  name: p", "\n   name: p"))));
+    assert!(!loads(&format!("\u{feff}\u{feff}{pod}")));
+}
+
+#[test]
+fn keys_that_are_no_numbers_of_json_have_names() {
+    for key in [".nan", ".inf", "-.inf", ".NaN"] {
+        assert!(loads(&unknown(&format!("{{{key}: a}}"))), "{key}");
+        assert!(!loads(&unknown(key)), "{key}");
+    }
+}
+
+#[test]
+fn keys_beyond_64_bits_are_floats_and_those_within_but_unsigned_are_none() {
+    for (key, loaded) in [
+        ("9223372036854775807", true),
+        ("9223372036854775808", false),
+        ("18446744073709551615", false),
+        ("18446744073709551616", true),
+        ("1e300", true),
+        ("-9223372036854775809", true),
+    ] {
+        assert_eq!(loads(&unknown(&format!("{{{key}: a}}"))), loaded, "{key}");
+    }
+}
+
+#[test]
+fn a_last_line_of_blanks_leaves_a_block_its_line_break() {
+    let block = |ending: &str| texts(&container(&format!("args:\n    - |\n      a{ending}")), "args");
+    assert_eq!(block(""), list(&["a"]));
+    assert_eq!(block("\n"), list(&["a\n"]));
+    assert_eq!(block("\n   "), list(&["a\n"]));
+    assert_eq!(block("\n        "), list(&["a\n  "]));
+}
+
+#[test]
+fn a_number_below_64_bits_is_no_integer() {
+    let grace = |number: &str| {
+        loads(&format!(
+            "{HEAD}spec:\n  terminationGracePeriodSeconds: {number}\n  containers: [{{name: c, image: i}}]\n"
+        ))
+    };
+    assert!(grace("-9223372036854775808"));
+    assert!(!grace("-9223372036854775809"));
+}
+
+#[test]
+fn tolerations_in_an_annotation_may_be_null() {
+    let with = |value: &str| {
+        loads(&format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {{scheduler.alpha.kubernetes.io/tolerations: '{value}'}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
+        ))
+    };
+    assert!(with("null"));
+    assert!(with("[]"));
+    assert!(!with("{}"));
+}
+
+/// A tree of which nothing is kept but that it could be read.
+#[test]
+fn nesting_costs_no_more_than_its_size() {
+    // A scanner that looks at every open bracket for each token would take minutes for this.
+    let deep = 9_000;
+    let wide = unknown(&format!("{}{}{}", "[".repeat(deep), "a, ".repeat(400_000), "]".repeat(deep)));
+    assert!(loads(&wide));
+    let text = judge(unknown(&"[".repeat(2_000_000)));
+    assert_eq!(text.verdict, Verdict::Rejected);
+    assert!(text.kubelet_reason.unwrap().contains("exceeded max depth of 10000"));
+    assert!(judge(unknown("[]")).document.unwrap().root.as_ref().and_then(Node::as_map).is_some());
+}
