@@ -21,7 +21,7 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit};
-use crate::host::HostRoot;
+use crate::kubelet::KubeletProcess;
 use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::LintReport;
@@ -135,10 +135,8 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let configured = configured_path(context);
     let targets = arguments.targets(context, configured.as_deref());
     let stdin = if targets.iter().any(Target::is_stdin) { read_stdin()? } else { Vec::new() };
-    let mut sources: Vec<SourceReport> = targets
-        .iter()
-        .map(|target| target.look(&kubelet, &stdin, configured.as_ref(), &context.host))
-        .collect();
+    let mut sources: Vec<SourceReport> =
+        targets.iter().map(|target| target.look(&kubelet, &stdin, configured.as_ref(), context)).collect();
     let upgrade = arguments.upgrade_to.map(|to| {
         let later = Kubelet { version: known_release(to, context), ..kubelet.clone() };
         let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
@@ -224,15 +222,16 @@ impl Target {
         kubelet: &Kubelet,
         stdin: &[u8],
         configured: Option<&PathBuf>,
-        host: &HostRoot,
+        context: &Context,
     ) -> SourceReport {
         let mut source = self.inspect(kubelet, stdin);
-        let configured = configured.filter(|_| !self.is_stdin()).map(|path| host.path(path));
+        let configured = configured.filter(|_| !self.is_stdin()).map(|path| context.host.path(path));
         let surroundings = Surroundings {
             kubelet,
             configured: configured.as_deref(),
             on_node: self.on_node,
-            host: Some(host),
+            host: Some(&context.host),
+            told: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::told),
         };
         checks::run(&mut source, &surroundings);
         source

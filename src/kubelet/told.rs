@@ -1,7 +1,7 @@
 //! What a kubelet was told: its command line, its configuration file and the drop-ins beside it.
 //!
-//! A flag beats every file, and of files the later one beats the earlier. Only single values are kept: nobody here asks
-//! for a list.
+//! A flag beats every file, and of files the later one beats the earlier. Single values are kept, and lists of them as one
+//! text with commas, as a flag has them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -79,6 +79,13 @@ impl Told {
     /// The value of a key of the files.
     pub fn key(&self, key: &str) -> Option<&str> {
         self.files.get(key).map(|setting| setting.value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// Whether it is a kubelet of its own that was given no API server. What has a kubelet inside gives it one by itself.
+    pub fn is_standalone(&self) -> bool {
+        let program = self.arguments.first().and_then(|program| Path::new(program).file_name());
+        program.is_some_and(|name| name == "kubelet")
+            && ["kubeconfig", "bootstrap-kubeconfig"].iter().all(|flag| self.flag(flag).is_none())
     }
 
     /// A setting: the flag if it is given, else the key of the files.

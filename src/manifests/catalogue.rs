@@ -402,8 +402,8 @@ checks! {
             never ["that it is placed elsewhere then"];
             act ["remove it: the file is on the node where it is to run"];
         RuntimeClass "SP071" Warning "runtimeClassName needs the API server";
-            "The kubelet looks the class up there, so that the pod cannot start before the API server answers, or without it.";
-            "runtimeClassName is set";
+            "The kubelet looks the class up there, so that the pod cannot start before the API server answers. A kubelet without an API server panics over it, again after each start: there it is an error.";
+            "runtimeClassName is set; for the error, this node's kubelet has no --kubeconfig";
             confirm ["kubectl get runtimeclass"];
             never ["that it fails on a node whose API server answers"];
             act ["remove it from pods that the API server itself needs"];
@@ -413,6 +413,18 @@ checks! {
             confirm ["crictl pods --name NAME"];
             never ["a fault, for a task that is to run once"];
             act ["write restartPolicy: Always for a service"];
+        Refused "SP073" Warning "the kubelet loads the pod and refuses to run it";
+            "Admission looks at what validation does not: more cpu or memory than the node has, a sysctl that is not allowed, another system, AppArmor that the kernel does not enforce. The pod is Failed, has no sandbox, and is not tried again before its file changes or the kubelet restarts.";
+            "the field, and what of the node or of the kubelet's settings is against it; the kubelet logs \"Pod was rejected\"";
+            confirm ["journalctl -u kubelet | grep 'Pod was rejected'", "crictl pods --name NAME   # nothing"];
+            never ["that the file is wrong by itself: another node may run it", "that a pod without this warning is admitted: what other pods hold is not counted"];
+            act ["correct the field, or the node; then touch the file or restart the kubelet"];
+        NeverStarts "SP074" Warning "the kubelet loads the pod, and it can never start";
+            "The pod is admitted, but a container of it cannot be made: the image has no valid name, user 0 is not to be root, a seccomp or AppArmor profile is missing, or the kernel makes no user namespace. The kubelet tries for ever.";
+            "the field, and what is missing; the container waits with InvalidImageName, CreateContainerConfigError or CreateContainerError";
+            confirm ["crictl ps -a --name NAME", "journalctl -u kubelet | grep NAME"];
+            never ["that the image can be pulled, where there is no such warning: no registry is asked"];
+            act ["correct the field, or put there what is missing: the kubelet tries again by itself"];
     }
     "Containers, ports, volumes, probes, resources" {
         Containers "SP080" Error "containers, their names and images";

@@ -41,7 +41,7 @@ fn pod_spec(spec: &mut Node, version: KubeletVersion) {
     }
     each(spec, "ephemeralContainers", |item| container(item, version));
     each(spec, "volumes", |item| volume(item, version));
-    if version.at_least(34) {
+    if version.at_least(super::pod_resources::SINCE) {
         super::pod_resources::apply(spec);
     }
     for list in ["containers", "initContainers", "ephemeralContainers"] {

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use super::edit::{edit, fill, with_map};
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
+use crate::kubelet::KubeletVersion;
+
+/// The first release with the gate open.
+pub const SINCE: u8 = 34;
 
 /// Fills pod-level limits of huge pages and pod-level requests from the containers and from the pod's limits.
 pub fn apply(spec: &mut Node) {
@@ -67,9 +71,31 @@ fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &
     });
 }
 
+/// What the kubelet holds against the node: the pod's own requests where it has some, else the sum of its containers',
+/// and its overhead.
+pub fn requested(spec: &Node, version: KubeletVersion) -> Vec<(Arc<str>, Quantity)> {
+    let mut totals = totals(spec, "requests");
+    if version.at_least(SINCE) {
+        for (name, amount) in amounts(spec.get("resources").and_then(|resources| resources.get("requests"))) {
+            totals.retain(|(known, _)| known != name);
+            totals.push((Arc::clone(name), amount.clone()));
+        }
+    }
+    for (name, amount) in amounts(spec.get("overhead")) {
+        add_one(&mut totals, name, amount);
+    }
+    totals
+}
+
+fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
+    let position = spec.position;
+    let node = |amount| Node::new(position, Value::Quantity(Arc::new(amount)));
+    totals(spec, key).into_iter().map(|(name, amount)| (name, node(amount))).collect()
+}
+
 /// What the containers ask for together: regular and restartable init containers add up, each other init container
 /// counts alone with those restartable ones that start before it.
-fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
+fn totals(spec: &Node, key: &str) -> Vec<(Arc<str>, Quantity)> {
     let mut totals: Vec<(Arc<str>, Quantity)> = Vec::new();
     for container in items(spec, "containers") {
         add(&mut totals, container, key);
@@ -89,9 +115,7 @@ fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
         }
     }
     raise(&mut totals, &peaks);
-    let position = spec.position;
-    let node = |amount| Node::new(position, Value::Quantity(Arc::new(amount)));
-    totals.into_iter().map(|(name, amount)| (name, node(amount))).collect()
+    totals
 }
 
 fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
@@ -99,12 +123,15 @@ fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
 }
 
 fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &Node, key: &str) {
-    let list = container.get("resources").and_then(|resources| resources.get(key)).and_then(Node::as_map);
-    for entry in list.map(Map::entries).unwrap_or_default() {
-        if let Some(amount) = entry.value.as_quantity() {
-            add_one(totals, &entry.key, amount);
-        }
+    for (name, amount) in amounts(container.get("resources").and_then(|resources| resources.get(key))) {
+        add_one(totals, name, amount);
     }
+}
+
+/// The quantities of a resource list.
+fn amounts(list: Option<&Node>) -> impl Iterator<Item = (&Arc<str>, &Quantity)> {
+    let entries = list.and_then(Node::as_map).map(Map::entries).unwrap_or_default();
+    entries.iter().filter_map(|entry| Some((&entry.key, entry.value.as_quantity()?)))
 }
 
 fn add_all(totals: &mut Vec<(Arc<str>, Quantity)>, amounts: &[(Arc<str>, Quantity)]) {

@@ -1,13 +1,15 @@
 //! Metadata and what is special about static pods: SP062 to SP065 and SP068 to SP072. The rest belongs to the verdict.
 
-use crate::manifests::Check;
-use crate::manifests::{FileReport, Finding, Kubelet, Place, Verdict};
+use super::Surroundings;
+use crate::kubelet::Told;
+use crate::manifests::{Check, FileReport, Finding, Kubelet, Place, Verdict};
 
 /// Annotations that the kubelet keeps for itself.
 const CONFIG_PREFIX: &str = "kubernetes.io/config.";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
+pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
+    let kubelet = surroundings.kubelet;
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
     let pod = Place::root(&pod.pod);
@@ -20,6 +22,7 @@ pub fn check(file: &mut FileReport, kubelet: &Kubelet) {
     }
     findings.extend(namespace(&metadata));
     scheduling(&pod.get("spec"), &mut findings);
+    findings.extend(runtime_class(&pod.get("spec"), surroundings.told));
     file.findings.extend(findings);
 }
 
@@ -124,16 +127,6 @@ fn scheduling(spec: &Place<'_>, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    let class = spec.get("runtimeClassName");
-    if !class.is_empty() {
-        let message = "a runtime class is looked up in the API server: without that the pod does not start";
-        findings.push(warn(
-            Check::RuntimeClass,
-            &class,
-            message,
-            "remove it from pods that the API server needs",
-        ));
-    }
     let restart = spec.get("restartPolicy");
     if matches!(restart.str(), "Never" | "OnFailure") {
         let message = format!(
@@ -143,6 +136,26 @@ fn scheduling(spec: &Place<'_>, findings: &mut Vec<Finding>) {
         findings
             .push(Finding::info(Check::EndsForGood, message).on_field(restart.path()).at(restart.position()));
     }
+}
+
+/// A kubelet without an API server looks the class up all the same, in a cache that it never made.
+fn runtime_class(spec: &Place<'_>, told: Option<&Told>) -> Option<Finding> {
+    let class = spec.get("runtimeClassName");
+    if class.is_empty() {
+        return None;
+    }
+    if told.is_some_and(Told::is_standalone) {
+        let message = "this node's kubelet runs without an API server: a pod with a runtime class makes it panic, again \
+                       after each start, and no pod of the node is looked after";
+        return Some(
+            Finding::error(Check::RuntimeClass, message)
+                .with_fix("remove runtimeClassName")
+                .on_field(class.path())
+                .at(class.position()),
+        );
+    }
+    let message = "a runtime class is looked up in the API server: without that the pod does not start";
+    Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
 }
 
 /// The API server refuses the mirror pod where class and number disagree.

@@ -3,6 +3,7 @@
 //! Each check reads what [`super::inspect`] found and adds findings to it; none changes a verdict.
 
 mod across;
+mod admission;
 mod bytes;
 mod containers;
 mod fields;
@@ -17,6 +18,7 @@ mod testing;
 use std::path::Path;
 
 use crate::host::HostRoot;
+use crate::kubelet::Told;
 
 use super::{Kubelet, SourceReport};
 
@@ -31,6 +33,8 @@ pub struct Surroundings<'a> {
     pub on_node: bool,
     /// The root of the node, if the paths that pods mount can be looked up.
     pub host: Option<&'a HostRoot>,
+    /// What the kubelet was told that runs on this node, if one was found and the path is its own.
+    pub told: Option<&'a Told>,
 }
 
 /// Adds what the checks find to what the kubelet says.
@@ -40,11 +44,12 @@ pub fn run(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
         files::check(file, surroundings);
         bytes::check(file);
         fields::check(file, surroundings.kubelet.version);
-        metadata::check(file, surroundings.kubelet);
+        metadata::check(file, surroundings);
         containers::check(file);
     }
     files::check_together(&mut report.files);
     across::check(&mut report.files);
+    admission::check(&mut report.files, surroundings);
     if let Some(host) = surroundings.host.filter(|_| surroundings.on_node) {
         host_paths::check(&mut report.files, host);
     }

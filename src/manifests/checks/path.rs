@@ -105,7 +105,13 @@ mod tests {
         let kubelet = kubelet();
         check(
             &mut report,
-            &Surroundings { kubelet: &kubelet, configured: configured.map(Path::new), on_node, host: None },
+            &Surroundings {
+                kubelet: &kubelet,
+                configured: configured.map(Path::new),
+                on_node,
+                host: None,
+                told: None,
+            },
         );
         ids(&report)
     }

@@ -50,7 +50,7 @@ pub fn source(path: &str, kind: PathKind, verdicts: &[Verdict]) -> SourceReport 
 }
 
 fn surroundings(kubelet: &Kubelet) -> Surroundings<'_> {
-    Surroundings { kubelet, configured: None, on_node: false, host: None }
+    Surroundings { kubelet, configured: None, on_node: false, host: None, told: None }
 }
 
 /// What is found in one file.
