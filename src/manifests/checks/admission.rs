@@ -16,7 +16,7 @@ use crate::manifests::{Check, FileReport, Finding, KubeletVersion, Place, Verdic
 const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 
 /// Sysctls that a pod may set without the kubelet being told so, and the release from which on
-/// (pkg/kubelet/sysctl/safe_sysctls.go).
+/// (`pkg/kubelet/sysctl/safe_sysctls.go`).
 const SAFE_SYSCTLS: &[(&str, u8)] = &[
     ("kernel.shm_rmid_forced", 28),
     ("net.ipv4.ip_local_port_range", 28),
@@ -32,7 +32,7 @@ const SAFE_SYSCTLS: &[(&str, u8)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The first release that obeys `hostUsers: false` with default gates (UserNamespacesSupport).
+/// The first release that obeys `hostUsers: false` with default gates (`UserNamespacesSupport`).
 const USER_NAMESPACES: u8 = 33;
 
 pub fn check(files: &mut [FileReport], surroundings: &Surroundings<'_>) {
@@ -335,9 +335,9 @@ impl Node {
 /// How many numbers are in the kernel's list `0-3,8`.
 fn counted(list: &str) -> Option<u64> {
     let ranges = list.trim().split(',').map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+        to.checked_sub(from)?.checked_add(1)
     });
     ranges.sum()
 }

@@ -225,7 +225,11 @@ mod tests {
         for moving in ["nginx", "nginx:latest", "localhost:5000/app"] {
             assert_eq!(found(with("registry.k8s.io/app:1.0", moving)), [81], "{moving}");
         }
-        for pinned in ["nginx:1", "nginx@sha256:0123456789abcdef0123456789abcdef", "nginx:latest@sha256:0"] {
+        for pinned in [
+            "nginx:1",
+            "nginx@sha256:0123456789abcdef0123456789abcdef",
+            "nginx:latest@sha256:0123456789abcdef0123456789abcdef",
+        ] {
             assert_eq!(found(with("registry.k8s.io/app:1.0", pinned)), NONE, "{pinned}");
         }
     }

@@ -43,9 +43,8 @@ impl Events<'_> {
             let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
             let position = position(event.start_mark);
             let (kind, written, anchor) = match event.data {
-                EventData::StreamStart { .. } => continue,
+                EventData::StreamStart { .. } | EventData::DocumentStart { .. } => continue,
                 EventData::StreamEnd => return Ok(None),
-                EventData::DocumentStart { .. } => continue,
                 EventData::DocumentEnd { .. } => {
                     notes.later_documents =
                         later_documents(&self.source.text, event.start_mark, event.end_mark);
