@@ -1,7 +1,7 @@
 //! What a kubelet says of itself: its metrics, its configuration file, and the settings of crictl.
 
-use plegctl::host::scalars;
 use plegctl::kubelet::Metrics;
+use plegctl::kubelet::scalars;
 
 use crate::fuzz;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use plegctl::diagnosis::proc::{Places, sample};
+use plegctl::diagnosis::{Places, sample};
 
 use crate::fuzz;
 use crate::socket::TempDir;

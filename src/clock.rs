@@ -2,6 +2,17 @@
 //!
 //! Two kinds of time that are never mixed: [`Mono`] measures how long something took, [`Wall`] says when it was.
 //! Everything above takes a [`Clock`]; tests hand it a [`ManualClock`] and never sleep.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use plegctl::clock::{Clock, ManualClock};
+//!
+//! let clock = ManualClock::default();
+//! let began = clock.mono();
+//! clock.advance(Duration::from_secs(3));
+//! assert_eq!(clock.mono().since(began), Duration::from_secs(3));
+//! ```
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -2,25 +2,26 @@
 //!
 //! See `docs/design.md` for how the modules lean on each other.
 //!
-//! What is public is public for a reason:
+//! What is public is public for a reason, and shown by an example in its module:
 //!
-//! * [`cri`] to ask a runtime, every call timed, counted and told apart from its failures;
+//! * [`cri`] to ask a runtime, every call timed, counted and told apart from its failures; its server side for whoever plays one;
 //! * [`pleg`] to relist as the kubelet of a release does;
 //! * [`diagnosis`] to ask what holds PLEG up;
 //! * [`manifests`] to know what a kubelet makes of a static pod;
 //! * [`stacks`] to know who waits for whom in a dump of goroutines;
+//! * [`capture`] to read what a flight recorder kept;
 //! * [`sim`] to try all of that without a node;
-//! * [`clock`], [`host`], [`kubelet`] and [`report`] because the others take or give what is in them.
+//! * [`clock`], [`kubelet`] and [`report`] because the others take or give what is in them.
 //!
-//! The command line is nobody else's.
+//! Everything else is this program's own: the command line, the node's files, the fleet behind an API server.
 
 pub mod capture;
 pub mod clock;
 mod cmd;
 pub mod cri;
 pub mod diagnosis;
-pub mod fleet;
-pub mod host;
+mod fleet;
+mod host;
 pub mod kubelet;
 pub mod manifests;
 mod panics;

@@ -1,6 +1,9 @@
 //! The committed Rust is what `proto/` says: made again in a temporary folder and compared.
 //!
-//! After an edit of a `.proto` file: `PLEGCTL_BLESS=1 cargo test --test generated`.
+//! After an edit of a `.proto` file: `PLEGCTL_BLESS=1 cargo test --test generated -- --nocapture` shows what it changes.
+
+#[path = "support/difference.rs"]
+mod difference;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -16,15 +19,15 @@ fn compare(folder: &str, proto: &str, committed: &str, configure: impl FnOnce(Bu
         .unwrap();
     let fresh = fs::read_to_string(out.0.join("runtime.v1.rs")).unwrap();
     let committed = root.join(committed);
-    if env::var_os("PLEGCTL_BLESS").is_some() {
-        fs::create_dir_all(committed.parent().unwrap()).unwrap();
-        fs::write(&committed, &fresh).unwrap();
+    if difference::blessed(&committed, &fresh) {
+        return;
     }
     let current = fs::read_to_string(&committed).unwrap_or_default();
     assert!(
         fresh == current,
-        "{} is not what {folder}/{proto} generates; run PLEGCTL_BLESS=1 cargo test --test generated",
-        committed.display()
+        "{} is not what {folder}/{proto} generates; run PLEGCTL_BLESS=1 cargo test --test generated -- --nocapture\n{}",
+        committed.display(),
+        difference::difference(&current, &fresh)
     );
 }
 

@@ -4,25 +4,33 @@
 //! as differences. The *recorder* takes down what a client asks and hears, and opens and closes incidents. The *replay*
 //! is one more runtime behind the CRI boundary, whose clock shows recorded time. The *report* is what a post-mortem
 //! wants of it. A capture never has verbose status information, environments or secrets, because nobody asks for them.
+//!
+//! ```
+//! use plegctl::capture::Capture;
+//!
+//! let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref())?;
+//! assert!(!capture.relists.is_empty());
+//! # Ok::<(), plegctl::capture::Error>(())
+//! ```
 
 mod anonymise;
 mod clock;
 mod delta;
-pub mod entry;
+pub(crate) mod entry;
 mod error;
 mod export;
 mod frame;
 mod incident;
 mod keeper;
-pub mod list;
+pub(crate) mod list;
 mod moment;
-pub mod node;
+pub(crate) mod node;
 mod pack;
 mod private;
 mod read;
-pub mod recorder;
-pub mod replay;
-pub mod report;
+pub(crate) mod recorder;
+pub(crate) mod replay;
+pub(crate) mod report;
 mod segment;
 mod store;
 

@@ -168,7 +168,7 @@ struct Outside {
 }
 
 #[derive(Clone, Copy)]
-enum Nudge {
+enum Interruption {
     End(&'static str),
     Reopen,
     Tick,
@@ -351,14 +351,13 @@ impl<'a> Flight<'a> {
 
     async fn run(mut self) -> Result<Exit, Error> {
         let why = loop {
-            let turn = self.worker.next(self.context.clock.mono(), self.hub.last_list());
+            let turn = self.worker.next(self.context.clock.mono());
             let ended = match turn {
                 Turn::Relist => self.relist().await,
                 Turn::Wait(until) => {
                     let length = until.since(self.context.clock.mono());
                     self.rest(length).await
                 }
-                Turn::RelistPod(_) | Turn::Stop => Some("there is nothing more to do"),
             };
             if let Some(why) = ended {
                 break why;
@@ -397,8 +396,8 @@ impl<'a> Flight<'a> {
                     biased;
                     report = &mut relist => break report,
                     done = desk.aside.next() => desk.done(done),
-                    nudge = outside.nudge(said) => {
-                        if let Some(end) = desk.answer(nudge, Some(started)) {
+                    interruption = outside.interruption(said) => {
+                        if let Some(end) = desk.answer(interruption, Some(started)) {
                             return Some(end);
                         }
                     }
@@ -423,8 +422,8 @@ impl<'a> Flight<'a> {
                 biased;
                 () = &mut rest => return None,
                 done = desk.aside.next() => desk.done(done),
-                nudge = outside.nudge(said) => {
-                    if let Some(end) = desk.answer(nudge, None) {
+                interruption = outside.interruption(said) => {
+                    if let Some(end) = desk.answer(interruption, None) {
                         return Some(end);
                     }
                 }
@@ -469,15 +468,15 @@ impl Outside {
         })
     }
 
-    async fn nudge(&mut self, said: &Outlet) -> Nudge {
+    async fn interruption(&mut self, said: &Outlet) -> Interruption {
         let Self { stops, reopen, ticks, samples } = self;
         tokio::select! {
             biased;
-            () = stops.next() => Nudge::End("told to"),
-            () = said.broken() => Nudge::End("nobody reads what it says"),
-            Some(()) = reopen.recv() => Nudge::Reopen,
-            _ = samples.tick() => Nudge::Sample,
-            _ = ticks.tick() => Nudge::Tick,
+            () = stops.next() => Interruption::End("told to"),
+            () = said.broken() => Interruption::End("nobody reads what it says"),
+            Some(()) = reopen.recv() => Interruption::Reopen,
+            _ = samples.tick() => Interruption::Sample,
+            _ = ticks.tick() => Interruption::Tick,
         }
     }
 }
@@ -496,13 +495,17 @@ struct Desk<'d, 'a> {
 }
 
 impl Desk<'_, '_> {
-    /// Does what a nudge asks for; `Some` if the recording is to end.
-    fn answer(&mut self, nudge: Nudge, relist: Option<crate::clock::Mono>) -> Option<&'static str> {
-        match nudge {
-            Nudge::End(why) => return Some(why),
-            Nudge::Reopen => self.recorder.reopen(),
-            Nudge::Tick => self.look(relist),
-            Nudge::Sample => self.sample(),
+    /// Does what an interruption asks for; `Some` if the recording is to end.
+    fn answer(
+        &mut self,
+        interruption: Interruption,
+        relist: Option<crate::clock::Mono>,
+    ) -> Option<&'static str> {
+        match interruption {
+            Interruption::End(why) => return Some(why),
+            Interruption::Reopen => self.recorder.reopen(),
+            Interruption::Tick => self.look(relist),
+            Interruption::Sample => self.sample(),
         }
         None
     }

@@ -40,7 +40,7 @@ mod events;
 pub(crate) mod generated;
 mod guard;
 mod node;
-pub mod rename;
+pub(crate) mod rename;
 mod rpc;
 mod runtime;
 pub mod server;

@@ -21,10 +21,6 @@ use crate::kubelet::{Era, timing};
 pub struct Estimate {
     /// Both lists, where both were answered.
     pub lists: Option<Duration>,
-    /// A list fails or hangs, so that no relist succeeds.
-    pub no_relist: bool,
-    /// Pods with a status call that hangs.
-    pub hung_pods: usize,
     /// Calls that time out in one relist.
     pub hung_calls: usize,
     /// Pods that changed within the last minute.
@@ -106,8 +102,6 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let would_trip = no_relist || peak_age > threshold;
     Estimate {
         lists: answered.map(|(first, second)| first + second),
-        no_relist,
-        hung_pods: hung.len(),
         hung_calls: hung_calls + usize::from(!runtime.hung_lists().is_empty()),
         changed_pods: changed.len() + hung.len(),
         serial: lists_time + status_time,

@@ -38,21 +38,21 @@ pub struct Evidence {
     pub other_sockets: Vec<String>,
     /// What the estimate rests on.
     pub settings: Settings,
-    /// E1 to E7: the runtime.
+    /// What the runtime answered.
     pub runtime: RuntimeEvidence,
     /// Who an id is.
     pub names: Names,
-    /// E8 to E10: the node.
+    /// What the node shows of itself.
     pub host: Option<HostEvidence>,
-    /// E11: the kubelet.
+    /// What the kubelet was told and says.
     pub kubelet: KubeletEvidence,
-    /// E12: the journal.
+    /// What the journal has.
     pub journal: Option<Journal>,
     /// What systemd says of itself.
     pub systemd: Option<SystemState>,
     /// This very process was refused a thread.
     pub no_thread: bool,
-    /// E14: the runtime's goroutines, if something is silent and it gives them.
+    /// The runtime's goroutines, if something is silent and it gives them.
     pub stacks: Option<StackReport>,
     /// What was not looked at, and why.
     pub not_checked: Vec<NotChecked>,
@@ -140,24 +140,24 @@ impl Default for Settings {
     }
 }
 
-/// E1 to E7.
+/// What the runtime answered, call by call.
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
     /// From which silence on a call is called hung.
     pub silence: Scale,
-    /// E2, which is also E1: a socket that cannot be reached fails here, with its own word.
+    /// The first call: a socket that cannot be reached fails here, with its own word.
     pub version: Option<Call<Version>>,
     /// Version on the other connection: after a silent one, and beside a pending list.
     pub control: Option<Call<Version>>,
-    /// E3.
+    /// What the runtime says of its own state.
     pub status: Option<Call<RuntimeStatus>>,
-    /// E4.
+    /// All sandboxes.
     pub sandboxes: ListEvidence<Sandbox>,
-    /// E5.
+    /// All containers.
     pub containers: ListEvidence<Container>,
     /// One pair of lists filtered to one pod, as kubelets before 1.36 send for each changed pod.
     pub filtered_pair: Option<Duration>,
-    /// E6 and E7: every status call.
+    /// Every status call.
     pub asked: Vec<StatusRecord>,
     /// Ids that were not asked, because the budget or the number of silent ones forbade it.
     pub unasked: usize,
@@ -309,7 +309,7 @@ impl Population {
     }
 }
 
-/// E4 or E5.
+/// One of the two lists.
 #[derive(Debug)]
 pub struct ListEvidence<T> {
     /// The list.
@@ -442,7 +442,7 @@ pub struct StatusFacts {
     pub exit_code: Option<i32>,
 }
 
-/// E8 to E10.
+/// What the node shows of itself, in one look or two.
 #[derive(Debug, Default)]
 pub struct HostEvidence {
     /// Whose process table it is.

@@ -20,8 +20,6 @@ pub struct Holders<'a> {
     pub frozen: Option<&'a Freeze>,
     /// Remote mounts of its pod.
     pub mounts: Vec<&'a Mount>,
-    /// A process of its own.
-    pub process: Option<&'a Process>,
 }
 
 /// What the node has of `id`.
@@ -64,7 +62,6 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
             .iter()
             .filter(|mount| uid.is_some() && mount.pod_uid() == uid.as_deref())
             .collect(),
-        process: own.first().copied(),
     }
 }
 

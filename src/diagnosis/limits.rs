@@ -42,8 +42,6 @@ pub const OCI_PROCESS_OLD: Duration = Duration::from_secs(30);
 pub const CNI_PROCESS_OLD: Duration = Duration::from_secs(30);
 /// A CNI plugin process older than this hangs.
 pub const CNI_PROCESS_STUCK: Duration = Duration::from_secs(60);
-/// A daemon younger than this may still be recovering.
-pub const DAEMON_YOUNG: Duration = Duration::from_secs(120);
 /// Something younger than this may still be starting.
 pub const STARTING: Duration = Duration::from_secs(60);
 

@@ -4,39 +4,49 @@
 //! with a deadline; [`judge`] is a pure function of what came back. Nothing here changes anything: the calls are the
 //! read-only ones of [`crate::cri::Rpc`], and a call that hangs is left alone.
 //!
-//! ```no_run
-//! # use std::sync::Arc;
-//! # async fn example<R: plegctl::cri::Runtime + 'static>(main: Arc<R>, other: Arc<R>) {
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
 //! use plegctl::clock::SystemClock;
 //! use plegctl::diagnosis::{self, Inputs};
+//! use plegctl::sim::{self, Simulator};
 //!
-//! let mut inputs = Inputs::new(main, other, Arc::new(SystemClock::start()));
-//! inputs.endpoint = "unix:///run/containerd/containerd.sock".into();
-//! inputs.socket = Some("/run/containerd/containerd.sock".into());
-//! let report = diagnosis::run(&inputs, &|probe| eprintln!("{probe}")).await;
-//! println!("{}", report.verdict.as_str());
+//! let clock = Arc::new(SystemClock::start());
+//! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
+//! // Two connections: one for everything, one to ask beside a call that hangs.
+//! let [main, control] = [(); 2].map(|()| Arc::new(simulator.client(Duration::from_secs(60), clock.clone())));
+//! let mut inputs = Inputs::new(main, control, clock);
+//! inputs.endpoint = "sim:quiet".into();
+//! // The simulator is no process of this machine.
+//! inputs.proc = None;
+//! let report = diagnosis::run(&inputs, &|probe| println!("{probe}")).await;
+//! assert!(report.probes.iter().any(|probe| probe.name == "ListContainers"));
+//! # Ok(())
 //! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 
 mod advice;
 mod budget;
 pub(crate) mod commands;
 mod culprits;
-pub mod estimate;
-pub mod evidence;
+pub(crate) mod estimate;
+pub(crate) mod evidence;
 mod gather;
 pub(crate) mod hunt;
-pub mod join;
+pub(crate) mod join;
 mod judge;
-pub mod kubelet;
-pub mod limits;
+pub(crate) mod kubelet;
+pub(crate) mod limits;
 pub(crate) mod names;
 mod offload;
 mod probes;
 pub mod report;
-pub mod rules;
+pub(crate) mod rules;
 pub(crate) mod silence;
-pub mod stacks;
+pub(crate) mod stacks;
 pub(crate) mod standing;
 mod summary;
 pub(crate) mod words;
@@ -48,7 +58,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::host::proc;
+pub(crate) use crate::host::proc;
+pub use crate::host::proc::{Places, ProcSample, sample};
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;

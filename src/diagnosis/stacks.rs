@@ -1,4 +1,4 @@
-//! E14: why something is silent, told by the runtime itself. A goroutine dump is asked for only where a call is not
+//! Why something is silent, told by the runtime itself. A goroutine dump is asked for only where a call is not
 //! answered, only from a source that gives it without a signal, and only once.
 
 use std::collections::BTreeSet;

@@ -20,10 +20,9 @@ use crate::clock::Clock;
 use crate::kubelet::http;
 use crate::kubelet::kubeconfig::Cluster;
 
-pub use self::histogram::{Histogram, Quantile};
 pub use self::judge::judge;
 pub use self::node::{NodeReading, Readings};
-pub use self::report::{Counts, NodeReport, NodeVerdict, NodesReport, QuantileReport, Relists};
+pub use self::report::{NodeReport, NodeVerdict, NodesReport, QuantileReport};
 
 /// Nodes in one page of the list: what a node says of itself can be 100 KB, with the images it has.
 const PAGE: usize = 200;

@@ -2,6 +2,15 @@
 //! relists, its times and limits, how it reads durations and addresses, and what it answers over HTTP.
 //!
 //! One home for what we know of it. Nothing here judges what is found.
+//!
+//! ```
+//! use plegctl::kubelet::{Era, KubeletVersion, go_duration};
+//!
+//! let version = KubeletVersion::parse("v1.31.4+k3s1")?;
+//! assert_eq!(version.era(), Era::A);
+//! assert_eq!(go_duration("1m30s"), Some(std::time::Duration::from_secs(90)));
+//! # Ok::<(), plegctl::kubelet::BadVersion>(())
+//! ```
 
 mod address;
 mod config;
@@ -16,6 +25,7 @@ mod release;
 pub(crate) mod timing;
 mod told;
 
+pub use crate::host::scalars;
 pub use address::is_address;
 pub use config::{Config, Sourced};
 pub use configz::Configz;

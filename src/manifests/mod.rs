@@ -17,7 +17,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-pub mod catalogue;
+mod catalogue;
 pub mod checks;
 mod decode;
 mod defaults;
@@ -30,7 +30,7 @@ mod path;
 mod pipeline;
 mod place;
 mod pod_resources;
-pub mod podconfig;
+pub(crate) mod podconfig;
 mod quantity;
 mod reader;
 mod references;
@@ -40,7 +40,7 @@ mod source;
 mod timestamp;
 mod tree;
 mod uid;
-pub mod upgrade;
+pub(crate) mod upgrade;
 mod validate;
 
 pub use crate::kubelet::KubeletVersion;

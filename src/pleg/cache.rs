@@ -1,9 +1,7 @@
-//! The kubelet's pod status cache: what pod workers wait on.
+//! The kubelet's pod status cache, as far as PLEG itself goes by it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-
-use tokio::sync::oneshot;
 
 use super::status::PodStatus;
 use crate::clock::Wall;
@@ -23,34 +21,16 @@ impl Cached {
     }
 }
 
-/// Answer to "anything newer than that?".
-#[derive(Debug)]
-pub enum Newer {
-    /// Yes.
-    Now(Cached),
-    /// Not yet; it will come through here.
-    Later(oneshot::Receiver<Cached>),
-}
-
 #[derive(Debug)]
 struct Entry {
     cached: Cached,
     modified: Wall,
-    observed: Wall,
-}
-
-#[derive(Debug)]
-struct Subscriber {
-    newer_than: Wall,
-    answer: oneshot::Sender<Cached>,
 }
 
 /// The cache.
 #[derive(Debug, Default)]
 pub struct Cache {
     entries: HashMap<String, Entry>,
-    subscribers: HashMap<String, Vec<Subscriber>>,
-    global: Option<Wall>,
     refuses_stale: bool,
 }
 
@@ -76,18 +56,9 @@ impl Cache {
         if self.refuses_stale && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
             return false;
         }
-        let entry = Entry { cached: Cached { status, error }, modified: time, observed: time };
+        let entry = Entry { cached: Cached { status, error }, modified: time };
         self.entries.insert(uid.to_owned(), entry);
-        self.notify(uid, time);
         true
-    }
-
-    /// Notes that what is known of a pod was still so at `time`.
-    pub fn set_observed_time(&mut self, uid: &str, time: Wall) {
-        if let Some(entry) = self.entries.get_mut(uid) {
-            entry.observed = time;
-        }
-        self.notify(uid, time);
     }
 
     /// How many pods it has.
@@ -100,55 +71,50 @@ impl Cache {
         self.entries.is_empty()
     }
 
-    /// Forgets all pods but these. Nobody is told.
+    /// Forgets all pods but these.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.entries.retain(|uid, _| wanted(uid));
         self.entries.shrink_to_fit();
     }
 
-    /// Forgets a pod. Nobody is told.
+    /// Forgets a pod.
     pub fn delete(&mut self, uid: &str) {
         self.entries.remove(uid);
     }
+}
 
-    /// Notes that everything known was still so at `time`, even if `time` is in the past.
-    pub fn update_time(&mut self, time: Wall) {
-        self.global = Some(time);
-        let uids: Vec<String> = self.subscribers.keys().cloned().collect();
-        for uid in uids {
-            self.notify(&uid, time);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Wall = Wall::from_nanos(1_800_000_000_000_000_000);
+
+    fn status(name: &str) -> Arc<PodStatus> {
+        let mut status = PodStatus::unknown("a");
+        status.pod.name.push_str(name);
+        Arc::new(status)
     }
 
-    /// What is known of a pod, provided that it is strictly newer than `than`.
-    pub fn get_newer_than(&mut self, uid: &str, than: Wall) -> Newer {
-        let entry = self.entries.get(uid);
-        let global = self.global.is_some_and(|global| global > than);
-        let own = entry.is_some_and(|entry| entry.modified > than || entry.observed > than);
-        if global || own {
-            return Newer::Now(self.get(uid));
+    #[test]
+    fn what_was_set_is_got_errors_included_until_it_is_deleted() {
+        let mut cache = Cache::default();
+        for (status, error) in
+            [(Some(status("x")), None), (Some(status("y")), Some("bad")), (None, Some("worse"))]
+        {
+            assert!(cache.set("a", status.clone(), error.map(str::to_owned), T0));
+            let cached = cache.get("a");
+            assert_eq!((cached.status, cached.error.as_deref()), (status, error));
         }
-        let (answer, later) = oneshot::channel();
-        let subscribers = self.subscribers.entry(uid.to_owned()).or_default();
-        // Who has stopped waiting must not be kept for ever.
-        subscribers.retain(|subscriber| !subscriber.answer.is_closed());
-        subscribers.push(Subscriber { newer_than: than, answer });
-        Newer::Later(later)
+        cache.delete("a");
+        assert_eq!(cache.get("a"), Cached::unknown("a"));
     }
 
-    /// Not strict, unlike [`Self::get_newer_than`]: that is how the kubelet has it.
-    fn notify(&mut self, uid: &str, time: Wall) {
-        let Some(subscribers) = self.subscribers.remove(uid) else {
-            return;
-        };
-        let (served, waiting): (Vec<_>, Vec<_>) =
-            subscribers.into_iter().partition(|subscriber| subscriber.newer_than <= time);
-        for subscriber in served {
-            // A worker that is gone needs no answer.
-            let _ = subscriber.answer.send(self.get(uid));
-        }
-        if !waiting.is_empty() {
-            self.subscribers.insert(uid.to_owned(), waiting);
+    #[test]
+    fn what_is_older_is_refused_behind_the_gate_alone() {
+        for (gate, kept) in [(false, true), (true, false)] {
+            let mut cache = Cache::new(gate);
+            cache.set("a", Some(status("new")), None, T0.plus(std::time::Duration::from_secs(1)));
+            assert_eq!(cache.set("a", Some(status("old")), None, T0), kept, "gate {gate}");
         }
     }
 }

@@ -155,7 +155,7 @@ impl Comparison {
     /// A lifecycle event of either side.
     pub fn event(&mut self, event: &Event) {
         let Some(id) = event.id.clone() else { return };
-        let Some(stage) = stage_of(event.event_type).filter(|_| event.delivered || event.discarded) else {
+        let Some(stage) = stage_of(event.event_type).filter(|_| event.delivered) else {
             return;
         };
         let covered = self.is_covered();

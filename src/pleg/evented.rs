@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::addresses;
 use super::caller::Sink;
@@ -19,8 +18,6 @@ use crate::report::{PodRef, Seconds};
 
 /// After how many ended streams, over the whole life of the process, the kubelet gives up.
 pub const MAX_STREAM_FAILURES: u32 = 5;
-/// How often the cache is told that it is up to date, whether it is or not.
-pub const CACHE_TICK: Duration = Duration::from_secs(5);
 
 /// How many pods that are gone may stay in the cache beside those that are there.
 const SPARE: usize = 1024;
@@ -47,11 +44,9 @@ pub struct Evented {
 
 impl Evented {
     /// Starts: from here on the status cache goes by the runtime's time stamps.
-    pub fn start(hub: Arc<Hub>, clock: &dyn Clock) -> Self {
+    pub fn start(hub: Arc<Hub>) -> Self {
         hub.lock().evented_in_use = true;
-        let evented = Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false };
-        evented.tick(clock);
-        evented
+        Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false }
     }
 
     /// The same, giving up after another number of ended streams.
@@ -126,11 +121,6 @@ impl Evented {
         }
     }
 
-    /// Tells the cache that it is up to date, without looking. Due at the start and every [`CACHE_TICK`].
-    pub fn tick(&self, clock: &dyn Clock) {
-        self.hub.lock().cache.update_time(clock.wall());
-    }
-
     /// Works on one event. A notice comes back where the kubelet would have crashed.
     pub fn on_event(
         &mut self,
@@ -174,9 +164,7 @@ impl Evented {
         if accepted {
             let told = StreamEvent { event, subject, status: &status, known, latency };
             for &event_type in lifecycle(event.kind) {
-                let mut event = told.event(event_type, clock);
-                self.hub.send(&mut event);
-                sink.event(event);
+                sink.event(told.event(event_type, clock));
             }
         }
         crash.map(|why| self.stream(clock, StreamState::Panic, Some(why)))

@@ -52,8 +52,8 @@ pub struct Generic {
 /// What one pass over the lists belongs to.
 #[derive(Clone, Copy)]
 struct Pass {
-    /// Number of the relist; `None` for a single pod.
-    relist: Option<u64>,
+    /// Number of the relist.
+    relist: u64,
     initial: bool,
     listed_at: Wall,
 }
@@ -135,17 +135,16 @@ impl Generic {
             events: 0,
             reinspect: 0,
         };
-        match io.caller(&self.hub, &mut self.calls).lists(None).await {
+        match io.caller(&self.hub, &mut self.calls).lists().await {
             Ok((sandboxes, containers)) => {
                 self.hub.listed(started);
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
                 let pods = self.group(&sandboxes, &containers, &uids);
-                let pass = Pass { relist: Some(self.relists), initial: !self.listed_before, listed_at };
+                let pass = Pass { relist: self.relists, initial: !self.listed_before, listed_at };
                 self.listed_before = true;
                 report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
-                self.hub.lock().cache.update_time(started.wall);
             }
             Err(failure) => {
                 self.hub.lock().unreachable = match &failure {
@@ -168,38 +167,6 @@ impl Generic {
         report.duration_seconds = duration.into();
         report.calls = self.calls.take_finished();
         report
-    }
-
-    /// One relist of a single pod, as the kubelet makes it after it has done something to the pod. True if the pod was
-    /// found: a pod that has gone is left to the next relist of everything.
-    pub async fn relist_pod<R: Runtime>(
-        &mut self,
-        uid: &str,
-        rt: &R,
-        clock: &dyn Clock,
-        sink: &mut dyn Sink,
-    ) -> bool {
-        let mut io = Io { rt, clock, sink };
-        self.calls.clear();
-        let started = clock.mono();
-        let listed_at = clock.wall();
-        let found = match io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await {
-            Ok((sandboxes, containers)) => {
-                let pods = Pods::group(&sandboxes, &containers, self.settings.era.into());
-                let pod = pods.iter().find(|pod| pod.uid == uid);
-                if let Some(pod) = &pod {
-                    let pass = Pass { relist: None, initial: false, listed_at };
-                    self.remember(pod);
-                    self.reconcile(uid, Some(pod), pass, &mut io).await;
-                    self.hub.lock().cache.set_observed_time(uid, listed_at);
-                }
-                pod.is_some()
-            }
-            Err(_) => false,
-        };
-        let seconds = clock.mono().since(started).as_secs_f64();
-        self.hub.lock().metrics.pod_relist_duration.observe(seconds);
-        found
     }
 
     fn count(&self, scan: &Scan<'_>, report: &mut Relist) {
@@ -347,7 +314,7 @@ impl Generic {
             None => drop(records.remove(uid)),
             old => drop(records.insert(uid.to_owned(), Record { pod: identity, old })),
         }
-        Reconciled::Done(send(hub, events, io))
+        Reconciled::Done(send(events, io))
     }
 }
 
@@ -388,11 +355,10 @@ async fn fetch<R: Runtime>(
     }
 }
 
-/// Sends events to the sync loop and the sink; returns how many were meant for the sync loop.
-fn send<R>(hub: &Hub, events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
+/// Sends events to the sink; returns how many the sync loop gets.
+fn send<R>(events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
     let mut meant = 0;
     for mut event in events {
-        hub.send(&mut event);
         meant += u64::from(event.event_type.is_delivered());
         event.time = io.clock.wall();
         io.sink.event(event);
@@ -403,7 +369,7 @@ fn send<R>(hub: &Hub, events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
 impl Pass {
     fn pod_sync(self, pod: &PodRef) -> Event {
         Event {
-            relist: self.relist,
+            relist: Some(self.relist),
             initial: self.initial,
             ..Event::new(self.listed_at, Source::Generic, EventType::PodSync, pod.clone(), Subject::Pod)
         }
@@ -414,7 +380,7 @@ impl Pass {
             .filter(|_| change.is_death_of_a_container())
             .and_then(|status| status.container(&change.member.id));
         Event {
-            relist: self.relist,
+            relist: Some(self.relist),
             initial: self.initial,
             exit_code: detail.and_then(|detail| detail.exit_code),
             reason: detail.map(|detail| detail.reason.clone()).filter(|reason| !reason.is_empty()),

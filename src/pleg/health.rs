@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::channel::EventChannel;
 use crate::clock::Mono;
 use crate::kubelet::GoDuration;
 
@@ -20,12 +19,6 @@ pub enum Unhealthy {
         /// What would be acceptable.
         threshold: Duration,
     },
-    /// The sync loop does not take events.
-    #[error("EventedPLEG: pleg event channel capacity is full with {waiting} events")]
-    ChannelFull {
-        /// How many events wait.
-        waiting: usize,
-    },
 }
 
 /// The kubelet's check `PLEG`. `last_list` is the start of the last relist whose lists both succeeded.
@@ -33,14 +26,6 @@ pub fn check(last_list: Option<Mono>, now: Mono, threshold: Duration) -> Result<
     let elapsed = now.since(last_list.ok_or(Unhealthy::NeverSuccessful)?);
     if elapsed > threshold {
         return Err(Unhealthy::TooOld { elapsed, threshold });
-    }
-    Ok(())
-}
-
-/// The kubelet's check `EventedPLEG`.
-pub fn check_channel(channel: &EventChannel) -> Result<(), Unhealthy> {
-    if channel.is_full() {
-        return Err(Unhealthy::ChannelFull { waiting: channel.len() });
     }
     Ok(())
 }

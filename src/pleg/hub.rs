@@ -7,12 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::cache::Cache;
-use super::channel::{Consumer, EVENT_CHANNEL_CAPACITY, EventChannel};
 use super::health::{self, Unhealthy};
 use super::metrics::Metrics;
 use super::pods::KubeletState;
 use super::status::PodStatus;
-use super::stream::Event;
 use crate::clock::{Clock, Mono, Wall};
 
 /// One moment on both clocks.
@@ -33,8 +31,6 @@ impl Moment {
 pub struct Shared {
     /// Pod statuses.
     pub cache: Cache,
-    /// Events on their way to the sync loop.
-    pub channel: EventChannel,
     /// What the kubelet would report.
     pub metrics: Metrics,
     pub(super) reinspect: HashSet<String>,
@@ -51,17 +47,11 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub as the kubelet has it, with a sync loop that keeps up.
+    /// A hub as the kubelet has it. The sync loop behind it always keeps up, so that no event is ever lost to a full channel.
     pub fn new(evented_gate: bool) -> Self {
-        Self::with_channel(evented_gate, EventChannel::new(EVENT_CHANNEL_CAPACITY, Consumer::Prompt))
-    }
-
-    /// A hub with another channel.
-    pub fn with_channel(evented_gate: bool, channel: EventChannel) -> Self {
         Self {
             shared: Mutex::new(Shared {
                 cache: Cache::new(evented_gate),
-                channel,
                 metrics: Metrics::default(),
                 reinspect: HashSet::new(),
                 last_list: None,
@@ -75,11 +65,6 @@ impl Hub {
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
         // Nothing panics while it holds the lock; if something did, the state is still consistent enough to report.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks for one more inspection of a pod, changed or not, at its next relist.
-    pub fn request_reinspect(&self, uid: &str) {
-        self.lock().reinspect.insert(uid.to_owned());
     }
 
     /// Start of the last relist whose lists both succeeded.
@@ -112,26 +97,6 @@ impl Hub {
             shared.metrics.seen(moment.wall);
         }
         health::check(last_list.map(|moment| moment.mono), clock.mono(), threshold)
-    }
-
-    /// The kubelet's check `EventedPLEG`. When it passes it claims that PLEG was seen just now, as the kubelet's does.
-    pub fn check_channel(&self, clock: &dyn Clock) -> Result<(), Unhealthy> {
-        let mut shared = self.lock();
-        health::check_channel(&shared.channel)?;
-        shared.metrics.seen(clock.wall());
-        Ok(())
-    }
-
-    /// Sends an event to the sync loop and notes in it what became of it.
-    pub(super) fn send(&self, event: &mut Event) {
-        if !event.event_type.is_delivered() {
-            event.delivered = false;
-            return;
-        }
-        let mut shared = self.lock();
-        event.delivered = shared.channel.send(event);
-        event.discarded = !event.delivered;
-        shared.metrics.discarded_events += u64::from(event.discarded);
     }
 }
 

@@ -61,7 +61,7 @@ pub async fn relist<R: Runtime>(rt: &R, clock: &dyn Clock, order: Order) -> Resu
     let started = clock.mono();
     let taken_at = clock.wall();
     let mut caller = Caller { rt, clock, hub: &hub, log: &mut log, sink: &mut quiet };
-    let lists = caller.lists(None).await;
+    let lists = caller.lists().await;
     let mut calls = log.take_finished();
     let (sandboxes, containers) = match lists {
         Ok(lists) => lists,

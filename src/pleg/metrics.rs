@@ -84,16 +84,12 @@ pub struct Metrics {
     pub relist_duration: Histogram,
     /// Since the start of the last relist whose lists succeeded.
     pub relist_interval: Histogram,
-    /// Relists of single pods.
-    pub pod_relist_duration: Histogram,
     /// Receipt minus time stamp of stream events.
     pub connection_latency: Histogram,
     /// Streams that ended.
     pub connection_errors: u64,
     /// Streams that were opened.
     pub connection_successes: u64,
-    /// Events lost to a full channel.
-    pub discarded_events: u64,
     last_seen: Option<i64>,
     running_pods: Option<i64>,
     running_containers: BTreeMap<KubeletState, i64>,
@@ -106,11 +102,9 @@ impl Default for Metrics {
         Self {
             relist_duration: histogram(),
             relist_interval: histogram(),
-            pod_relist_duration: histogram(),
             connection_latency: histogram(),
             connection_errors: 0,
             connection_successes: 0,
-            discarded_events: 0,
             last_seen: None,
             running_pods: None,
             running_containers: BTreeMap::new(),
@@ -182,18 +176,19 @@ impl Metrics {
             "Interval in seconds between relisting in PLEG.",
             &self.relist_interval,
         )?;
+        // Nothing asks this PLEG for a single pod, and its sync loop always keeps up: the next two stay as they are.
         histogram(
             out,
             "kubelet_pleg_pod_relist_duration_seconds",
             "Duration in seconds for relisting a single pod in PLEG.",
-            &self.pod_relist_duration,
+            &Histogram::new(&DEFAULT_BUCKETS),
         )?;
         if let Some(seconds) = self.last_seen {
             let help = "Timestamp in seconds when PLEG was last seen active.";
             single(out, "kubelet_pleg_last_seen_seconds", "gauge", help, seconds)?;
         }
         let help = "The number of discard events in PLEG.";
-        single(out, "kubelet_pleg_discard_events", "counter", help, self.discarded_events)?;
+        single(out, "kubelet_pleg_discard_events", "counter", help, 0)?;
         if let Some(pods) = self.running_pods {
             let help = "Number of pods that have a running pod sandbox";
             single(out, "kubelet_running_pods", "gauge", help, pods)?;

@@ -89,9 +89,6 @@ pub struct Event {
     pub event_type: EventType,
     /// Whether the kubelet's sync loop gets it.
     pub delivered: bool,
-    /// Whether it was lost to a full channel.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub discarded: bool,
     /// The pod.
     pub pod: PodRef,
     /// What it is about.
@@ -135,7 +132,6 @@ impl Event {
             source,
             event_type,
             delivered: event_type.is_delivered(),
-            discarded: false,
             pod,
             subject,
             id: None,

@@ -3,6 +3,18 @@
 //! file written whole or not at all, and one read whatever it is.
 //!
 //! Knows neither terminals nor runtimes. Commands and engines speak it; what they write in JSON follows from it.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use plegctl::report::{PodRef, Seconds, Severity};
+//!
+//! let pod = PodRef { uid: "a1".into(), namespace: "shop".into(), name: "web-0".into() };
+//! assert_eq!(pod.to_string(), "shop/web-0");
+//! assert_eq!(serde_json::to_string(&Seconds::from(Duration::from_millis(1500)))?, "1.5");
+//! assert!(Severity::Warning < Severity::Error);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod confidence;
 mod document;

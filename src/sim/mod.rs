@@ -5,6 +5,24 @@
 //! calls. Its state is a pure function of scenario, seed and time, so that two runs tell the same story.
 //!
 //! It answers what the product asks and nothing else: no pod can be made or changed through it.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use plegctl::clock::SystemClock;
+//! use plegctl::cri::Runtime;
+//! use plegctl::sim::{self, Simulator};
+//!
+//! let clock = Arc::new(SystemClock::start());
+//! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
+//! let client = simulator.client(Duration::from_secs(10), clock);
+//! assert!(client.version().await.result.is_ok());
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+//! ```
 
 mod catalogue;
 mod error;

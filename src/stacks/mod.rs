@@ -3,18 +3,35 @@
 //! Pure functions of bytes: [`read`] takes a dump apart, [`wait`] and [`holders`] say who waits and who may hold what they
 //! wait for, [`signatures`] are the causes known, [`judge`] makes findings. Beside them, [`sources`] is where dumps come from
 //! and [`live`] reads names from a process that still waits. Signals, traces and stops no process.
+//!
+//! ```
+//! use plegctl::stacks::judge::{Source, Told, judge};
+//! use plegctl::stacks::read::{Bounds, read};
+//! use plegctl::stacks::signatures::signatures;
+//!
+//! let text = "goroutine 1 [select, 3 minutes]:\nmain.main()\n\t/go/main.go:7 +0x1\n";
+//! let reading = read(text.as_bytes(), Bounds::default())?;
+//! let sources: Vec<Source> = reading
+//!     .dumps
+//!     .into_iter()
+//!     .map(|dump| Source { name: "main.log".into(), dump, pid: None, taken_at: None, fresh: false })
+//!     .collect();
+//! let report = judge(&sources, &signatures(), &Told::default());
+//! assert_eq!(report.summary, "nobody waits for anybody");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod daemon;
-pub mod dump;
-pub mod holders;
+pub(crate) mod dump;
+pub(crate) mod holders;
 pub mod judge;
 pub mod live;
-pub mod own;
+pub(crate) mod own;
 pub mod read;
 pub mod report;
 pub mod signatures;
 pub mod sources;
-pub mod wait;
+pub(crate) mod wait;
 pub(crate) mod words;
 
 pub use daemon::Daemon;

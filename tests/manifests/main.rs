@@ -1,6 +1,8 @@
 //! The kubelet's view of its manifest directory: verdicts recorded from real kubelets, rules by example, good manifests
 //! that stay silent, hostile bytes.
 
+#[path = "../support/difference.rs"]
+mod difference;
 mod fuzz;
 mod good;
 mod manual;

@@ -1,11 +1,12 @@
 //! The manual's table of checks is the program's.
 //!
-//! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test static_pod_manual`.
+//! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test manifests manual -- --nocapture` shows what it changes.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
+use crate::difference;
 use plegctl::manifests::{Check, Severity};
 
 const START: &str = "<!-- checks: start -->\n";
@@ -38,9 +39,12 @@ fn the_table_of_checks_is_current() {
     let manual = fs::read_to_string(&path).unwrap();
     let (before, rest) = manual.split_once(START).unwrap();
     let (committed, after) = rest.split_once(END).unwrap();
-    if env::var_os("PLEGCTL_BLESS").is_some() {
-        fs::write(&path, format!("{before}{START}{}{END}{after}", table())).unwrap();
+    if difference::blessed(&path, &format!("{before}{START}{}{END}{after}", table())) {
         return;
     }
-    assert!(committed == table(), "docs/static-pods.md is stale: run this test with PLEGCTL_BLESS=1");
+    let changed = difference::difference(committed, &table());
+    assert!(
+        committed == table(),
+        "docs/static-pods.md is stale: run this test with PLEGCTL_BLESS=1\n{changed}"
+    );
 }

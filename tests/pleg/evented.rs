@@ -8,7 +8,6 @@ use plegctl::cri::{
     Code, ContainerEvent, ContainerEventType, ContainerState, Error, Network, ReceivedEvent, Rpc,
     SandboxState,
 };
-use plegctl::pleg::channel::{Consumer, EventChannel};
 use plegctl::pleg::evented::Next;
 use plegctl::pleg::stream::{Event, StreamState, Subject};
 use plegctl::pleg::{Evented, Generic, Hub, KubeletState, PlegState, Settings};
@@ -71,7 +70,7 @@ impl Streamed {
     fn with(hub: Hub) -> Self {
         let hub = Arc::new(hub);
         let clock = ManualClock::at(Wall::from_nanos(NOW));
-        let mut evented = Evented::start(Arc::clone(&hub), &clock);
+        let mut evented = Evented::start(Arc::clone(&hub));
         assert_eq!(evented.next(&clock), Next::Connect(1));
         evented.on_stream_opened(&clock);
         Self { hub, clock, evented, events: Vec::new() }
@@ -213,24 +212,6 @@ fn without_new_or_cached_addresses_there_are_none() {
 }
 
 #[test]
-fn a_full_channel_is_unhealthy_and_loses_events() {
-    let hub = Hub::with_channel(true, EventChannel::new(100, Consumer::Explicit));
-    let mut stream = Streamed::with(hub);
-    let message = Message::of(Started, "c", &[("c", Running)]);
-    for _ in 0..5 {
-        stream.on(&message);
-    }
-    assert_eq!(stream.hub.check_channel(&stream.clock), Ok(()));
-    for _ in 5..100 {
-        stream.on(&message);
-    }
-    let error = stream.hub.check_channel(&stream.clock).unwrap_err().to_string();
-    assert_eq!(error, "EventedPLEG: pleg event channel capacity is full with 100 events");
-    assert_eq!(stream.on(&message), Vec::<String>::new());
-    assert_eq!(stream.hub.lock().metrics.discarded_events, 1);
-}
-
-#[test]
 fn the_pod_gauge_counts_only_sandboxes_that_are_among_the_containers() {
     let mut stream = Streamed::new();
     let gauge = |stream: &Streamed| stream.hub.lock().metrics.running_pods();
@@ -312,7 +293,7 @@ fn a_refusal_by_the_server_counts_as_a_connection_and_a_missing_socket_does_not(
     for (error, connections) in [(unimplemented(), 1), (missing, 0)] {
         let hub = Arc::new(Hub::new(true));
         let clock = ManualClock::at(Wall::from_nanos(NOW));
-        let mut evented = Evented::start(Arc::clone(&hub), &clock);
+        let mut evented = Evented::start(Arc::clone(&hub));
         evented.on_stream_failed(Some(&error), &clock);
         let shared = hub.lock();
         assert_eq!(shared.metrics.connection_successes, connections, "{error}");

@@ -96,13 +96,13 @@ async fn replay(script: &Script) -> Expected {
         }
     };
     let mut worker = Worker::start(Timing::EVENTED, clock.mono());
-    assert_eq!(worker.next(clock.mono(), None), Turn::Relist);
+    assert_eq!(worker.next(clock.mono()), Turn::Relist);
     play(&runtime);
     generic.relist(&runtime, &clock, &mut events).await;
     worker.relisted(clock.mono());
     clock.advance(Duration::from_millis(300));
 
-    let mut evented = Evented::start(Arc::clone(&hub), &clock);
+    let mut evented = Evented::start(Arc::clone(&hub));
     let mut streams = 0;
     loop {
         match evented.next(&clock) {
@@ -129,7 +129,7 @@ async fn replay(script: &Script) -> Expected {
     // What is left of the two and a half seconds belongs to relisting, with whatever period it has now.
     let end = Mono::at(Duration::from_millis(2500));
     while clock.mono() < end {
-        if worker.next(clock.mono(), hub.last_list()) == Turn::Relist {
+        if worker.next(clock.mono()) == Turn::Relist {
             play(&runtime);
             generic.relist(&runtime, &clock, &mut events).await;
             worker.relisted(clock.mono());

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use plegctl::clock::Mono;
 use plegctl::cri::{Code, ContainerState, Network, SandboxState};
-use plegctl::pleg::channel::{Consumer, EventChannel};
-use plegctl::pleg::stream::{Event, Subject};
+use plegctl::pleg::stream::Subject;
 use plegctl::pleg::{Era, Hub, KubeletState, PlegState, Settings, Timing};
 
 use crate::node::{LISTS, Node, delivered};
@@ -62,24 +61,6 @@ async fn three_relists_of_sandboxes_give_the_same_events_as_of_containers() {
     let (_, events) = node.relist_raw().await;
     assert_eq!(sorted(delivered(&events)), THIRD_EVENTS);
     assert!(events.iter().all(|event| event.subject == Subject::Sandbox));
-}
-
-#[tokio::test]
-async fn what_does_not_fit_the_channel_is_lost_and_never_comes_again() {
-    let hub = Hub::with_channel(false, EventChannel::new(4, Consumer::Explicit));
-    let mut node = Node::with(hub, Settings::default());
-    first_listing(&node);
-    assert_eq!(node.relist().await.len(), 3);
-    while node.hub.lock().channel.receive().is_some() {}
-    third_listing(&node);
-    let (_, events) = node.relist_raw().await;
-    let lost: Vec<&Event> = events.iter().filter(|event| event.discarded).collect();
-    assert_eq!((delivered(&events).len(), lost.len()), (4, 1));
-    assert!(delivered(&events).iter().all(|event| THIRD_EVENTS.contains(&event.as_str())));
-    assert_eq!(node.hub.lock().channel.len(), 4);
-    assert_eq!(node.hub.lock().metrics.discarded_events, 1);
-    let (_, events) = node.relist_raw().await;
-    assert_eq!(events, Vec::new());
 }
 
 #[tokio::test]
@@ -229,25 +210,12 @@ async fn the_gauges_count_containers_by_state_and_pods_once() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_gone_is_not_found_by_a_relist_of_its_own() {
-    let mut node = Node::new();
-    node.containers(&[("a", "c", Running)]);
-    node.relist().await;
-    node.containers(&[]);
-    let mut events = Vec::new();
-    assert!(!node.generic.relist_pod("a", &node.runtime, &node.clock, &mut events).await);
-    assert_eq!(events, Vec::new());
-    assert_eq!(node.relist().await, ["a ContainerDied c", "a ContainerRemoved c"]);
-}
-
-#[tokio::test]
 async fn a_failed_list_changes_nothing_but_the_duration_histogram() {
     for list in LISTS {
         let mut node = Node::new();
         node.containers(&[("a", "c", Running)]);
         node.relist().await;
         let listed = node.hub.last_list();
-        node.hub.request_reinspect("a");
         node.containers(&[]);
         node.fault(list, Fault::Code(Code::Unavailable));
         let (report, events) = node.relist_raw().await;
@@ -255,7 +223,7 @@ async fn a_failed_list_changes_nothing_but_the_duration_histogram() {
             (report.error.as_deref().unwrap(), events.len()),
             (format!("{list} failed: Unavailable: scripted").as_str(), 0)
         );
-        assert_eq!((report.relist, report.reinspect), (2, 1));
+        assert_eq!((report.relist, report.reinspect), (2, 0));
         assert_eq!(node.hub.last_list(), listed);
         assert!(node.cached("a").status.is_some_and(|status| status.containers.len() == 1));
         assert_eq!(node.hub.lock().metrics.relist_duration.count(), 2);
@@ -299,7 +267,7 @@ async fn a_change_to_unknown_is_fetched_recorded_and_dropped() {
     let (report, events) = node.relist_raw().await;
     assert_eq!(delivered(&events), Vec::<String>::new());
     assert_eq!(events[0].event_type.as_str(), "ContainerChanged");
-    assert!(!events[0].delivered && !events[0].discarded);
+    assert!(!events[0].delivered);
     assert_eq!((events[0].from, events[0].to), (Some(PlegState::Running), Some(PlegState::Unknown)));
     assert_eq!((report.events, node.calls().len()), (0, 3));
     let (_, events) = node.relist_raw().await;

@@ -1,6 +1,5 @@
 //! The PLEG engine: case by case, against recordings of real kubelets, and by property.
 
-mod cache;
 mod evented;
 mod evented_recordings;
 mod generic;

@@ -87,9 +87,7 @@ pub fn event(event: &Event, columns: &mut Columns) -> String {
         let latency = event.latency_seconds.map(|latency| format!(" after {}", took(latency.duration())));
         let _ = write!(line, "  [stream{}]", latency.unwrap_or_default());
     }
-    if event.discarded {
-        line.push_str("  (lost: the channel is full)");
-    } else if !event.delivered {
+    if !event.delivered {
         line.push_str("  (computed, not delivered)");
     }
     line

@@ -179,9 +179,9 @@ impl<'a> Session<'a> {
                 }
             } else {
                 match self.turn() {
-                    Turn::Relist => self.relist(false).await?,
-                    Turn::Wait(until) => self.pause(until).await?,
-                    Turn::RelistPod(_) | Turn::Stop => Some(End::Told),
+                    Some(Turn::Relist) => self.relist(false).await?,
+                    Some(Turn::Wait(until)) => self.pause(until).await?,
+                    None => Some(End::Told),
                 }
             };
             if let Some(end) = ended {
@@ -203,20 +203,21 @@ impl<'a> Session<'a> {
         self.tap.as_ref().is_some_and(Tap::owes_relist)
     }
 
-    fn turn(&mut self) -> Turn {
+    /// What to do next; nothing once a capture is at its end.
+    fn turn(&mut self) -> Option<Turn> {
         if let Some(playback) = self.context.playback() {
             // A capture knows when its relists were.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
-                Next::Relist => Turn::Relist,
-                Next::End => Turn::Stop,
+                Next::Relist => Some(Turn::Relist),
+                Next::End => None,
                 Next::Wait(length) => {
                     self.waited = true;
-                    Turn::Wait(self.context.clock.mono().plus(length))
+                    Some(Turn::Wait(self.context.clock.mono().plus(length)))
                 }
             };
         }
-        self.worker.next(self.context.clock.mono(), self.hub.last_list())
+        Some(self.worker.next(self.context.clock.mono()))
     }
 
     /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.

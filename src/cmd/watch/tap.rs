@@ -13,7 +13,7 @@ use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::words::took;
 use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
-use crate::pleg::evented::{CACHE_TICK, MAX_STREAM_FAILURES, Next};
+use crate::pleg::evented::{MAX_STREAM_FAILURES, Next};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
 use crate::pleg::{Evented, Hub};
@@ -53,7 +53,6 @@ pub struct Tap {
     evented: Evented,
     open: Option<Open>,
     owes_relist: bool,
-    ticked: Mono,
     /// How many guards in a row were gone as soon as they had been started.
     stillborn: u32,
     /// How many streams have ended, and when the first did.
@@ -104,8 +103,8 @@ impl Tap {
         hub: Arc<Hub>,
         settings: StreamSettings,
     ) -> Self {
-        let evented = Evented::start(hub, &*clock).giving_up_after(settings.retries);
-        let ticked = clock.mono();
+        let evented = Evented::start(hub).giving_up_after(settings.retries);
+        let not_before = clock.mono();
         Self {
             client,
             runtime,
@@ -114,11 +113,10 @@ impl Tap {
             evented,
             open: None,
             owes_relist: false,
-            ticked,
             stillborn: 0,
             ended: 0,
             first_end: None,
-            not_before: ticked,
+            not_before,
             paused: false,
         }
     }
@@ -297,13 +295,9 @@ impl Tap {
         self.open.as_mut()?.guard.as_mut()?.alarm()
     }
 
-    /// What is due now and then: the kubelet's cache tick, lost events, a guard that is gone.
+    /// What is due now and then: lost events, a guard that is gone.
     pub fn look(&mut self, reporter: &Reporter) {
         let now = self.clock.mono();
-        if self.evented.in_use() && now.since(self.ticked) >= CACHE_TICK {
-            self.ticked = now;
-            self.evented.tick(&*self.clock);
-        }
         self.tell_dropped(0, reporter);
         // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
         if self.alarm() == Some(Alarm::Unguarded) {

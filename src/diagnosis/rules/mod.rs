@@ -15,7 +15,7 @@ mod versions;
 
 use std::time::Duration;
 
-pub use catalogue::{CATALOGUE, Row, row};
+pub use catalogue::{CATALOGUE, row};
 pub use kubelet::disagreements;
 
 use super::estimate::Estimate;

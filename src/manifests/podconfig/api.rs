@@ -14,9 +14,6 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Why a text is no list of pods.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// It is no JSON, or it ends too early.
-    #[error("it is no JSON: {0}")]
-    Json(String),
     /// It is JSON, and not of this shape.
     #[error("it is no list of pods: {0}")]
     Shape(String),
@@ -77,13 +74,7 @@ struct Metadata {
 }
 
 impl ApiPods {
-    /// The pods of `text`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
-    pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
-        let document = serde_json::from_slice(text).map_err(|why| ApiError::Json(why.to_string()))?;
-        Self::from_value(document, node)
-    }
-
-    /// The same of a text that has been read.
+    /// The pods of `document`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
     pub fn from_value(document: Value, node: &str) -> Result<Self, ApiError> {
         let list: List = serde_json::from_value(document).map_err(|why| ApiError::Shape(why.to_string()))?;
         if !matches!(list.kind.as_str(), "PodList" | "List") {
@@ -144,9 +135,13 @@ mod tests {
          "spec": {"nodeName": "n1"}},
         {"metadata": {"name": "b", "uid": "2", "annotations": null}, "spec": {"nodeName": "n2"}}]}"#;
 
+    fn parse(text: &str) -> Result<ApiPods, ApiError> {
+        ApiPods::from_value(serde_json::from_str(text).unwrap(), "n1")
+    }
+
     #[test]
     fn pods_of_other_nodes_are_counted_and_left_out() {
-        let list = ApiPods::parse(LIST.as_bytes(), "n1").unwrap();
+        let list = parse(LIST).unwrap();
         assert_eq!((list.pods.len(), list.elsewhere), (1, 1));
         assert_eq!(list.pods[0].mirror_of.as_deref(), Some("abc"));
         assert_eq!(list.pods[0].content.annotations, serde_json::json!({"mine": "y"}));
@@ -154,8 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_pods_is_refused() {
-        let refused = |text: &str| ApiPods::parse(text.as_bytes(), "n1").unwrap_err();
-        assert!(matches!(refused(&LIST[..LIST.len() / 2]), ApiError::Json(_)));
+        let refused = |text: &str| parse(text).unwrap_err();
         assert_eq!(refused(r#"{"kind": "Pod"}"#), ApiError::Kind("Pod".into()));
         assert_eq!(
             refused(r#"{"kind": "List", "items": [{"kind": "Node"}]}"#),

@@ -13,12 +13,12 @@ mod merge;
 mod standing;
 mod url;
 
-pub use api::{ApiError, ApiPods};
+pub use api::ApiPods;
 pub use drive::{Heard, follow_files};
-pub use file::{FileSource, Refused, Scan};
+pub use file::{FileSource, Refused};
 pub use follow::{Following, Stage, Step};
 pub use merge::PodConfig;
-pub use standing::{GRACE, InRuntime, PodRow, Question, RuntimePod, SourceState, Standing, standings};
+pub use standing::{PodRow, Question, RuntimePod, SourceState, standings};
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource};
 
 use std::fmt;
