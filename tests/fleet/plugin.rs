@@ -26,7 +26,7 @@ fn run(scenario: &str, state: &Path) -> (i32, String) {
     let mut arguments: Vec<&str> =
         rule["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()).collect();
     let state = state.to_str().unwrap();
-    assert!(arguments.iter().any(|argument| *argument == "--state"), "{arguments:?}");
+    assert!(arguments.contains(&"--state"), "{arguments:?}");
     if let Some(path) = arguments.iter_mut().find(|argument| argument.starts_with("/run/")) {
         *path = state;
     }
