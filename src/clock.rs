@@ -79,6 +79,12 @@ impl Wall {
         Self(self.0.saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment `by` earlier.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
+    }
+
     fn system_time(self) -> SystemTime {
         let distance = Duration::from_nanos(self.0.unsigned_abs());
         let moment =
@@ -149,6 +155,33 @@ impl Clock for SystemClock {
     fn wall(&self) -> Wall {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Wall(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// The machine's clocks, of which the one on the wall shows another time: that of a story which is told from a chosen
+/// moment on.
+#[derive(Debug)]
+pub struct ShiftedClock {
+    clock: SystemClock,
+    /// Nanoseconds that are added.
+    by: i64,
+}
+
+impl ShiftedClock {
+    /// A clock that shows `moment` now.
+    pub fn showing(clock: SystemClock, moment: Wall) -> Self {
+        let by = moment.nanos().saturating_sub(clock.wall().nanos());
+        Self { clock, by }
+    }
+}
+
+impl Clock for ShiftedClock {
+    fn mono(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    fn wall(&self) -> Wall {
+        Wall(self.clock.wall().0.saturating_add(self.by))
     }
 }
 

@@ -43,10 +43,25 @@ mod story;
 mod tests;
 mod tree;
 
+use crate::clock::Wall;
+
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
 pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
 pub use simulator::{Simulator, Socket};
+
+/// When the story began that is told at `now`: at midnight (UTC), so that it goes on from one command to the next.
+pub fn beginning(now: Wall) -> Wall {
+    const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
+    Wall::from_nanos(now.nanos() - now.nanos().rem_euclid(DAY))
+}
+
+/// Namespace and name of each pod that the node has when the simulation begins.
+pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
+    let sandboxes = node::Node::new(scenario, 0).sandboxes(0, |_| true).into_iter();
+    let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
+    named.map(|metadata| (metadata.namespace, metadata.name)).collect()
+}
 
 /// What the node calls itself in the names of static pods.
 pub const NODE_NAME: &str = "sim-node";

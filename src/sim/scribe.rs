@@ -1,8 +1,11 @@
 //! The simulated pods as a runtime tells of them.
 
+use std::collections::BTreeSet;
+
 use super::life::{ContainerLife, LifeEvent, Moment, Nanos, Pod, Subject};
-use super::scenario::{Family, Owner};
+use super::scenario::{Family, Owner, Scenario};
 use super::seed::Seed;
+use crate::cri::server::courtesy::StoredImage;
 use crate::cri::{
     Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
@@ -180,11 +183,25 @@ fn address(pod: &Pod, at: Nanos) -> String {
 }
 
 fn image(pod: &Pod, container: &ContainerLife) -> (Image, String) {
-    let name = pod.container_name(container);
+    image_called(pod.container_name(container))
+}
+
+fn image_called(name: &str) -> (Image, String) {
     let digest = Seed::new(0).of("image").of(name).id();
     let asked = format!("registry.example/{name}:v1");
     let image = Image { image: format!("sha256:{digest}"), user_specified: asked };
     (image, format!("registry.example/{name}@sha256:{digest}"))
+}
+
+/// Every image that the containers of a scenario are made of.
+pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
+    let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).collect();
+    let stored = names.into_iter().map(|name| {
+        let (image, digest) = image_called(name);
+        let size = 1024 * 1024 * (2 + Seed::new(0).of("size").of(name).below(400));
+        StoredImage { id: image.image, tag: image.user_specified, digest, size }
+    });
+    stored.collect()
 }
 
 fn reason(exit_code: i32) -> &'static str {

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use super::events::{Stage, broadcast, compete};
 use super::fault::{Asked, Fate, fates};
 use super::scenario::{Delivery, Family, Fault, Runtime, Scenario};
+use super::scribe::images_of;
 use super::seed::Seed;
 use super::story::Story;
-use crate::clock::Clock;
-use crate::cri::server::{Answer, Bytes, Question, Refusal, Service, Subject, message};
-use crate::cri::{Code, Condition, ContainerStatus, Rpc, RuntimeStatus, SandboxStatusAnswer, Version};
+use crate::clock::{Clock, Wall};
+use crate::cri::server::courtesy::{self, StoredImage, Usage, Used};
+use crate::cri::server::{Answer, Bytes, Courtesy, Question, Refusal, Service, Subject, message};
+use crate::cri::{
+    Code, Condition, Container, ContainerState, ContainerStatus, Rpc, RuntimeStatus, Sandbox,
+    SandboxStatusAnswer, Version,
+};
 
 /// A scenario being played.
 pub struct Simulation {
@@ -17,8 +22,11 @@ pub struct Simulation {
     faults: Vec<Fault>,
     seed: Seed,
     runtime: Runtime,
+    images: Vec<StoredImage>,
     stage: Arc<Stage>,
 }
+
+const MIB: u64 = 1024 * 1024;
 
 /// What a call is about.
 #[derive(Default)]
@@ -28,13 +36,14 @@ struct About {
 }
 
 impl Simulation {
-    /// Starts to play `scenario` now.
-    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Arc<Self> {
+    /// Plays `scenario` from now on, as it has come to be since `begun`.
+    pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Arc<Self> {
         Arc::new(Self {
-            story: Arc::new(Story::begin(scenario, clock)),
+            story: Arc::new(Story::begin(scenario, clock, begun)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),
+            images: images_of(scenario),
             stage: Arc::default(),
         })
     }
@@ -156,6 +165,47 @@ impl Simulation {
         Ok(self.story.node().scribe().container_status(&pod, &container, now))
     }
 
+    /// Where the runtime keeps what containers write.
+    const fn layers(&self) -> &'static str {
+        match self.runtime.family {
+            Family::Containerd => "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
+            Family::CriO => "/var/lib/containers/storage/overlay",
+        }
+    }
+
+    fn containers_of(&self, sandbox: &Sandbox) -> Vec<Container> {
+        self.story.node().containers(self.story.elapsed(), |container| container.sandbox_id == sandbox.id)
+    }
+
+    /// What those of them use that run; whoever reaches their shims suffers what `ContainerStats` suffers.
+    async fn used(&self, containers: Vec<Container>) -> Result<Used, Refusal> {
+        let mut used = Vec::new();
+        for container in containers.into_iter().filter(|container| container.state == ContainerState::Running) {
+            let subject = Subject::One(container.id.clone());
+            self.suffer(Rpc::ContainerStats, &subject).await?;
+            used.push(self.usage(&container.id)?);
+        }
+        Ok(used)
+    }
+
+    /// A container and what it uses: as much as its seed has it, for as long as it has been there.
+    fn usage(&self, id: &str) -> Result<(Container, Usage), Refusal> {
+        let now = self.story.elapsed();
+        let node = self.story.node();
+        let (pod, life) = node.find_container(id, now).ok_or_else(|| not_found("container"))?;
+        let seed = self.seed.of("usage").of(&pod.container_id(&life));
+        let rate = 1_000_000 + seed.below(200_000_000);
+        let ran = u64::try_from(now.saturating_sub(life.started)).unwrap_or_default();
+        let usage = Usage {
+            at: node.scribe().stamp(now),
+            processor: ran / 1_000_000_000 * rate,
+            rate,
+            memory: (8 + seed.nth(1).below(500)) * MIB,
+            written: seed.nth(2).below(64) * MIB,
+        };
+        Ok((node.scribe().container(&pod, &life, now), usage))
+    }
+
     fn subscribe(&self) -> Result<Answer, Refusal> {
         match self.runtime.events {
             Delivery::Unimplemented => {
@@ -185,13 +235,62 @@ impl Service for Simulation {
             Rpc::PodSandboxStatus => message::sandbox_status(self.sandbox_status(subject.id())?),
             Rpc::ContainerStatus => message::container_status(Some(self.container_status(subject.id())?)),
             Rpc::ContainerStats => {
-                self.container_status(subject.id())?;
-                message::container_stats()
+                let (container, usage) = self.usage(subject.id())?;
+                courtesy::usage(container, usage, self.layers())
             }
             Rpc::GetContainerEvents => return self.subscribe(),
         };
         Ok(Answer::one(message))
     }
+
+    async fn oblige(self: Arc<Self>, asked: Courtesy) -> Option<Result<Bytes, Refusal>> {
+        let layers = self.layers();
+        let now = self.story.elapsed();
+        let node = self.story.node();
+        Some(match asked {
+            Courtesy::ImageFilesystem => {
+                let used = self.images.iter().map(|image| image.size).sum();
+                Ok(courtesy::image_filesystem(node.scribe().stamp(now), layers, used))
+            }
+            Courtesy::Images(wanted) => {
+                let is_wanted = |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| is_called(image, wanted));
+                Ok(courtesy::images(self.images.iter().filter(is_wanted).cloned()))
+            }
+            Courtesy::Image(wanted) => {
+                Ok(courtesy::image(self.images.iter().find(|image| is_called(image, &wanted)).cloned()))
+            }
+            Courtesy::ContainersUsage(wanted) => {
+                let used = self.used(node.containers(now, |container| wanted.container(container))).await;
+                used.map(|used| courtesy::usages(used, layers))
+            }
+            Courtesy::SandboxesUsage(wanted) => {
+                let mut pods = Vec::new();
+                for sandbox in node.sandboxes(now, |sandbox| wanted.sandbox(sandbox)) {
+                    match self.used(self.containers_of(&sandbox)).await {
+                        Ok(used) => pods.push((sandbox, used)),
+                        Err(refusal) => return Some(Err(refusal)),
+                    }
+                }
+                Ok(courtesy::pod_usages(pods, layers))
+            }
+            Courtesy::SandboxUsage(id) => match node.find_sandbox(&id, now) {
+                Some(pod) => {
+                    let sandbox = node.scribe().sandbox(&pod, now);
+                    let used = self.used(self.containers_of(&sandbox)).await;
+                    used.map(|used| courtesy::pod_usage((sandbox, used), layers))
+                }
+                None => Err(not_found("sandbox")),
+            },
+        })
+    }
+}
+
+fn is_called(image: &StoredImage, wanted: &str) -> bool {
+    let id = image.id.trim_start_matches("sha256:");
+    let of_id = wanted.trim_start_matches("sha256:");
+    [&image.id, &image.tag, &image.digest].iter().any(|name| *name == wanted)
+        || image.tag.strip_suffix(":v1") == Some(wanted)
+        || (of_id.len() >= 4 && id.starts_with(of_id))
 }
 
 fn not_found(what: &str) -> Refusal {

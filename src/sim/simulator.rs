@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Error;
 use super::scenario::Scenario;
 use super::simulation::Simulation;
-use crate::clock::Clock;
+use crate::clock::{Clock, Wall};
 use crate::cri;
 use crate::cri::server::{InProcess, Listening};
 
@@ -21,10 +21,16 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts to play `scenario`; it ends with the last clone of this and the last client.
+    /// Starts to play `scenario` from its beginning; it ends with the last clone of this and the last client.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let begun = clock.wall();
+        Self::since(scenario, clock, begun)
+    }
+
+    /// Plays `scenario` from now on, as it has come to be since `begun`.
+    pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Result<Self, Error> {
         let endpoint = format!("sim:{}", scenario.name);
-        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock))
+        let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, begun))
             .map_err(|source| Error::Start { source })?;
         Ok(Self { server, endpoint: endpoint.into(), listens: scenario.runtime.listens })
     }
@@ -50,8 +56,19 @@ pub struct Socket {
 impl Socket {
     /// Starts to play `scenario` on a socket at `path`, where nothing may be yet.
     pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let begun = clock.wall();
+        Self::bind_since(path, scenario, clock, begun)
+    }
+
+    /// The same as it has come to be since `begun`.
+    pub fn bind_since(
+        path: &Path,
+        scenario: &Scenario,
+        clock: Arc<dyn Clock>,
+        begun: Wall,
+    ) -> Result<Self, Error> {
         // The node first: who sees the socket does not want to wait.
-        let simulation = Simulation::start(scenario, clock);
+        let simulation = Simulation::start(scenario, clock, begun);
         let path = path.to_path_buf();
         let listening = match Listening::at(&path) {
             Ok(listening) if scenario.runtime.listens => listening,

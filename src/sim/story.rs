@@ -7,7 +7,7 @@ use super::life::{Nanos, nanos};
 use super::node::{Event, Node};
 use super::scenario::{Family, Scenario};
 use super::seed::Seed;
-use crate::clock::{Clock, Mono};
+use crate::clock::{Clock, Mono, Wall};
 use crate::cri::ContainerEventType;
 
 /// A node whose time passes.
@@ -18,13 +18,16 @@ pub struct Story {
     seed: Seed,
     clock: Arc<dyn Clock>,
     started: Mono,
+    /// How much of the story was over then.
+    already: Nanos,
 }
 
 impl Story {
-    /// Begins now.
-    pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>) -> Self {
+    /// A story that began at `begun` and goes on from now.
+    pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Self {
         Self {
-            node: Node::new(scenario, clock.wall().nanos()),
+            node: Node::new(scenario, begun.nanos()),
+            already: clock.wall().nanos().saturating_sub(begun.nanos()).max(0),
             family: scenario.runtime.family,
             loses_every: scenario.runtime.loses_every,
             seed: Seed::new(scenario.seed).of("faults"),
@@ -40,7 +43,7 @@ impl Story {
 
     /// Simulated time.
     pub fn elapsed(&self) -> Nanos {
-        nanos(self.clock.mono().since(self.started))
+        self.already.saturating_add(nanos(self.clock.mono().since(self.started)))
     }
 
     /// Whose manners are played.

@@ -19,7 +19,9 @@ struct Played(Arc<Simulation>);
 
 impl Played {
     fn new(scenario: &Scenario) -> Self {
-        Self(Simulation::start(scenario, Arc::new(SystemClock::start())))
+        let clock = SystemClock::start();
+        let begun = clock.wall();
+        Self(Simulation::start(scenario, Arc::new(clock), begun))
     }
 
     fn client(&self) -> Client {

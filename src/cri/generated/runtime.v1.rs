@@ -330,6 +330,197 @@ pub struct ContainerEventResponse {
     #[prost(message, repeated, tag = "5")]
     pub containers_statuses: ::prost::alloc::vec::Vec<ContainerStatus>,
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UInt64Value {
+    #[prost(uint64, tag = "1")]
+    pub value: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageFilter {
+    #[prost(message, optional, tag = "1")]
+    pub image: ::core::option::Option<ImageSpec>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListImagesRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<ImageFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListImagesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub images: ::prost::alloc::vec::Vec<Image>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Image {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "2")]
+    pub repo_tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "3")]
+    pub repo_digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, tag = "4")]
+    pub size: u64,
+    #[prost(string, tag = "6")]
+    pub username: ::prost::alloc::string::String,
+    #[prost(bool, tag = "8")]
+    pub pinned: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageStatusRequest {
+    #[prost(message, optional, tag = "1")]
+    pub image: ::core::option::Option<ImageSpec>,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImageStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub image: ::core::option::Option<Image>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ImageFsInfoResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub image_filesystems: ::prost::alloc::vec::Vec<FilesystemUsage>,
+    #[prost(message, repeated, tag = "2")]
+    pub container_filesystems: ::prost::alloc::vec::Vec<FilesystemUsage>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesystemIdentifier {
+    #[prost(string, tag = "1")]
+    pub mountpoint: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesystemUsage {
+    #[prost(int64, tag = "1")]
+    pub timestamp: i64,
+    #[prost(message, optional, tag = "2")]
+    pub fs_id: ::core::option::Option<FilesystemIdentifier>,
+    #[prost(message, optional, tag = "3")]
+    pub used_bytes: ::core::option::Option<UInt64Value>,
+    #[prost(message, optional, tag = "4")]
+    pub inodes_used: ::core::option::Option<UInt64Value>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CpuUsage {
+    #[prost(int64, tag = "1")]
+    pub timestamp: i64,
+    #[prost(message, optional, tag = "2")]
+    pub usage_core_nano_seconds: ::core::option::Option<UInt64Value>,
+    #[prost(message, optional, tag = "3")]
+    pub usage_nano_cores: ::core::option::Option<UInt64Value>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryUsage {
+    #[prost(int64, tag = "1")]
+    pub timestamp: i64,
+    #[prost(message, optional, tag = "2")]
+    pub working_set_bytes: ::core::option::Option<UInt64Value>,
+    #[prost(message, optional, tag = "4")]
+    pub usage_bytes: ::core::option::Option<UInt64Value>,
+    #[prost(message, optional, tag = "5")]
+    pub rss_bytes: ::core::option::Option<UInt64Value>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerAttributes {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<ContainerMetadata>,
+    #[prost(message, repeated, tag = "3")]
+    pub labels: ::prost::alloc::vec::Vec<Pair>,
+    #[prost(message, repeated, tag = "4")]
+    pub annotations: ::prost::alloc::vec::Vec<Pair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerStats {
+    #[prost(message, optional, tag = "1")]
+    pub attributes: ::core::option::Option<ContainerAttributes>,
+    #[prost(message, optional, tag = "2")]
+    pub cpu: ::core::option::Option<CpuUsage>,
+    #[prost(message, optional, tag = "3")]
+    pub memory: ::core::option::Option<MemoryUsage>,
+    #[prost(message, optional, tag = "4")]
+    pub writable_layer: ::core::option::Option<FilesystemUsage>,
+}
+/// On the wire this is a ContainerStatsResponse: the one above is what plegctl reads of it, nothing.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerUsageResponse {
+    #[prost(message, optional, tag = "1")]
+    pub stats: ::core::option::Option<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerStatsFilter {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub label_selector: ::prost::alloc::vec::Vec<Pair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContainerStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<ContainerStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContainerStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub stats: ::prost::alloc::vec::Vec<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStatsFilter {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "2")]
+    pub label_selector: ::prost::alloc::vec::Vec<Pair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPodSandboxStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<PodSandboxStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPodSandboxStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub stats: ::prost::alloc::vec::Vec<PodSandboxStats>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodSandboxStatsRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStatsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub stats: ::core::option::Option<PodSandboxStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxAttributes {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<PodSandboxMetadata>,
+    #[prost(message, repeated, tag = "3")]
+    pub labels: ::prost::alloc::vec::Vec<Pair>,
+    #[prost(message, repeated, tag = "4")]
+    pub annotations: ::prost::alloc::vec::Vec<Pair>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LinuxPodSandboxStats {
+    #[prost(message, optional, tag = "1")]
+    pub cpu: ::core::option::Option<CpuUsage>,
+    #[prost(message, optional, tag = "2")]
+    pub memory: ::core::option::Option<MemoryUsage>,
+    #[prost(message, repeated, tag = "5")]
+    pub containers: ::prost::alloc::vec::Vec<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStats {
+    #[prost(message, optional, tag = "1")]
+    pub attributes: ::core::option::Option<PodSandboxAttributes>,
+    #[prost(message, optional, tag = "2")]
+    pub linux: ::core::option::Option<LinuxPodSandboxStats>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum CgroupDriver {

@@ -13,6 +13,7 @@ use tokio_stream::StreamExt;
 use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
+use super::courtesy::{Courtesy, unknown};
 use super::question::{Question, Subject, deadline};
 use super::{Refusal, Service};
 use crate::cri::Rpc;
@@ -37,7 +38,7 @@ async fn respond(
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let Some(rpc) = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()) else {
-        return unknown(request.uri().path()).into_http();
+        return oblige(service, request).await;
     };
     let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let answer = tower::service_fn(move |request: Request<Bytes>| {
@@ -56,13 +57,23 @@ async fn respond(
     Grpc::new(RawCodec).server_streaming(answer, request).await
 }
 
-fn unknown(path: &str) -> Status {
-    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
-    if service == "runtime.v1.RuntimeService" {
-        Status::unimplemented(format!("unknown method {method} for service {service}"))
-    } else {
-        Status::unimplemented(format!("unknown service {service}"))
-    }
+/// What is none of ours to ask may be asked of us.
+async fn oblige(
+    service: Arc<impl Service>,
+    request: http::Request<Incoming>,
+) -> http::Response<tonic::body::Body> {
+    let path = request.uri().path().to_owned();
+    let answer = tower::service_fn(move |request: Request<Bytes>| {
+        let (service, path) = (Arc::clone(&service), path.clone());
+        async move {
+            let Some(asked) = Courtesy::read(&path, request.into_inner()) else {
+                return Err(unknown(&path).into());
+            };
+            let answer = service.oblige(asked?).await.unwrap_or_else(|| Err(unknown(&path)));
+            Ok::<_, Status>(Response::new(answer?))
+        }
+    });
+    Grpc::new(RawCodec).unary(answer, request).await
 }
 
 impl From<Refusal> for Status {

@@ -51,11 +51,6 @@ pub fn container_status(status: Option<ContainerStatus>) -> Bytes {
     encoded(&wire::ContainerStatusResponse { status: status.map(Into::into) })
 }
 
-/// Answer to `ContainerStats`, in which nobody here reads anything.
-pub fn container_stats() -> Bytes {
-    encoded(&wire::ContainerStatsResponse {})
-}
-
 /// One message of `GetContainerEvents`.
 pub fn event(event: ContainerEvent) -> Bytes {
     encoded(&wire::ContainerEventResponse::from(event))

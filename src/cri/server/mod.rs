@@ -38,6 +38,7 @@
 
 mod connection;
 mod convert;
+pub mod courtesy;
 mod door;
 pub mod message;
 mod question;
@@ -51,6 +52,7 @@ use super::Code;
 use super::Rpc;
 
 pub use connection::serve_connection;
+pub use courtesy::Courtesy;
 pub use door::{InProcess, Listening};
 pub use prost::bytes::{Bytes, BytesMut};
 pub use question::{Question, Subject, Wanted};
@@ -60,6 +62,14 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one call. It may take its time: nobody else waits for it, and when the caller is gone the future is
     /// dropped.
     fn answer(self: Arc<Self>, question: Question) -> impl Future<Output = Result<Answer, Refusal>> + Send;
+
+    /// Answers what plegctl itself never asks; `None` for a service that has nothing to say to it.
+    fn oblige(
+        self: Arc<Self>,
+        _asked: Courtesy,
+    ) -> impl Future<Output = Option<Result<Bytes, Refusal>>> + Send {
+        std::future::ready(None)
+    }
 }
 
 /// What a call is answered with: messages one after another, and the end, in good order or with an error.

@@ -126,11 +126,11 @@ impl Subject {
     }
 }
 
-fn selectors(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
+pub(super) fn selectors(pairs: Vec<wire::Pair>) -> Vec<(String, String)> {
     pairs.into_iter().map(|pair| (pair.key, pair.value)).collect()
 }
 
-fn decoded<M: Message + Default>(request: Bytes) -> Result<M, Refusal> {
+pub(super) fn decoded<M: Message + Default>(request: Bytes) -> Result<M, Refusal> {
     let refused = |why| Refusal::new(Code::Internal, format!("grpc: error unmarshalling request: {why}"));
     M::decode(request).map_err(refused)
 }
