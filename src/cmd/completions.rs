@@ -1,4 +1,5 @@
-//! `plegctl completions SHELL` and `plegctl man DIR`: what a package installs beside the binary.
+//! `plegctl completions SHELL` and `plegctl man DIR`: what a package installs beside the binary. The scripts are short, since
+//! they ask this program what there is; see [`super::complete`].
 
 use std::fs;
 use std::io;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, Error, Exit};
+use super::{Cli, Error, Exit, complete};
 use crate::report::save;
 
 /// Print the completion script of a shell.
@@ -28,7 +29,7 @@ pub struct ManArgs {
 /// Runs `completions`.
 pub fn completions(arguments: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "plegctl", &mut script);
+    complete::registration(&arguments.shell.to_string(), &mut script)?;
     io::Write::write_all(&mut io::stdout().lock(), &script)?;
     Ok(Exit::Good)
 }

@@ -11,9 +11,10 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 
 use super::context::Context;
-use super::{Error, Exit};
+use super::{Error, Exit, complete};
 use crate::diagnosis::rules::CATALOGUE;
 use crate::manifests::Check;
 use crate::report::escape::escaped;
@@ -24,7 +25,7 @@ use crate::stacks::signatures::rules;
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// The id, in any case: D01, ST05, SP053
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::ids))]
     id: Option<String>,
 }
 
@@ -33,6 +34,11 @@ struct Entry {
     rule: &'static Rule,
     /// For a check of manifests: where it stands in the manual and how much it matters.
     check: Option<Check>,
+}
+
+/// The ids, for whoever completes one.
+pub fn ids() -> impl Iterator<Item = String> {
+    entries().into_iter().map(|entry| entry.id)
 }
 
 /// Every id that this program prints, catalogue by catalogue.

@@ -1,0 +1,299 @@
+//! What a shell offers when somebody presses Tab: besides commands and options the scenarios, the ids, and the
+//! namespaces and pods of this node.
+//!
+//! The scripts of `plegctl completions` call this program with [`VARIABLE`] set. Nobody asks the runtime to complete a
+//! word: a node in trouble has enough to do, and a person presses Tab often. Namespaces and pods are the names of the
+//! kubelet's log directories; those of a simulated node are computed.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete};
+use clap_complete::env::Shells;
+
+use super::{Cli, explain};
+use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
+use crate::sim;
+
+/// Set to the name of a shell, it makes this program complete a command line.
+pub const VARIABLE: &str = "PLEGCTL_COMPLETE";
+
+/// Where the kubelet keeps a directory for each pod, `NAMESPACE_NAME_UID`.
+const LOGS: &str = "/var/log/pods";
+
+/// A disk that takes longer is not waited for: nothing is offered.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// More names than this nobody reads.
+const MOST_NAMES: usize = 20_000;
+
+/// Completes the command line in `arguments`, which the script of `shell` has put behind `--`.
+pub fn run(shell: &str, arguments: &[OsString]) -> io::Result<()> {
+    let behind = arguments.iter().position(|word| word == "--").map_or(arguments.len(), |at| at + 1);
+    let words: Vec<OsString> = arguments.get(behind..).unwrap_or_default().to_vec();
+    let mut command = Cli::command();
+    command.build();
+    let here = std::env::current_dir().ok();
+    let mut out = Vec::new();
+    if shell == "bash" {
+        let text = |number: usize| words.get(number).map(|word| word.to_string_lossy()).unwrap_or_default();
+        bash(&mut command, &text(0), &text(1), here.as_deref(), &mut out)?;
+    } else {
+        let shells = Shells::builtins();
+        let shell = shells.completer(shell).ok_or_else(|| no_shell(shell))?;
+        shell.write_complete(&mut command, words, here.as_deref(), &mut out)?;
+    }
+    io::stdout().lock().write_all(&out)
+}
+
+/// The script that makes `shell` ask this program.
+pub fn registration(shell: &str, out: &mut Vec<u8>) -> io::Result<()> {
+    if shell == "bash" {
+        return out.write_all(BASH.replace("VARIABLE", VARIABLE).as_bytes());
+    }
+    let shells = Shells::builtins();
+    let shell = shells.completer(shell).ok_or_else(|| no_shell(shell))?;
+    shell.write_registration(VARIABLE, "plegctl", "plegctl", "plegctl", out)
+}
+
+fn no_shell(shell: &str) -> io::Error {
+    io::Error::other(format!("there is no shell `{shell}`"))
+}
+
+/// Bash takes words apart at colons, and forgets them; so it gives the line instead.
+const BASH: &str = r#"_plegctl() {
+    local IFS=$'\n'
+    compopt -o nospace 2>/dev/null
+    COMPREPLY=($(VARIABLE=bash plegctl -- "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null))
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} != *[=/:] ]]; then
+        COMPREPLY[0]+=' '
+    fi
+}
+complete -o bashdefault -o default -F _plegctl plegctl
+"#;
+
+/// Completes the last word of `line`, and leaves out of each answer what bash, which breaks at `breaks`, keeps itself.
+fn bash(
+    command: &mut clap::Command,
+    line: &str,
+    breaks: &str,
+    here: Option<&Path>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let words = split(line);
+    let last = words.len().saturating_sub(1);
+    let current = words.get(last).cloned().unwrap_or_default();
+    let kept = current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    for candidate in complete(command, words, last, here)? {
+        let value = candidate.get_value().to_string_lossy();
+        writeln!(out, "{}", value.get(kept..).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// The words of a line as a shell sees them, the one that is being written last, perhaps empty.
+fn split(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quote, mut letters) = (None, line.chars());
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, ' ' | '\t') => {
+                if words.last().is_some_and(|word| !word.is_empty()) {
+                    words.push(String::new());
+                }
+            }
+            (None | Some('"'), '\\') => push(&mut words, letters.next().unwrap_or('\\')),
+            (_, letter) => push(&mut words, letter),
+        }
+    }
+    words
+}
+
+fn push(words: &mut [String], letter: char) {
+    if let Some(word) = words.last_mut() {
+        word.push(letter);
+    }
+}
+
+/// Those that begin as what was written does.
+fn offered(current: &OsStr, values: impl IntoIterator<Item = impl Into<String>>) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let values = values.into_iter().map(Into::into);
+    values.filter(|value: &String| value.starts_with(&*current)).map(CompletionCandidate::new).collect()
+}
+
+/// Endpoints: sockets of this node, and every scenario.
+pub fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
+    let root = HostRoot::resolve(None);
+    let sockets = WELL_KNOWN_SOCKETS.iter().map(|(_, path)| *path);
+    let there = within_patience(move || {
+        sockets.filter(|path| fs::symlink_metadata(root.path(path)).is_ok()).collect::<Vec<_>>()
+    });
+    let sockets = there.unwrap_or_default().into_iter().map(|path| format!("unix://{path}"));
+    let mut all = offered(current, sockets.chain(sim::names().map(|name| format!("sim:{name}"))));
+    if current.to_string_lossy().starts_with(['/', '.']) {
+        all.extend(PathCompleter::file().complete(current));
+    }
+    all
+}
+
+/// Scenarios, and files that may be one.
+pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = offered(current, sim::names());
+    all.extend(PathCompleter::file().complete(current));
+    all
+}
+
+/// Every id that `explain` knows.
+pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_ascii_uppercase();
+    offered(&current, explain::ids())
+}
+
+/// The ids of `static-pods lint`; of several with commas between, the last.
+pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy().to_ascii_uppercase();
+    let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
+    let before = if before.is_empty() { String::new() } else { format!("{before},") };
+    let checks = explain::ids().filter(|id| id.starts_with("SP")).map(|id| format!("{before}{id}"));
+    offered(OsStr::new(&current), checks)
+}
+
+/// Namespaces of the node.
+pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
+    let namespaces: BTreeSet<String> = pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
+    offered(current, namespaces)
+}
+
+/// Pods of the node.
+pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
+    let wanted = said(&["-n", "--namespace"]);
+    let pods = pods_of_the_node().into_iter();
+    let pods = pods.filter(|(namespace, _)| wanted.as_ref().is_none_or(|wanted| wanted == namespace));
+    let names: BTreeSet<String> = if current.to_string_lossy().contains('/') {
+        pods.map(|(namespace, name)| format!("{namespace}/{name}")).collect()
+    } else {
+        pods.map(|(_, name)| name).collect()
+    };
+    offered(current, names)
+}
+
+/// Namespace and name of each pod: of the simulated node that the command line names, else of this one.
+fn pods_of_the_node() -> Vec<(String, String)> {
+    let endpoint = said(&["-r", "--runtime-endpoint"]).or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
+    if let Some(scenario) = endpoint.as_deref().and_then(|endpoint| endpoint.strip_prefix("sim:")) {
+        return sim::load(scenario).map(|scenario| sim::pods(&scenario)).unwrap_or_default();
+    }
+    let root = HostRoot::resolve(said(&["--host-root"]).as_deref().map(Path::new));
+    let logs = root.path(LOGS);
+    within_patience(move || pods_with_logs(&logs)).unwrap_or_default()
+}
+
+/// The kubelet's own names for its log directories.
+fn pods_with_logs(logs: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(logs).into_iter().flatten().flatten().take(MOST_NAMES);
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let mut parts = name.split('_');
+        let (namespace, pod, uid) = (parts.next()?, parts.next()?, parts.next()?);
+        (parts.next().is_none() && !uid.is_empty()).then(|| (namespace.to_owned(), pod.to_owned()))
+    });
+    named.collect()
+}
+
+/// What `look` finds, unless it takes too long.
+fn within_patience<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    // Whoever is waited for no longer has nobody to tell.
+    let looking = move || drop(sender.send(look()));
+    thread::Builder::new().name("completion".into()).spawn(looking).ok()?;
+    receiver.recv_timeout(PATIENCE).ok()
+}
+
+/// The value of an option on the command line that is being completed.
+fn said(names: &[&str]) -> Option<String> {
+    let arguments: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let behind = arguments.iter().position(|word| word == "--")? + 1;
+    let words = arguments.get(behind..)?;
+    // Bash gives the whole line in one.
+    let words = match words {
+        [line, _] if line.contains(' ') => split(line),
+        words => words.to_vec(),
+    };
+    value_of(&words, names)
+}
+
+/// The value of the last of these options: `-r X`, `-rX`, `--name X`, `--name=X`.
+fn value_of(words: &[String], names: &[&str]) -> Option<String> {
+    let values = words.iter().enumerate().filter_map(|(at, word)| {
+        if names.contains(&word.as_str()) {
+            return words.get(at + 1).cloned();
+        }
+        names.iter().find_map(|name| {
+            let rest = word.strip_prefix(name)?;
+            if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) }.map(str::to_owned)
+        })
+    });
+    values.filter(|value| !value.is_empty()).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(line: &str) -> Vec<String> {
+        let mut command = Cli::command();
+        command.build();
+        let mut out = Vec::new();
+        bash(&mut command, line, " :=", None, &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn bash_gets_the_rest_of_a_word_that_it_breaks() {
+        assert_eq!(completed("plegctl health -r sim:hung-t"), ["hung-two-pods"]);
+        assert_eq!(completed("plegctl health --runtime-endpoint=sim:hung-t"), ["hung-two-pods"]);
+        assert!(completed("plegctl health -r si").contains(&"sim:quiet".to_owned()));
+        assert_eq!(completed("plegctl expl"), ["explain"]);
+    }
+
+    #[test]
+    fn ids_and_scenarios_are_known() {
+        assert_eq!(completed("plegctl explain d2").first().map(String::as_str), Some("D20"));
+        assert_eq!(completed("plegctl sim describe qui"), ["quiet"]);
+        assert_eq!(completed("plegctl static-pods lint --ignore SP007,SP053"), ["SP007,SP053"]);
+    }
+
+    #[test]
+    fn a_line_is_split_as_a_shell_does() {
+        assert_eq!(split("a  'b c' \"d\\\"e\" f\\ g "), ["a", "b c", "d\"e", "f g", ""]);
+        let words = split("plegctl relist --namespace=shop -rsim:quiet -n web");
+        assert_eq!(value_of(&words, &["-n", "--namespace"]).as_deref(), Some("web"));
+        assert_eq!(value_of(&words, &["-r", "--runtime-endpoint"]).as_deref(), Some("sim:quiet"));
+        assert_eq!(value_of(&words, &["--host-root"]), None);
+    }
+
+    #[test]
+    fn log_directories_name_pods() {
+        let folder = std::env::temp_dir().join(format!("plegctl-complete-{}", std::process::id()));
+        for name in ["shop_web-0_uid-1", "kube-system_etcd-n1_uid-2", "no-pod", "a_b", "a_b_c_d"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        let mut pods = pods_with_logs(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        pods.sort_unstable();
+        let expected = [("kube-system", "etcd-n1"), ("shop", "web-0")];
+        assert_eq!(pods, expected.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())));
+    }
+}
