@@ -514,20 +514,23 @@ impl Why {
 
 /// The plain sentence.
 fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
+    let lost = summary.missed_by_stream + summary.withheld;
+    let seen = summary.both + lost;
     if stream.fell_back {
-        return "EventedPLEG would not work here: the stream kept ending, and the kubelet would have given it up".into();
+        return format!(
+            "EventedPLEG would not work here: the stream kept ending, and the kubelet would have given it up, after {seen} transitions that relisting saw"
+        );
     }
     if stream.panics > 0 {
         return format!(
-            "EventedPLEG would not be safe here: the kubelet would have crashed {} times",
+            "EventedPLEG would not be safe here: the kubelet would have crashed {} times within {seen} transitions that relisting saw",
             stream.panics
         );
     }
-    let lost = summary.missed_by_stream + summary.withheld;
     if lost > 0 {
+        let few = if seen < ENOUGH { "; that is too few to say how often it would" } else { "" };
         return format!(
-            "EventedPLEG would not be safe here: it lost {lost} of {} transitions that relisting saw",
-            summary.both + lost
+            "EventedPLEG would not be safe here: it lost {lost} of {seen} transitions that relisting saw{few}"
         );
     }
     if stream.dropped > 0 {

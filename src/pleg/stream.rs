@@ -244,6 +244,24 @@ pub struct Health {
     pub message: String,
 }
 
+/// A call has had no answer for 5 s, 10 s, 30 s or so many minutes, and goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub struct Silence {
+    /// When.
+    pub time: Wall,
+    /// Its name in the CRI.
+    pub rpc: String,
+    /// The pod it is made for; absent for the lists of everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The container or sandbox asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// For how long.
+    pub waited_seconds: Seconds,
+}
+
 /// Relisting and the stream do not agree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -436,6 +454,7 @@ pub enum Record {
     Relist(Relist),
     Stream(Stream),
     Health(Health),
+    Silence(Silence),
     Divergence(Divergence),
     WatchSummary(WatchSummary),
 }

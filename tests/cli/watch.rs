@@ -158,7 +158,9 @@ fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_rep
     let fake = FakeRuntime::start(node());
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
-    let mut running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--diagnose"]).spawn();
+    let log = fake.folder().join("watch.jsonl").display().to_string();
+    let mut running =
+        Invocation::new(&["watch", "-r", &fake.endpoint(), "--diagnose", "--log", &log]).spawn();
     let mut line_with = |words: &str| {
         while let Some(line) = running.line() {
             if line.contains(words) {
@@ -179,6 +181,10 @@ fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_rep
     assert!(slow.contains("its slowest call was ContainerStatus of default/web-0 c1"), "{slow}");
     running.signal("INT");
     assert_eq!(running.wait().code, Some(0));
+    let records = records(&std::fs::read_to_string(&log).unwrap());
+    let silence = of_kind(&records, "Silence")[0];
+    assert_eq!((&silence["rpc"], &silence["id"]), (&"ContainerStatus".into(), &"c1".into()));
+    assert_eq!((&silence["pod"]["name"], &silence["waitedSeconds"]), (&"web-0".into(), &5.0.into()));
 }
 
 #[test]
@@ -198,13 +204,19 @@ fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
 }
 
 #[test]
-fn on_a_dumb_terminal_there_are_plain_lines() {
-    let fake = FakeRuntime::start(node());
+fn on_a_dumb_terminal_there_are_plain_lines_that_end_where_it_ends() {
+    let name = format!("default/{}", "web-".repeat(30));
+    let fake = FakeRuntime::start(Node::new().pod(&name, "uid-1").sandbox("s1").container("c1", "app"));
     for term in ["dumb", ""] {
         let arguments = ["watch", "-r", &fake.endpoint(), "--count", "1", "--initial"];
         let output = Invocation::in_terminal(&arguments).env("TERM", term).run();
-        assert!(output.stdout.contains("ContainerStarted"), "{output}");
+        assert!(output.stdout.contains("PLEG is healthy"), "{output}");
         assert!(!output.stdout.contains('\u{1b}'), "{output}");
+        // `script` gives a terminal of no size; this one has a size.
+        let sized = ["-c", "stty columns 72; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_plegctl")];
+        let output = Invocation::program_in_terminal("sh", &[sized.as_slice(), &arguments].concat()).env("TERM", term).run();
+        assert!(output.stdout.lines().all(|line| line.trim_end().chars().count() <= 72), "{output}");
+        assert!(output.stdout.lines().any(|line| line.trim_end().ends_with('…')), "{output}");
     }
 }
 

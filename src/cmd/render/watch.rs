@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::words::{bytes, elapsed, or_none, short_id, took};
+use super::words::{bytes, elapsed, or_none, padded, short_id, took, width};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::pleg::stream::{
-    CompareSummary, Divergence, Event, Health, Quantiles, Relist, SlowCall, Source, Stream, StreamState,
+    CompareSummary, Divergence, Event, Health, Quantiles, Relist, Silence, SlowCall, Source, Stream, StreamState,
     StreamSummary, Subject, WatchSummary,
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
@@ -52,11 +52,11 @@ impl Default for Columns {
 }
 
 fn widened(column: &mut usize, text: &str) -> String {
-    let width = text.chars().count();
+    let width = width(text);
     if width <= WIDEST {
         *column = width.max(*column);
     }
-    format!("{text:<0$}", *column)
+    padded(text, *column)
 }
 
 /// One line for one event.
@@ -259,9 +259,10 @@ pub fn status(shown: &Live<'_>) -> String {
 }
 
 /// One line for a call that has been silent for so long.
-pub fn silent(time: Wall, open: &OpenCall, waited: Duration) -> String {
-    let call = about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref());
-    format!("{}  {call} has not answered for {}", time_of_day(time), elapsed(waited))
+pub fn silent(silence: &Silence) -> String {
+    let call = about(&silence.rpc, silence.pod.as_ref(), silence.id.as_deref());
+    let waited = elapsed(silence.waited_seconds.duration());
+    format!("{}  {call} has not answered for {waited}", time_of_day(silence.time))
 }
 
 /// One line for the end of a call that was called silent.

@@ -10,11 +10,16 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::Notify;
 
+use crate::cmd::render::words::{cut, wrapped};
+
 /// How many lines may wait before the watch waits for the writer. Memory is bounded by this and by one relist's events.
 const MOST_WAITING: usize = 4096;
 
 /// How long a writer may take for what is left when the watch ends.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What stands before the rest of a sentence that does not fit into one line.
+const CONTINUED: &str = "    ";
 
 /// A destination and the thread that writes to it.
 pub struct Outlet {
@@ -35,6 +40,7 @@ type Put = Box<dyn FnMut(Step) -> io::Result<()> + Send>;
 
 enum Line {
     Text(String),
+    Row(String),
     /// There is a newer status line.
     Status,
 }
@@ -53,6 +59,7 @@ impl Progress {
     fn step(&self, line: Line) -> Option<Step> {
         match line {
             Line::Text(text) => Some(Step::Text(text)),
+            Line::Row(text) => Some(Step::Row(text)),
             Line::Status => {
                 self.status.lock().unwrap_or_else(PoisonError::into_inner).take().map(Step::Status)
             }
@@ -69,18 +76,33 @@ impl Outlet {
         }
         Self::spawn(move |step| {
             match step {
-                Step::Text(text) => bar.println(cut(text, width())),
-                Step::Status(text) => bar.set_message(cut(text, width())),
+                Step::Text(text) => fitting(text, columns()).into_iter().for_each(|line| bar.println(line)),
+                Step::Row(text) => bar.println(fitting_row(text, columns())),
+                Step::Status(text) => bar.set_message(fitting_row(text, columns())),
                 Step::End => bar.finish_and_clear(),
             }
             Ok(())
         })
     }
 
+    /// Lines to a terminal that can only be written to the right and downwards.
+    pub fn dumb_terminal() -> Self {
+        let mut out = io::stdout();
+        Self::spawn(move |step| {
+            let lines = match step {
+                Step::Text(text) => fitting(text, columns()),
+                Step::Row(text) => vec![fitting_row(text, columns())],
+                Step::Status(_) | Step::End => Vec::new(),
+            };
+            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            out.flush()
+        })
+    }
+
     /// Lines to anything else, each flushed.
     pub fn plain(mut destination: impl Write + Send + 'static) -> Self {
         Self::spawn(move |step| match step {
-            Step::Text(mut text) => {
+            Step::Text(mut text) | Step::Row(mut text) => {
                 text.push('\n');
                 destination.write_all(text.as_bytes())?;
                 destination.flush()
@@ -112,9 +134,14 @@ impl Outlet {
         Self { way, progress }
     }
 
-    /// Hands over a line; never waits.
+    /// Hands over a line, which a terminal breaks between its words; never waits.
     pub fn line(&self, text: String) {
         self.send(Line::Text(text));
+    }
+
+    /// Hands over a row of columns, which a terminal cuts; never waits.
+    pub fn row(&self, text: String) {
+        self.send(Line::Row(text));
     }
 
     /// Replaces the status line, where there is one; never waits.
@@ -199,8 +226,10 @@ impl Outlet {
 
 /// What a writer is to do next.
 enum Step {
-    /// A line.
+    /// A sentence.
     Text(String),
+    /// A row of columns.
+    Row(String),
     /// Another status line.
     Status(String),
     /// There is no more.
@@ -208,18 +237,25 @@ enum Step {
 }
 
 /// How many columns the terminal has, where it says.
-fn width() -> Option<usize> {
+fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The beginning of a line that does not fit; a coloured one is left alone, it was made for the width.
-fn cut(line: String, width: Option<usize>) -> String {
-    let Some(width) = width.filter(|width| line.chars().count() > *width && !line.contains('\u{1b}')) else {
-        return line;
-    };
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+/// The lines that a sentence takes; a coloured one is left alone, it was made for the width.
+fn fitting(text: String, columns: Option<usize>) -> Vec<String> {
+    match columns.filter(|_| !text.contains('\u{1b}')) {
+        Some(columns) => wrapped(&text, columns, CONTINUED),
+        None => vec![text],
+    }
+}
+
+/// As much of a row as fits.
+fn fitting_row(text: String, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) => cut(&text, columns),
+        None => text,
+    }
 }
 
 fn write_all(queue: &mpsc::Receiver<Line>, put: &mut Put, progress: &Progress) -> io::Result<()> {
@@ -308,11 +344,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_where_the_terminal_ends() {
-        assert_eq!(cut("running → exited".into(), Some(10)), "running →…");
-        assert_eq!(cut("running".into(), Some(7)), "running");
-        assert_eq!(cut("running".into(), None), "running");
-        assert_eq!(cut("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), "\u{1b}[31mred\u{1b}[0m");
+    fn where_the_terminal_ends_a_row_is_cut_and_a_sentence_goes_on() {
+        assert_eq!(fitting_row("running → exited".into(), Some(10)), "running →…");
+        assert_eq!(fitting_row("running → exited".into(), None), "running → exited");
+        assert_eq!(fitting("it did not answer".into(), Some(12)), ["it did not", "    answer"]);
+        assert_eq!(fitting("it did not answer".into(), None), ["it did not answer"]);
+        assert_eq!(fitting("\u{1b}[31mred\u{1b}[0m".into(), Some(3)), ["\u{1b}[31mred\u{1b}[0m"]);
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 //! Turns what the engine says into lines, and keeps the tally.
 
-use std::env;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +12,14 @@ use super::outlet::Outlet;
 use super::{Mode, Output, WatchArgs};
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
+use crate::cmd::context::Context;
 use crate::cmd::render::health::{Style, screen};
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{ReceivedEvent, Version};
 use crate::diagnosis::HealthReport;
 use crate::pleg::readers::silent_about_removal;
 use crate::pleg::silence::SILENT_AFTER;
-use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Stream, WatchStarted};
+use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Silence, Stream, WatchStarted};
 use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, Tally, document};
 use crate::report::save;
 
@@ -43,9 +43,14 @@ impl Reporter {
     pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(Outlet::plain));
-        let live = output == Output::Table && io::stdout().is_terminal() && can_move();
+        let seen = output == Output::Table && io::stdout().is_terminal();
+        let live = seen && Context::can_rewrite();
         Ok(Self {
-            view: if live { Outlet::terminal() } else { Outlet::plain(io::stdout()) },
+            view: match (live, seen) {
+                (true, _) => Outlet::terminal(),
+                (false, true) => Outlet::dumb_terminal(),
+                (false, false) => Outlet::plain(io::stdout()),
+            },
             output,
             log: log.transpose()?,
             show_initial: arguments.initial,
@@ -131,6 +136,12 @@ impl Reporter {
         self.json(&Record::Health(health));
     }
 
+    /// A call has been silent for so long.
+    pub fn silence(&self, silence: Silence) {
+        self.lines([text::silent(&silence)]);
+        self.json(&Record::Silence(silence));
+    }
+
     /// Something happened to the event stream.
     pub fn stream(&self, stream: Stream) {
         self.tally().stream(&stream);
@@ -180,7 +191,9 @@ impl Reporter {
     /// What holds PLEG up.
     pub fn diagnosis(&self, report: &HealthReport, color: bool) -> io::Result<()> {
         let mut text = Vec::new();
-        screen(report, &mut text, Style { color: color && self.live, ..Style::default() })?;
+        // It scrolls with the rest, so that only the width counts.
+        let terminal = Context::terminal_size().map(|(_, columns)| (usize::MAX, columns));
+        screen(report, &mut text, Style { color: color && self.live, terminal, ..Style::default() })?;
         self.lines(String::from_utf8_lossy(&text).lines().map(str::to_owned));
         self.write_json(report);
         Ok(())
@@ -245,7 +258,7 @@ impl Sink for &Reporter {
         self.tally().event(&event);
         if self.output == Output::Table && (self.show_initial || !event.initial) {
             let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
-            self.view.line(text::event(&event, &mut columns));
+            self.view.row(text::event(&event, &mut columns));
         }
         let seen = self.comparison.is_some().then(|| event.clone());
         self.json(&Record::Event(event));
@@ -265,9 +278,4 @@ impl Sink for &Reporter {
             self.lines([text::answered_late(self.clock.wall(), call)]);
         }
     }
-}
-
-/// Whether a line on this terminal can be written anew. Where it cannot, there are plain lines.
-fn can_move() -> bool {
-    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }

@@ -20,7 +20,7 @@ use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::pleg::readers::{Readers, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, Silence};
-use crate::pleg::stream::{Health, Record, Relist, WatchStarted};
+use crate::pleg::stream::{self, Health, Record, Relist, WatchStarted};
 use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
 
 /// How often health and the live line are looked after while nothing else happens.
@@ -565,7 +565,15 @@ impl Look<'_> {
             let tally = self.reporter.tally();
             self.silence.due(tally.open.as_ref(), clock.mono()).zip(tally.open.clone())
         };
-        self.reporter.lines(silent.map(|(waited, open)| text::silent(clock.wall(), &open, waited)));
+        if let Some((waited, open)) = silent {
+            self.reporter.silence(stream::Silence {
+                time: clock.wall(),
+                rpc: open.rpc.name().to_owned(),
+                pod: open.pod,
+                id: open.id,
+                waited_seconds: waited.into(),
+            });
+        }
         if !healthy && !undecided && self.arguments.until_unhealthy {
             return Some(End::Came(format!("PLEG is not healthy: {message}")));
         }

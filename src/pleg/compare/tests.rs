@@ -233,6 +233,8 @@ fn what_the_stream_never_said_is_a_loss_after_its_grace() {
     let summary = play.summary();
     assert_eq!((summary.missed_by_stream, summary.unexplained), (1, 1));
     assert!(summary.verdict.contains("not be safe"), "{}", summary.verdict);
+    assert!(summary.verdict.contains("lost 1 of 1 transitions"), "{}", summary.verdict);
+    assert!(summary.verdict.contains("too few"), "{}", summary.verdict);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use self::npd::npd;
 pub use self::prometheus::prometheus;
-use crate::cmd::render::words::elapsed;
+use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Verdict};
 use crate::diagnosis::words::plural;
 use crate::report::escape::escaped;
@@ -206,30 +206,4 @@ fn more(report: &HealthReport, primary: Option<&Finding>) -> String {
     }
     let explain = primary.map(|primary| format!("; what {0} means: plegctl explain {0}", primary.id));
     format!("with -o wide: {}{}", parts.join(", "), explain.unwrap_or_default())
-}
-
-/// At most so many characters.
-fn cut(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
-    format!("{kept}…")
-}
-
-/// Broken between words; what goes on is indented. A word that is longer than a line is broken too.
-fn wrapped(text: &str, columns: usize, indent: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut rest = text.trim_end().to_owned();
-    while rest.chars().count() > columns {
-        let limit = rest.char_indices().nth(columns).map_or(rest.len(), |(at, _)| at);
-        let margin = rest.len() - rest.trim_start().len();
-        let between = rest.get(..=limit).and_then(|part| part.trim_end().rfind(' '));
-        let at = between.filter(|at| *at > margin).unwrap_or(limit);
-        let after = rest.split_off(at);
-        lines.push(rest.trim_end().to_owned());
-        rest = format!("{indent}{}", after.trim_start());
-    }
-    lines.push(rest);
-    lines
 }
