@@ -11,7 +11,7 @@ use std::{cell::Cell, thread};
 use super::render::Style;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, ShiftedClock, SystemClock};
 use crate::cri::{self, Client, Endpoint, Tape};
 use crate::host::HostRoot;
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
@@ -28,6 +28,9 @@ const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
 /// A process table or a configuration file that takes longer is not waited for.
 const SEARCH: Duration = Duration::from_secs(1);
 
+/// What an endpoint begins with that is simulated.
+const SIMULATED: &str = "sim:";
+
 /// What an endpoint begins with that is a capture.
 pub const CAPTURE: &str = "capture:";
 
@@ -42,6 +45,8 @@ pub struct Context {
     pub host: HostRoot,
     /// `--timeout`, if it was given.
     pub timeout: Option<Duration>,
+    /// `--at`, if it was given: how far a simulated story has come.
+    pub at: Option<Duration>,
     /// Whether tables have headers.
     headers: bool,
     /// Whether progress and notes are unwanted.
@@ -79,12 +84,18 @@ impl Context {
         let said = arguments.runtime_endpoint.as_ref().or(variable.as_ref());
         let replayed = said.filter(|endpoint| endpoint.trim().starts_with(CAPTURE)).map(|_| Arc::default());
         Self {
-            clock: match &replayed {
-                Some(clock) => Arc::<ReplayClock>::clone(clock) as Arc<dyn Clock>,
-                None => Arc::new(SystemClock::start()),
+            clock: match (&replayed, arguments.at) {
+                (Some(clock), _) => Arc::<ReplayClock>::clone(clock) as Arc<dyn Clock>,
+                (None, Some(at)) if said.is_some_and(|endpoint| endpoint.trim().starts_with(SIMULATED)) => {
+                    let clock = SystemClock::start();
+                    let moment = sim::beginning(clock.wall()).plus(at);
+                    Arc::new(ShiftedClock::showing(clock, moment))
+                }
+                (None, _) => Arc::new(SystemClock::start()),
             },
             host: HostRoot::resolve(arguments.host_root.as_deref()),
             timeout: arguments.timeout,
+            at: arguments.at,
             headers: !arguments.no_headers,
             quiet: arguments.quiet,
             verbose: arguments.verbose,
@@ -139,7 +150,7 @@ impl Context {
     /// What this node is called. A simulated one has a name of its own.
     pub fn node_name(&self) -> Option<String> {
         let said = self.flag.as_ref().or(self.variable.as_ref());
-        if said.is_some_and(|endpoint| endpoint.starts_with("sim:")) {
+        if said.is_some_and(|endpoint| endpoint.starts_with(SIMULATED)) {
             return Some(sim::NODE_NAME.to_owned());
         }
         if self.replayed.is_some() {
@@ -241,6 +252,7 @@ impl Context {
             clock: Arc::clone(&replayed) as Arc<dyn Clock>,
             host: self.host.clone(),
             timeout: self.timeout,
+            at: self.at,
             headers: self.headers,
             quiet: self.quiet,
             verbose: self.verbose,
@@ -262,7 +274,8 @@ impl Context {
         if let Some(simulator) = self.simulator.get() {
             return Ok(simulator);
         }
-        let started = Simulator::start(&sim::load(scenario)?, Arc::clone(&self.clock))?;
+        let begun = sim::beginning(self.clock.wall());
+        let started = Simulator::since(&sim::load(scenario)?, Arc::clone(&self.clock), begun)?;
         Ok(self.simulator.get_or_init(|| started))
     }
 
@@ -271,6 +284,11 @@ impl Context {
         let size = io::stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
         Some((usize::from(size.ws_row), usize::from(size.ws_col)))
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
+    }
+
+    /// Whether a line on this terminal can be written anew. Where it cannot, there are plain lines.
+    pub fn can_rewrite() -> bool {
+        env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
     }
 
     /// How text on stdout is to look.

@@ -48,6 +48,9 @@ pub enum Error {
     /// Two reports that do not belong together.
     #[error(transparent)]
     TwoNodes(#[from] TwoNodes),
+    /// What is to be sorted by was not asked for.
+    #[error("without status calls nothing has a duration to sort by")]
+    NothingInspected,
     /// Stdin cannot be read twice.
     #[error("cannot read both sides from stdin")]
     StdinTwice,
@@ -163,6 +166,7 @@ impl Error {
                 "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE"
                     .to_owned(),
             ),
+            Self::NothingInspected => Some("--inspect all makes them".to_owned()),
             Self::StdinTwice => Some("give one of them as a file".to_owned()),
             Self::StealsEvents(_) => Some(
                 "--steal-events reads it all the same; where the kubelet does not use EventedPLEG that harms nobody"

@@ -16,11 +16,12 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
-use super::{Error, Exit};
+use super::{Error, Exit, complete};
 use crate::kubelet::KubeletProcess;
 use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
@@ -62,8 +63,8 @@ pub struct LintArgs {
     #[arg(long, value_name = "SEVERITY", default_value = "error")]
     fail_on: FailOn,
 
-    /// Leave out this check, such as SP053; may be given more than once
-    #[arg(long, value_name = "ID", value_parser = check_id)]
+    /// Leave out these checks, such as SP053,SP007; may be given more than once
+    #[arg(long, value_name = "ID", value_parser = check_id, value_delimiter = ',', add = ArgValueCompleter::new(complete::checks))]
     ignore: Vec<Check>,
 
     /// Do not compare with what the runtime runs

@@ -3,6 +3,7 @@
 //! The only part that knows terminals, flags and exit status. It decides nothing that a report does not say.
 
 mod capture;
+mod complete;
 mod completions;
 mod context;
 mod diff;
@@ -16,22 +17,26 @@ mod pods;
 mod record;
 mod relist;
 mod render;
+mod select;
 mod sim;
 mod stacks;
 mod standing;
 mod static_pods;
 mod stops;
+mod waiting;
 mod watch;
 
 pub use error::Error;
 pub use exit::Exit;
 
+use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 
 use crate::panics;
 use crate::report::escape::escaped;
@@ -74,7 +79,7 @@ enum Command {
 pub struct GlobalArgs {
     /// Runtime to ask: `unix:///path`, `/path` or `sim:SCENARIO` [default: `$CONTAINER_RUNTIME_ENDPOINT`, crictl.yaml,
     /// the running kubelet's, the well-known sockets]
-    #[arg(short, long, global = true, value_name = "ENDPOINT")]
+    #[arg(short, long, global = true, value_name = "ENDPOINT", add = ArgValueCompleter::new(complete::endpoints))]
     runtime_endpoint: Option<String>,
 
     /// crictl's settings file [default: `$CRI_CONFIG_FILE`, /etc/crictl.yaml]
@@ -88,6 +93,11 @@ pub struct GlobalArgs {
     /// Deadline of each call to the runtime [default: 10s; 2m for `watch`]
     #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
     timeout: Option<Duration>,
+
+    /// How far a simulated node's story has come [default: since midnight UTC, so that it goes on from one command to the
+    /// next; 0s for `sim serve`]
+    #[arg(long, global = true, value_name = "DUR", value_parser = humantime::parse_duration)]
+    at: Option<Duration>,
 
     /// Whether to colour what goes to a terminal
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
@@ -137,6 +147,9 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // Not for people, so that neither help nor completions know it.
     if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
         return ended(watch::guard());
+    }
+    if let Some(shell) = env::var(complete::VARIABLE).ok().filter(|shell| !shell.is_empty()) {
+        return ended(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
     }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,

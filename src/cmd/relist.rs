@@ -17,12 +17,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
-use super::render::json;
-use super::render::relist as text;
+use super::render::relist::{self as text, Durations, Row};
+use super::render::{json, yaml};
+use super::select::{Candidate, Selection};
+use super::waiting::Waiting;
 use super::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
-use crate::pleg::inspect::{Inspect, Order, relist};
-use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::pleg::inspect::{Inspect, Order, relist_watched};
+use crate::pleg::report::{RelistReport, ReportedPod};
 use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
 use crate::report::save::save;
 
@@ -49,13 +51,8 @@ pub struct RelistArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Show only pods of this namespace
-    #[arg(short, long)]
-    namespace: Option<String>,
-
-    /// Show only the pod with this name or UID
-    #[arg(long)]
-    pod: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 
     /// Show only containers in this state
     #[arg(long)]
@@ -107,6 +104,8 @@ enum Column {
     Attempt,
     /// Created, running, exited, unknown
     State,
+    /// Longest status call first; needs `--inspect all`
+    Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,16 +116,24 @@ enum Output {
     Wide,
     /// One document
     Json,
+    /// The same as YAML
+    Yaml,
     /// The same on one line
     Jsonl,
+    /// NAMESPACE/NAME of each pod
+    Name,
     /// Durations, sizes and counts as metrics
     Prometheus,
 }
 
 /// Runs the command.
 pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
+    if arguments.sort_by == Some(Column::Duration) && arguments.inspect == Inspected::None {
+        return Err(Error::NothingInspected);
+    }
     // The kubelet may have another name for the node, which a table does not show.
-    let named = arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Jsonl);
+    let named = arguments.save.is_some()
+        || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
     if named {
         context.look_for_kubelet();
     }
@@ -134,7 +141,13 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     let mut report = block_on(async {
         let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
         let client = if arguments.stream_lists { client.with_streamed_lists() } else { client };
-        ask(context, &endpoint, &client, arguments.inspection()).await
+        let progress = Waiting::begin(context);
+        let report = tokio::select! {
+            report = ask(context, &endpoint, &client, arguments.inspection(), &progress) => report,
+            never = progress.turn() => match never {},
+        };
+        progress.end();
+        report
     })??;
     if named {
         report.node = context.node_name();
@@ -143,6 +156,9 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
         save(&document(&report), path)?;
     }
     arguments.reduce(&mut report.pods);
+    if report.pods.is_empty() {
+        context.remark(&format!("No pods found{}", arguments.in_words()));
+    }
     print(arguments, context, &report)?;
     Ok(Exit::Good)
 }
@@ -151,7 +167,7 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
 pub async fn lists_only(context: &Context, endpoint: &Endpoint) -> Result<RelistReport, Error> {
     context.look_for_kubelet();
     let client = context.client(endpoint, ONE_SHOT_TIMEOUT)?;
-    let report = ask(context, endpoint, &client, Inspect::Nothing).await?;
+    let report = ask(context, endpoint, &client, Inspect::Nothing, &Waiting::unseen(context)).await?;
     Ok(RelistReport { node: context.node_name(), ..report })
 }
 
@@ -160,6 +176,7 @@ async fn ask(
     endpoint: &Endpoint,
     client: &Client,
     inspect: Inspect,
+    progress: &Waiting<'_>,
 ) -> Result<RelistReport, Error> {
     let version = client.version().await;
     context.note(2, &format!("Version: {}", text::one_call(version.duration, version.response_bytes)));
@@ -170,7 +187,7 @@ async fn ask(
         era: KubeletVersion::NEWEST.era(),
         inspect,
     };
-    match relist(client, &*context.clock, order).await {
+    match relist_watched(client, &*context.clock, order, progress).await {
         Ok(report) => Ok(report),
         Err(failed) => {
             for call in &failed.calls {
@@ -197,8 +214,8 @@ impl RelistArgs {
     /// Keeps what is to be shown, in the order in which it is to be shown.
     fn reduce(&self, pods: &mut Vec<ReportedPod>) {
         pods.retain(|pod| {
-            self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
-                && self.pod.as_ref().is_none_or(|wanted| pod.name == *wanted || pod.uid == *wanted)
+            let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
+            self.selection.shows(Candidate { namespace, name, uid, labels: &pod.labels })
         });
         if let Some(state) = self.state.map(KubeletState::from) {
             for pod in pods.iter_mut() {
@@ -208,7 +225,13 @@ impl RelistArgs {
         }
     }
 
-    fn sort(&self, rows: &mut [(&ReportedPod, Option<&ReportedContainer>)]) {
+    /// What was looked for, for whoever is told that there is none.
+    fn in_words(&self) -> String {
+        let state = self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));
+        self.selection.in_words() + &state.unwrap_or_default()
+    }
+
+    fn sort(&self, rows: &mut [Row<'_>], took: &Durations) {
         match self.sort_by {
             None => {}
             Some(Column::Name) => rows.sort_by_cached_key(|(pod, container)| {
@@ -225,6 +248,7 @@ impl RelistArgs {
             Some(Column::State) => {
                 rows.sort_by_key(|(_, container)| container.map(|container| container.state));
             }
+            Some(Column::Duration) => rows.sort_by_key(|row| std::cmp::Reverse(took.of(row))),
         }
     }
 }
@@ -234,12 +258,16 @@ fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io
     match arguments.output {
         Output::Table | Output::Wide => {
             let mut rows = text::rows(report);
-            arguments.sort(&mut rows);
+            let took = Durations::of_calls(&report.relist.calls);
+            arguments.sort(&mut rows, &took);
             let wide = arguments.output == Output::Wide;
-            text::table(report, &rows, wide, context.clock.wall(), context.style(), &mut out)?;
+            let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
+            text::table(report, &shown, context.style(), &mut out)?;
         }
         Output::Json => json::pretty(&document(report), &mut out)?,
+        Output::Yaml => yaml::write(&document(report), &mut out)?,
         Output::Jsonl => json::line(&document(report), &mut out)?,
+        Output::Name => text::names(report, &mut out)?,
         Output::Prometheus => text::prometheus(report, &mut out)?,
     }
     out.flush()

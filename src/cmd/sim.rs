@@ -13,16 +13,18 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap_complete::ArgValueCompleter;
+use serde::Serialize;
 
 use super::context::{CAPTURE, Context, block_on};
-use super::render::sim as text;
+use super::render::{json, sim as text, yaml};
 use super::stops::Stops;
-use super::{Error, Exit};
+use super::{Error, Exit, complete};
 use crate::capture::Plain;
 use crate::cri::server::Listening;
 use crate::report::escape::escaped;
-use crate::report::save;
+use crate::report::{document, save};
 use crate::sim::{Scenario, Socket, built_in, load};
 
 /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
@@ -35,15 +37,21 @@ pub struct SimArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Name every scenario
-    List,
+    List {
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        output: Output,
+    },
     /// Say what is wrong in a scenario, what a kubelet would show and what to try
     Describe {
         /// A built-in scenario, or the path of a file
+        #[arg(add = ArgValueCompleter::new(complete::scenarios))]
         scenario: String,
     },
     /// Play a scenario on a socket, for any CRI client, until Ctrl-C or SIGTERM
     Serve {
         /// A built-in scenario, the path of a file, or `capture:PATH[@TIME]`
+        #[arg(add = ArgValueCompleter::new(complete::scenarios))]
         scenario: String,
         /// Socket to make, with or without `unix://`; nothing may be there yet
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
@@ -51,13 +59,61 @@ enum Action {
     },
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A row for each scenario
+    Table,
+    /// One document
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// The endpoint of each
+    Name,
+}
+
+/// What there is to practise on.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+struct ScenarioList {
+    scenarios: Vec<Listed>,
+}
+
+/// One scenario.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    name: String,
+    endpoint: String,
+    title: String,
+    wrong: String,
+}
+
+/// Names every scenario.
+fn list(output: Output, context: &Context) -> Result<(), Error> {
+    let scenarios = built_in().map_err(crate::sim::Error::from)?;
+    let mut out = io::stdout().lock();
+    let listed = |scenario: &Scenario| Listed {
+        name: scenario.name.clone(),
+        endpoint: format!("sim:{}", scenario.name),
+        title: scenario.title.clone(),
+        wrong: scenario.wrong.clone(),
+    };
+    let list = || ScenarioList { scenarios: scenarios.iter().map(listed).collect() };
+    match output {
+        Output::Table => text::list(&scenarios, context.style(), &mut out)?,
+        Output::Json => json::pretty(&document(&list()), &mut out)?,
+        Output::Yaml => yaml::write(&document(&list()), &mut out)?,
+        Output::Name => {
+            scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", escaped(&scenario.name)))?;
+        }
+    }
+    Ok(())
+}
+
 /// Runs `sim`.
 pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
-        Action::List => {
-            let scenarios = built_in().map_err(crate::sim::Error::from)?;
-            text::list(&scenarios, context.style(), &mut io::stdout().lock())?;
-        }
+        Action::List { output } => list(*output, context)?,
         Action::Describe { scenario } => {
             text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
         }
@@ -95,7 +151,8 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
 fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stops = Stops::listen(None).map_err(Error::Start)?;
-        let socket = Socket::bind(listen, scenario, Arc::clone(&context.clock))?;
+        let begun = context.clock.wall().minus(context.at.unwrap_or_default());
+        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), begun)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;

@@ -1,4 +1,4 @@
-//! Go's file name patterns, as far as a directory path runs into them.
+//! Go's file name patterns: what a directory path runs into, and what pods are picked by.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -37,7 +37,7 @@ pub fn directories(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Whether a name fits a pattern. A malformed pattern fits nothing.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
         Some((b'*', rest)) => {

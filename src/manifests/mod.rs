@@ -23,7 +23,7 @@ mod decode;
 mod defaults;
 mod edit;
 mod finding;
-mod glob;
+pub(crate) mod glob;
 pub(crate) mod lint;
 mod nearest;
 mod path;

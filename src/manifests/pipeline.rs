@@ -264,7 +264,8 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
         }
         (_, other) => {
             let reason = if core {
-                "invalid pod: (the object itself)".to_owned()
+                // The kubelet prints the object as Go dumps it, with all that is in it.
+                format!("invalid pod: a dump of this {other} follows, its data included")
             } else {
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
             };

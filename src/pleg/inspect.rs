@@ -55,12 +55,34 @@ pub struct NoLists {
 
 /// Makes one relist and reports it. A status call that fails is on record in the report, and the report is whole.
 pub async fn relist<R: Runtime>(rt: &R, clock: &dyn Clock, order: Order) -> Result<RelistReport, NoLists> {
+    relist_watched(rt, clock, order, &Unwatched).await
+}
+
+/// Whoever wants to know how far a relist has come.
+pub trait Progress: Sync {
+    /// So many pods are asked for their status from here on.
+    fn inspects(&self, pods: usize);
+    /// A call is about to be made; with several pods at once there may be several.
+    fn call_started(&self, call: &OpenCall);
+    /// That call is over.
+    fn call_finished(&self, call: &CallRecord);
+    /// One of those pods is done.
+    fn inspected(&self);
+}
+
+/// The same as [`relist`], with somebody who looks on.
+pub async fn relist_watched<R: Runtime>(
+    rt: &R,
+    clock: &dyn Clock,
+    order: Order,
+    progress: &dyn Progress,
+) -> Result<RelistReport, NoLists> {
     let hub = Hub::new(false);
     let mut log = CallLog::default();
-    let mut quiet = Quiet;
+    let mut onlooker = Onlooker(progress);
     let started = clock.mono();
     let taken_at = clock.wall();
-    let mut caller = Caller { rt, clock, hub: &hub, log: &mut log, sink: &mut quiet };
+    let mut caller = Caller { rt, clock, hub: &hub, log: &mut log, sink: &mut onlooker };
     let lists = caller.lists().await;
     let mut calls = log.take_finished();
     let (sandboxes, containers) = match lists {
@@ -70,8 +92,14 @@ pub async fn relist<R: Runtime>(rt: &R, clock: &dyn Clock, order: Order) -> Resu
     let pods = Pods::group(&sandboxes, &containers, order.era.into());
     let mut reported = reported(&pods);
     if let Inspect::Everything { concurrency } = order.inspect {
-        let inspections =
-            pods.newest_first().into_iter().map(|pod| inspect(rt, clock, &hub, order.era, pod, taken_at));
+        let pods = pods.newest_first();
+        progress.inspects(pods.len());
+        let (hub, era) = (&hub, order.era);
+        let inspections = pods.into_iter().map(|pod| async move {
+            let inspected = inspect(rt, clock, hub, era, pod, taken_at, progress).await;
+            progress.inspected();
+            inspected
+        });
         let results = all(inspections, concurrency).await;
         for (pod, (status, made)) in reported.iter_mut().zip(results) {
             calls.extend(made);
@@ -95,11 +123,12 @@ async fn inspect<R: Runtime>(
     era: Era,
     pod: Pod<'_, '_>,
     listed_at: Wall,
+    progress: &dyn Progress,
 ) -> (PodStatus, Vec<CallRecord>) {
     let identity = PodRef::from(&pod);
     let fetch = Fetch { pod: &identity, era, evented_gate: false, listed_at };
     let mut log = CallLog::default();
-    let mut caller = Caller { rt, clock, hub, log: &mut log, sink: &mut Quiet };
+    let mut caller = Caller { rt, clock, hub, log: &mut log, sink: &mut Onlooker(progress) };
     // A failure is on record as the call that failed.
     let (status, _) = fetch.run(&mut caller, Some(&pod)).await;
     (status, log.take_finished())
@@ -136,9 +165,25 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) ->
     done.into_iter().map(|(_, output)| output).collect()
 }
 
-struct Quiet;
+struct Unwatched;
 
-impl Sink for Quiet {
+impl Progress for Unwatched {
+    fn inspects(&self, _pods: usize) {}
+    fn call_started(&self, _call: &OpenCall) {}
+    fn call_finished(&self, _call: &CallRecord) {}
+    fn inspected(&self) {}
+}
+
+struct Onlooker<'a>(&'a dyn Progress);
+
+impl Sink for Onlooker<'_> {
     fn event(&mut self, _event: Event) {}
-    fn call_started(&mut self, _call: &OpenCall) {}
+
+    fn call_started(&mut self, call: &OpenCall) {
+        self.0.call_started(call);
+    }
+
+    fn call_finished(&mut self, call: &CallRecord) {
+        self.0.call_finished(call);
+    }
 }

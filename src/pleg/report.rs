@@ -6,6 +6,7 @@ use super::calls::CallRecord;
 use super::pods::{KubeletState, PlegState, Pod, Pods};
 use super::status::PodStatus;
 use crate::clock::Wall;
+use crate::cri::Labels;
 use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 
 /// One relist.
@@ -117,6 +118,9 @@ pub struct ReportedPod {
     pub sandboxes: Vec<ReportedSandbox>,
     /// Its containers, newest first.
     pub containers: Vec<ReportedContainer>,
+    /// The labels of its newest sandbox, to pick pods by; a document does not have them.
+    #[serde(skip)]
+    pub labels: Labels,
 }
 
 impl From<&ReportedPod> for PodRef {
@@ -233,6 +237,7 @@ fn reported_pod(pod: &Pod<'_, '_>) -> ReportedPod {
         created_at: Wall::known(pod.created_at),
         sandboxes: sandboxes.collect(),
         containers: containers.collect(),
+        labels: pod.sandboxes.first().map(|sandbox| sandbox.labels.clone()).unwrap_or_default(),
     }
 }
 

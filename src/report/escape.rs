@@ -28,7 +28,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 }
 
 /// Control characters, and those that reorder, hide or break a line without being seen.
-fn is_hostile(character: char) -> bool {
+pub(crate) fn is_hostile(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

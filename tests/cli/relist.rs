@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::{NotARuntime, TempDir};
-use crate::support::{FakeRuntime, Kind, Node};
+use crate::support::wire;
+use crate::support::{FakeRuntime, Gate, Kind, Node};
 
 fn node() -> Node {
     Node::new()
@@ -72,6 +73,111 @@ fn filters_change_what_is_shown_and_nothing_else() {
     let first_words: Vec<&str> =
         by_name.stdout.lines().filter_map(|line| line.split_whitespace().nth(2)).take(3).collect();
     assert_eq!(first_words, ["app", "side", "etcd"], "{by_name}");
+}
+
+/// Two namespaces, labels and digests.
+fn labelled() -> Node {
+    Node::new()
+        .pod("shop/web-0", "uid-1")
+        .sandbox("s1")
+        .label("app", "web")
+        .container("c1", "app")
+        .edit_container(|container| {
+            let digest = "0123456789abcdef".repeat(4);
+            container.image = Some(wire::ImageSpec {
+                image: format!("registry.example/app@sha256:{digest}"),
+                ..wire::ImageSpec::default()
+            });
+        })
+        .pod("shop/web-1", "uid-2")
+        .sandbox("s2")
+        .label("app", "web")
+        .container("c2", "app")
+        .pod("kube-system/etcd-n1", "uid-3")
+        .sandbox("s3")
+        .label("tier", "control")
+        .container("c3", "etcd")
+}
+
+fn names(fake: &FakeRuntime, more: &[&str]) -> Vec<String> {
+    let endpoint = fake.endpoint();
+    let output = plegctl(&[&["relist", "-r", &endpoint, "-o", "name"], more].concat());
+    assert_eq!(output.code, Some(0), "{output}");
+    let mut names: Vec<String> = output.stdout.lines().map(str::to_owned).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn pods_are_picked_by_namespace_label_and_pattern_as_with_kubectl() {
+    let fake = FakeRuntime::start(labelled());
+    let all = ["kube-system/etcd-n1", "shop/web-0", "shop/web-1"];
+    assert_eq!(names(&fake, &[]), all);
+    assert_eq!(names(&fake, &["-A"]), all);
+    assert_eq!(names(&fake, &["-l", "app=web"]), all[1..]);
+    assert_eq!(names(&fake, &["-l", "app=web", "--pod", "*-0"]), [all[1]]);
+    assert_eq!(names(&fake, &["--selector", "app notin (web)"]), [all[0]]);
+    assert_eq!(names(&fake, &["--pod", "kube-*/etcd-*"]), [all[0]]);
+    for usage in [["-A", "-nshop"], ["-l", "app in (web"]] {
+        let output = plegctl(&[&["relist", "-r", &fake.endpoint()], usage.as_slice()].concat());
+        assert_eq!(output.code, Some(2), "{output}");
+    }
+}
+
+#[test]
+fn that_nothing_was_found_is_said_beside_the_result() {
+    let fake = FakeRuntime::start(labelled());
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "-n", "shpo", "-l", "app=web"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), "No pods found in namespace shpo with labels app=web\n"));
+    assert!(!output.stdout.contains("NAMESPACE") && output.stdout.starts_with("relist "), "{output}");
+    assert!(plegctl(&["relist", "-r", &fake.endpoint(), "-n", "shpo", "-q"]).stderr.is_empty());
+}
+
+#[test]
+fn the_longest_status_call_comes_first_and_is_shown() {
+    let fake = FakeRuntime::start(labelled());
+    fake.on(Rpc::ContainerStatus).id("c3").delay(Duration::from_millis(300));
+    let how = ["relist", "-r", &fake.endpoint(), "--sort-by", "duration", "--no-headers"];
+    let without = plegctl(&how);
+    assert_eq!(without.code, Some(2), "{without}");
+    assert!(without.stderr.contains("hint: --inspect all"), "{without}");
+    assert!(fake.calls().is_empty(), "a usage error asks nobody");
+    let output = plegctl(&[how.as_slice(), &["--inspect", "all"]].concat());
+    let first: Vec<&str> = output.stdout.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!((first[1], first[7].ends_with("ms")), ("etcd-n1", true), "{output}");
+}
+
+#[test]
+fn digests_are_as_long_as_ids_where_people_read_them() {
+    let fake = FakeRuntime::start(labelled());
+    let wide = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "wide"]);
+    assert!(wide.stdout.contains("  registry.example/app@sha256:0123456789ab\n"), "{wide}");
+    let report = json(&plegctl(&["relist", "-r", &fake.endpoint(), "--pod", "web-0", "-o", "json"]));
+    assert!(report["pods"][0]["containers"][0]["image"].as_str().unwrap().ends_with("89abcdef"), "{report}");
+}
+
+#[test]
+fn yaml_is_the_same_document() {
+    let fake = FakeRuntime::start(labelled());
+    let output = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "yaml", "--pod", "web-0"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.starts_with("apiVersion: plegctl/v1\nkind: RelistReport\ntakenAt: \"20"), "{output}");
+    assert!(output.stdout.contains("\npods:\n  - uid: uid-1\n    namespace: shop\n    name: web-0\n"), "{output}");
+}
+
+#[test]
+fn on_a_terminal_it_says_what_it_waits_for_while_it_inspects() {
+    let fake = FakeRuntime::start(labelled());
+    let gate = Gate::new();
+    fake.on(Rpc::ContainerStatus).id("c3").hold(&gate);
+    let endpoint = fake.endpoint();
+    let arguments = ["relist", "-r", &endpoint, "--inspect", "all"];
+    let mut running = Invocation::in_terminal(&arguments).spawn();
+    // Carriage returns, no line ends: read until it has said so.
+    running.until("status of 2 of 3 pods, waiting ");
+    running.until(" for ContainerStatus of kube-system/etcd-n1");
+    gate.open();
+    assert_eq!(running.wait().code, Some(0));
 }
 
 #[test]

@@ -248,6 +248,14 @@ impl Node {
         }
     }
 
+    /// One more label on the sandbox or container last named.
+    pub fn label(self, key: &str, value: &str) -> Self {
+        match self.last {
+            Last::Sandbox => self.edit_sandbox(|sandbox| sandbox.labels.push(pair(key, value))),
+            Last::Container => self.edit_container(|container| container.labels.push(pair(key, value))),
+        }
+    }
+
     /// The sandbox or container last named has no labels, as if something else than a kubelet had made it.
     pub fn without_labels(self) -> Self {
         match self.last {

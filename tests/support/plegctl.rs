@@ -142,6 +142,25 @@ impl Running {
         line
     }
 
+    /// Reads on until it has written this, line ends or not.
+    pub fn until(&mut self, words: &str) {
+        let Some(mut reader) = self.stdout.take() else { self.fail("has no stdout") };
+        let (sender, receiver) = mpsc::channel();
+        let wanted = words.as_bytes().to_vec();
+        thread::spawn(move || {
+            let mut seen = Vec::new();
+            let mut byte = [0];
+            while !seen.ends_with(&wanted) && reader.read(&mut byte).unwrap() > 0 {
+                seen.extend(byte);
+            }
+            let _ = sender.send((reader, seen.ends_with(&wanted)));
+        });
+        let Ok((reader, true)) = receiver.recv_timeout(self.bound) else {
+            self.fail(&format!("did not write {words:?}"));
+        };
+        self.stdout = Some(reader);
+    }
+
     /// Sends it a signal: `INT`, `TERM`, `TSTP`, ….
     pub fn signal(&self, name: &str) {
         send_signal(self.pid, name);

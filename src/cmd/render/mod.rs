@@ -16,6 +16,7 @@ pub mod stacks;
 pub mod table;
 pub mod watch;
 pub mod words;
+pub mod yaml;
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! A relist as text.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use super::Style;
 use super::table;
-use super::watch::about;
-use super::words::{NONE, age, bytes, or_none, percent, short_id, took};
+use super::watch::{about, pod};
+use super::words::{NONE, SHORT_ID, age, bytes, or_none, percent, short_id, took};
 use crate::clock::Wall;
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
 use crate::pleg::CallRecord;
@@ -29,21 +30,53 @@ pub fn rows(report: &RelistReport) -> Vec<Row<'_>> {
     rows.collect()
 }
 
+/// How long the status call of each container and sandbox took, by id.
+#[derive(Debug, Default)]
+pub struct Durations(HashMap<String, Duration>);
+
+impl Durations {
+    /// Those on record.
+    pub fn of_calls(calls: &[CallRecord]) -> Self {
+        let known = calls.iter().filter_map(|call| Some((call.id.clone()?, call.duration_seconds.duration())));
+        Self(known.collect())
+    }
+
+    /// The longest call for what a row shows: its container, or the sandboxes of a pod without any.
+    pub fn of(&self, (pod, container): &Row<'_>) -> Option<Duration> {
+        match container {
+            Some(container) => self.0.get(&container.id).copied(),
+            None => pod.sandboxes.iter().filter_map(|sandbox| self.0.get(&sandbox.id)).max().copied(),
+        }
+    }
+}
+
+/// What of a relist is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The rows, in their order.
+    pub rows: &'a [Row<'a>],
+    /// How long the status calls took; a column, if any was made.
+    pub took: &'a Durations,
+    /// Whether there is room.
+    pub wide: bool,
+    /// When ages are counted to.
+    pub now: Wall,
+}
+
 /// The rows as a table, then what the calls took.
-pub fn table(
-    report: &RelistReport,
-    rows: &[Row<'_>],
-    wide: bool,
-    now: Wall,
-    style: Style,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub fn table(report: &RelistReport, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let wide = shown.wide;
     let mut headers = vec!["NAMESPACE", "POD", "CONTAINER", "STATE", "ATTEMPT", "AGE", "CONTAINER-ID"];
+    if !shown.took.0.is_empty() {
+        headers.push("TOOK");
+    }
     if wide {
         headers.extend(["PLEG", "SANDBOXES", "EXIT", "IMAGE"]);
     }
-    table::write(out, style, &headers, rows.iter().map(|row| cells(row, wide, now)))?;
-    writeln!(out)?;
+    if !shown.rows.is_empty() {
+        table::write(out, style, &headers, shown.rows.iter().map(|row| cells(row, shown)))?;
+        writeln!(out)?;
+    }
     if wide && !report.relist.calls.is_empty() {
         slowest(&report.relist.calls, style, out)?;
         writeln!(out)?;
@@ -51,7 +84,13 @@ pub fn table(
     writeln!(out, "{}", latency(report))
 }
 
-fn cells((pod, container): &Row<'_>, wide: bool, now: Wall) -> Vec<String> {
+/// One line for each pod.
+pub fn names(report: &RelistReport, out: &mut dyn Write) -> io::Result<()> {
+    report.pods.iter().try_for_each(|of| writeln!(out, "{}", pod(&of.into())))
+}
+
+fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
+    let ((pod, container), Shown { wide, now, .. }) = (row, *shown);
     let mut cells = vec![or_none(&pod.namespace), or_none(&pod.name)];
     match container {
         Some(container) => cells.extend([
@@ -69,14 +108,25 @@ fn cells((pod, container): &Row<'_>, wide: bool, now: Wall) -> Vec<String> {
             NONE.to_owned(),
         ]),
     }
+    if !shown.took.0.is_empty() {
+        cells.push(shown.took.of(row).map_or_else(|| NONE.to_owned(), took));
+    }
     if wide {
         let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.state.as_str()).collect();
         cells.push(container.map_or(NONE, |container| container.pleg_state.as_str()).to_owned());
         cells.push(or_none(&sandboxes.join(",")));
         cells.push(container.map_or_else(|| NONE.to_owned(), exit));
-        cells.push(or_none(container.and_then(|container| container.image.as_deref()).unwrap_or_default()));
+        cells.push(or_none(&short_image(container.and_then(|container| container.image.as_deref()).unwrap_or_default())));
     }
     cells
+}
+
+/// An image with as much of its digest as an id has.
+fn short_image(image: &str) -> String {
+    match image.split_once("sha256:") {
+        Some((name, digest)) => format!("{name}sha256:{}", digest.chars().take(SHORT_ID).collect::<String>()),
+        None => image.to_owned(),
+    }
 }
 
 /// `137 OOMKilled`, where the status was asked for.

@@ -1,0 +1,110 @@
+//! The line on a terminal that says what a relist waits for: how many pods are done, and the call that has been open longest.
+
+use std::convert::Infallible;
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::context::Context;
+use super::render::watch::{about, waiting};
+use crate::clock::Clock;
+use crate::pleg::inspect::Progress;
+use crate::pleg::{CallRecord, OpenCall};
+
+/// How often the line is written anew.
+const TURN: Duration = Duration::from_millis(120);
+
+/// What is open for less is not worth reading.
+const WORTH_A_WORD: Duration = Duration::from_millis(500);
+
+/// A line on stderr about a relist, where somebody can see it.
+pub struct Waiting<'a> {
+    bar: ProgressBar,
+    clock: &'a dyn Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pods: usize,
+    inspected: usize,
+    open: Vec<OpenCall>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Begins the line, if stderr is a terminal on which one can be written anew.
+    pub fn begin(context: &'a Context) -> Self {
+        if context.quiet || !io::stderr().is_terminal() || !Context::can_rewrite() {
+            return Self::unseen(context);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{wide_msg}");
+        Self { bar: if let Ok(style) = style { bar.with_style(style) } else { bar }, ..Self::unseen(context) }
+    }
+
+    /// Nobody sees it.
+    pub fn unseen(context: &'a Context) -> Self {
+        Self { bar: ProgressBar::hidden(), clock: &*context.clock, state: Mutex::default() }
+    }
+
+    /// Keeps it current, without a thread of its own: on this node there may be none to be had.
+    pub async fn turn(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(TURN).await;
+            if !self.bar.is_hidden() {
+                let line = self.line();
+                self.bar.set_message(line);
+            }
+        }
+    }
+
+    /// Takes it away.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `status of 12 of 240 pods, waiting 3.20s for ContainerStatus of shop/db-0 3f2a9c1b7d55`
+    fn line(&self) -> String {
+        let state = self.state();
+        let now = self.clock.mono();
+        let oldest = state.open.iter().min_by_key(|open| open.started);
+        let oldest = oldest.map(|open| (open, now.since(open.started)));
+        let doing = match (state.pods, oldest) {
+            (0, Some((open, _))) => about(open.rpc.name(), open.pod.as_ref(), open.id.as_deref()),
+            (0, None) => "relist".to_owned(),
+            (pods, _) => format!("status of {} of {pods} pods", state.inspected),
+        };
+        match oldest.filter(|(_, waited)| *waited >= WORTH_A_WORD) {
+            Some((open, waited)) => format!("{doing}, waiting {}", waiting(open, waited)),
+            None => doing,
+        }
+    }
+}
+
+impl Progress for Waiting<'_> {
+    fn inspects(&self, pods: usize) {
+        self.state().pods = pods;
+    }
+
+    fn call_started(&self, call: &OpenCall) {
+        self.state().open.push(call.clone());
+    }
+
+    fn call_finished(&self, call: &CallRecord) {
+        let mut state = self.state();
+        let ended = |open: &OpenCall| open.rpc.name() == call.rpc && open.id == call.id && open.pod == call.pod;
+        if let Some(place) = state.open.iter().position(ended) {
+            state.open.swap_remove(place);
+        }
+    }
+
+    fn inspected(&self) {
+        self.state().inspected += 1;
+    }
+}
