@@ -90,7 +90,8 @@ fn bash(
     let words = split(line);
     let last = words.len().saturating_sub(1);
     let current = words.get(last).cloned().unwrap_or_default();
-    let kept = current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
+    let kept =
+        current.rfind(|letter| breaks.contains(letter) && ":=".contains(letter)).map_or(0, |at| at + 1);
     let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     for candidate in complete(command, words, last, here)? {
         let value = candidate.get_value().to_string_lossy();
@@ -171,7 +172,8 @@ pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Namespaces of the node.
 pub fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
-    let namespaces: BTreeSet<String> = pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
+    let namespaces: BTreeSet<String> =
+        pods_of_the_node().into_iter().map(|(namespace, _)| namespace).collect();
     offered(current, namespaces)
 }
 
@@ -190,7 +192,8 @@ pub fn pods(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Namespace and name of each pod: of the simulated node that the command line names, else of this one.
 fn pods_of_the_node() -> Vec<(String, String)> {
-    let endpoint = said(&["-r", "--runtime-endpoint"]).or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
+    let endpoint =
+        said(&["-r", "--runtime-endpoint"]).or_else(|| std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok());
     if let Some(scenario) = endpoint.as_deref().and_then(|endpoint| endpoint.strip_prefix("sim:")) {
         return sim::load(scenario).map(|scenario| sim::pods(&scenario)).unwrap_or_default();
     }
@@ -245,7 +248,7 @@ fn value_of(words: &[String], names: &[&str]) -> Option<String> {
             if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) }.map(str::to_owned)
         })
     });
-    values.filter(|value| !value.is_empty()).last()
+    values.filter(|value| !value.is_empty()).next_back()
 }
 
 #[cfg(test)]

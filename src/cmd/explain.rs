@@ -38,7 +38,7 @@ struct Entry {
 
 /// The ids, for whoever completes one.
 pub fn ids() -> impl Iterator<Item = String> {
-    entries().into_iter().map(|entry| entry.id)
+    entries().into_iter().map(|entry| entry.rule.id.to_owned())
 }
 
 /// Every id that this program prints, catalogue by catalogue.

@@ -132,8 +132,8 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
         return Err(Error::NothingInspected);
     }
     // The kubelet may have another name for the node, which a table does not show.
-    let named = arguments.save.is_some()
-        || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
+    let named =
+        arguments.save.is_some() || matches!(arguments.output, Output::Json | Output::Yaml | Output::Jsonl);
     if named {
         context.look_for_kubelet();
     }
@@ -227,7 +227,8 @@ impl RelistArgs {
 
     /// What was looked for, for whoever is told that there is none.
     fn in_words(&self) -> String {
-        let state = self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));
+        let state =
+            self.state.map(|state| format!(" with {} containers", KubeletState::from(state).as_str()));
         self.selection.in_words() + &state.unwrap_or_default()
     }
 

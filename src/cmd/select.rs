@@ -131,7 +131,9 @@ fn terms(text: &str) -> Result<Vec<&str>, String> {
         terms.push(term);
         match left.trim_start() {
             "" => return Ok(terms),
-            more => rest = more.strip_prefix(',').ok_or_else(|| format!("there is no comma before `{more}`"))?,
+            more => {
+                rest = more.strip_prefix(',').ok_or_else(|| format!("there is no comma before `{more}`"))?;
+            }
         }
     }
 }
@@ -170,7 +172,9 @@ impl Requirement {
             Wants::OneOf(values) | Wants::NoneOf(values) => values.as_slice(),
             Wants::Present | Wants::Absent => &[],
         };
-        if let Some(value) = values.iter().find(|value| !value.bytes().all(|byte| plain(byte) && byte != b'/')) {
+        if let Some(value) =
+            values.iter().find(|value| !value.bytes().all(|byte| plain(byte) && byte != b'/'))
+        {
             return Err(format!("`{value}` is no value of a label"));
         }
         Ok(Self { key: key.to_owned(), wants })
@@ -195,19 +199,31 @@ mod tests {
     fn selectors_are_kubectls() {
         let web = [("app", "web"), ("tier", "front")];
         for fitting in [
-            "app=web", "app==web", "app = web, tier=front", "tier!=db", "gpu!=yes", "app", "!gpu", "app in (web, db)",
-            "app notin (db),tier", "gpu notin (yes)",
+            "app=web",
+            "app==web",
+            "app = web, tier=front",
+            "tier!=db",
+            "gpu!=yes",
+            "app",
+            "!gpu",
+            "app in (web, db)",
+            "app notin (db),tier",
+            "gpu notin (yes)",
         ] {
             assert!(fits(fitting, &web), "{fitting}");
         }
-        for other in ["app=db", "app!=web", "gpu", "!app", "app in (db)", "app notin (web,db)", "app=web,tier=db"] {
+        for other in
+            ["app=db", "app!=web", "gpu", "!app", "app in (db)", "app notin (web,db)", "app=web,tier=db"]
+        {
             assert!(!fits(other, &web), "{other}");
         }
     }
 
     #[test]
     fn what_is_no_selector_is_told() {
-        for bad in ["", ",", "a=b,", "=b", "a in (b", "a in b)", "a among (b)", "a in (b) c", "a=b c", "!", "a=b/c"] {
+        for bad in
+            ["", ",", "a=b,", "=b", "a in (b", "a in b)", "a among (b)", "a in (b) c", "a=b c", "!", "a=b/c"]
+        {
             assert!(Selector::parse(bad).is_err(), "{bad}");
         }
     }

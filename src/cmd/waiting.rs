@@ -98,7 +98,8 @@ impl Progress for Waiting<'_> {
 
     fn call_finished(&self, call: &CallRecord) {
         let mut state = self.state();
-        let ended = |open: &OpenCall| open.rpc.name() == call.rpc && open.id == call.id && open.pod == call.pod;
+        let ended =
+            |open: &OpenCall| open.rpc.name() == call.rpc && open.id == call.id && open.pod == call.pod;
         if let Some(place) = state.open.iter().position(ended) {
             state.open.swap_remove(place);
         }

@@ -180,7 +180,8 @@ impl Simulation {
     /// What those of them use that run; whoever reaches their shims suffers what `ContainerStats` suffers.
     async fn used(&self, containers: Vec<Container>) -> Result<Used, Refusal> {
         let mut used = Vec::new();
-        for container in containers.into_iter().filter(|container| container.state == ContainerState::Running) {
+        for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)
+        {
             let subject = Subject::One(container.id.clone());
             self.suffer(Rpc::ContainerStats, &subject).await?;
             used.push(self.usage(&container.id)?);
@@ -253,7 +254,8 @@ impl Service for Simulation {
                 Ok(courtesy::image_filesystem(node.scribe().stamp(now), layers, used))
             }
             Courtesy::Images(wanted) => {
-                let is_wanted = |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| is_called(image, wanted));
+                let is_wanted =
+                    |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| is_called(image, wanted));
                 Ok(courtesy::images(self.images.iter().filter(is_wanted).cloned()))
             }
             Courtesy::Image(wanted) => {

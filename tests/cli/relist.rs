@@ -128,7 +128,10 @@ fn pods_are_picked_by_namespace_label_and_pattern_as_with_kubectl() {
 fn that_nothing_was_found_is_said_beside_the_result() {
     let fake = FakeRuntime::start(labelled());
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "-n", "shpo", "-l", "app=web"]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), "No pods found in namespace shpo with labels app=web\n"));
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (Some(0), "No pods found in namespace shpo with labels app=web\n")
+    );
     assert!(!output.stdout.contains("NAMESPACE") && output.stdout.starts_with("relist "), "{output}");
     assert!(plegctl(&["relist", "-r", &fake.endpoint(), "-n", "shpo", "-q"]).stderr.is_empty());
 }
@@ -161,8 +164,14 @@ fn yaml_is_the_same_document() {
     let fake = FakeRuntime::start(labelled());
     let output = plegctl(&["relist", "-r", &fake.endpoint(), "-o", "yaml", "--pod", "web-0"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.starts_with("apiVersion: plegctl/v1\nkind: RelistReport\ntakenAt: \"20"), "{output}");
-    assert!(output.stdout.contains("\npods:\n  - uid: uid-1\n    namespace: shop\n    name: web-0\n"), "{output}");
+    assert!(
+        output.stdout.starts_with("apiVersion: plegctl/v1\nkind: RelistReport\ntakenAt: \"20"),
+        "{output}"
+    );
+    assert!(
+        output.stdout.contains("\npods:\n  - uid: uid-1\n    namespace: shop\n    name: web-0\n"),
+        "{output}"
+    );
 }
 
 #[test]

@@ -214,7 +214,9 @@ fn on_a_dumb_terminal_there_are_plain_lines_that_end_where_it_ends() {
         assert!(!output.stdout.contains('\u{1b}'), "{output}");
         // `script` gives a terminal of no size; this one has a size.
         let sized = ["-c", "stty columns 72; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_plegctl")];
-        let output = Invocation::program_in_terminal("sh", &[sized.as_slice(), &arguments].concat()).env("TERM", term).run();
+        let output = Invocation::program_in_terminal("sh", &[sized.as_slice(), &arguments].concat())
+            .env("TERM", term)
+            .run();
         assert!(output.stdout.lines().all(|line| line.trim_end().chars().count() <= 72), "{output}");
         assert!(output.stdout.lines().any(|line| line.trim_end().ends_with('…')), "{output}");
     }

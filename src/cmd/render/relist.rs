@@ -37,7 +37,8 @@ pub struct Durations(HashMap<String, Duration>);
 impl Durations {
     /// Those on record.
     pub fn of_calls(calls: &[CallRecord]) -> Self {
-        let known = calls.iter().filter_map(|call| Some((call.id.clone()?, call.duration_seconds.duration())));
+        let known =
+            calls.iter().filter_map(|call| Some((call.id.clone()?, call.duration_seconds.duration())));
         Self(known.collect())
     }
 
@@ -116,7 +117,9 @@ fn cells(row: &Row<'_>, shown: &Shown<'_>) -> Vec<String> {
         cells.push(container.map_or(NONE, |container| container.pleg_state.as_str()).to_owned());
         cells.push(or_none(&sandboxes.join(",")));
         cells.push(container.map_or_else(|| NONE.to_owned(), exit));
-        cells.push(or_none(&short_image(container.and_then(|container| container.image.as_deref()).unwrap_or_default())));
+        cells.push(or_none(&short_image(
+            container.and_then(|container| container.image.as_deref()).unwrap_or_default(),
+        )));
     }
     cells
 }

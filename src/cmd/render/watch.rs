@@ -8,8 +8,8 @@ use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
 use crate::pleg::stream::{
-    CompareSummary, Divergence, Event, Health, Quantiles, Relist, Silence, SlowCall, Source, Stream, StreamState,
-    StreamSummary, Subject, WatchSummary,
+    CompareSummary, Divergence, Event, Health, Quantiles, Relist, Silence, SlowCall, Source, Stream,
+    StreamState, StreamSummary, Subject, WatchSummary,
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
 use crate::report::escape::escaped;

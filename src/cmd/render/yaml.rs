@@ -2,6 +2,7 @@
 //!
 //! Made of what serde's JSON writer says piece by piece, so that there is one way from a report to its fields.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -215,7 +216,10 @@ fn quoted(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            hostile if is_hostile(hostile) => quoted.push_str(&format!("\\U{:08X}", u32::from(hostile))),
+            hostile if is_hostile(hostile) => {
+                // Writing to a String cannot fail.
+                let _ = write!(quoted, "\\U{:08X}", u32::from(hostile));
+            }
             plain => quoted.push(plain),
         }
     }
@@ -330,6 +334,9 @@ mod tests {
 
     #[test]
     fn no_terminal_gets_what_it_should_not() {
-        assert_eq!(written(&json!({ "name": "a\u{1b}[2J\u{9b}\u{202e}" })), "name: \"a\\U0000001B[2J\\U0000009B\\U0000202E\"\n");
+        assert_eq!(
+            written(&json!({ "name": "a\u{1b}[2J\u{9b}\u{202e}" })),
+            "name: \"a\\U0000001B[2J\\U0000009B\\U0000202E\"\n"
+        );
     }
 }

@@ -112,8 +112,8 @@ pub struct Usage {
     pub written: u64,
 }
 
-const fn number(value: u64) -> Option<wire::UInt64Value> {
-    Some(wire::UInt64Value { value })
+const fn number(value: u64) -> wire::UInt64Value {
+    wire::UInt64Value { value }
 }
 
 impl Usage {
@@ -132,17 +132,17 @@ impl Usage {
     fn cpu(self) -> wire::CpuUsage {
         wire::CpuUsage {
             timestamp: self.at,
-            usage_core_nano_seconds: number(self.processor),
-            usage_nano_cores: number(self.rate),
+            usage_core_nano_seconds: Some(number(self.processor)),
+            usage_nano_cores: Some(number(self.rate)),
         }
     }
 
     fn memory(self) -> wire::MemoryUsage {
         wire::MemoryUsage {
             timestamp: self.at,
-            working_set_bytes: number(self.memory),
-            usage_bytes: number(self.memory),
-            rss_bytes: number(self.memory),
+            working_set_bytes: Some(number(self.memory)),
+            usage_bytes: Some(number(self.memory)),
+            rss_bytes: Some(number(self.memory)),
         }
     }
 }
@@ -164,9 +164,9 @@ fn filesystem(at: i64, mountpoint: &str, used: u64) -> wire::FilesystemUsage {
     wire::FilesystemUsage {
         timestamp: at,
         fs_id: Some(wire::FilesystemIdentifier { mountpoint: mountpoint.to_owned() }),
-        used_bytes: number(used),
+        used_bytes: Some(number(used)),
         // As much as a file system of such files has.
-        inodes_used: number(used / 16_384),
+        inodes_used: Some(number(used / 16_384)),
     }
 }
 
@@ -238,7 +238,8 @@ pub fn usage(container: Container, usage: Usage, mountpoint: &str) -> Bytes {
 
 /// Answer to `ListContainerStats`.
 pub fn usages(containers: Used, mountpoint: &str) -> Bytes {
-    let stats = containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
+    let stats =
+        containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
     encoded(&wire::ListContainerStatsResponse { stats: stats.collect() })
 }
 
