@@ -239,7 +239,7 @@ fn said(names: &[&str]) -> Option<String> {
 
 /// The value of the last of these options: `-r X`, `-rX`, `--name X`, `--name=X`.
 fn value_of(words: &[String], names: &[&str]) -> Option<String> {
-    let values = words.iter().enumerate().filter_map(|(at, word)| {
+    let mut values = words.iter().enumerate().filter_map(|(at, word)| {
         if names.contains(&word.as_str()) {
             return words.get(at + 1).cloned();
         }
@@ -248,7 +248,7 @@ fn value_of(words: &[String], names: &[&str]) -> Option<String> {
             if name.starts_with("--") { rest.strip_prefix('=') } else { Some(rest) }.map(str::to_owned)
         })
     });
-    values.filter(|value| !value.is_empty()).next_back()
+    values.rfind(|value| !value.is_empty())
 }
 
 #[cfg(test)]
