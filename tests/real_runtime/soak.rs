@@ -1,5 +1,5 @@
-//! A long watch and a diagnosis a minute, on a containerd whose pods come and go, whose daemon restarts and whose shims are
-//! stopped and killed: nothing may grow, nothing may be left, and no verdict may be wrong.
+//! A long watch, a recording and a diagnosis a minute, on a containerd whose pods come and go, whose daemon restarts and
+//! whose shims are stopped and killed: nothing may grow, nothing may be left, and no verdict may be wrong.
 //!
 //! Twenty seconds as a test; `PLEGCTL_SOAK=90m cargo test --test real_runtime soak -- --nocapture` is the real thing, and
 //! prints its figures as it goes.
@@ -170,29 +170,31 @@ fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     (report["verdict"].as_str().unwrap().to_owned(), report)
 }
 
-fn start(program: &Path, endpoint: &str, log: &Path, port: u16) -> Running {
-    let listen = format!("127.0.0.1:{port}");
-    // A daemon that restarts refuses thousands of streams; the records are in the log, and a stdout that nobody reads would hold the watch up.
-    let arguments = [
-        "-c",
-        "exec \"$0\" \"$@\" > /dev/null",
-        program.to_str().unwrap(),
-        "watch",
-        "--mode",
-        "compare",
-        "--retries",
-        "1000000",
-        "-o",
-        "jsonl",
-        "-q",
-        "-r",
-        endpoint,
-        "--log",
-        log.to_str().unwrap(),
-        "--metrics-listen",
-        &listen,
-    ];
-    Invocation::program("sh", &arguments).bound(Duration::from_secs(600)).spawn()
+/// A long run; what it prints is in its log or its capture, and a stdout that nobody reads would hold it up.
+fn start(program: &Path, words: &[&str]) -> Running {
+    let quiet = ["-c", "exec \"$0\" \"$@\" > /dev/null", program.to_str().unwrap()];
+    Invocation::program("sh", &[&quiet, words].concat()).bound(Duration::from_secs(600)).spawn()
+}
+
+/// The most a capture may take.
+const CAPTURE: u64 = 4 * 1024 * 1024;
+
+/// What the files of a directory take.
+fn size(directory: &Path) -> u64 {
+    // A segment that is given up between the list and the look takes nothing.
+    fs::read_dir(directory)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().metadata().ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+/// Neither memory nor descriptors have grown, and no child was left unburied.
+fn flat(who: &str, seen: &[Figures]) {
+    let (early, late) = (seen[seen.len() / 10], seen[seen.len() - 1]);
+    assert!(seen.iter().all(|figures| figures.zombies == 0), "{who}: {seen:#?}");
+    assert!(late.resident_kib < early.resident_kib * 3 / 2 + GAIN_KIB, "{who}: {early}, then {late}");
+    assert!(late.descriptors <= early.descriptors + SPARE_DESCRIPTORS, "{who}: {early}, then {late}");
 }
 
 #[test]
@@ -203,12 +205,22 @@ fn soak() {
     let beat = (length / 10).min(Duration::from_secs(60));
     let folder = std::env::temp_dir().join(format!("plegctl-soak-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
-    let (program, log, port) = (copied(&folder), folder.join("watch.jsonl"), free_port());
-    let watch = start(&program, &runtime.endpoint(), &log, port);
-    let pid = watch.pid();
+    let (program, log, capture) = (copied(&folder), folder.join("watch.jsonl"), folder.join("capture"));
+    let (endpoint, ports) = (runtime.endpoint(), [free_port(), free_port()]);
+    let listen = ports.map(|port| format!("127.0.0.1:{port}"));
+    // A daemon that restarts refuses thousands of streams.
+    let words = ["watch", "--mode", "compare", "--retries", "1000000", "-o", "jsonl", "-q", "-r", &endpoint];
+    let more = ["--log", log.to_str().unwrap(), "--metrics-listen", &listen[0]];
+    let watch = start(&program, &[&words[..], &more].concat());
+    let most = format!("{}KiB", CAPTURE / 1024);
+    let words =
+        ["record", capture.to_str().unwrap(), "--max-size", &most, "--before", "10s", "--after", "10s"];
+    let more = ["--period", "1s", "--metrics-listen", &listen[1], "-r", &endpoint];
+    let record = start(&program, &[&words[..], &more].concat());
     let mut churn = Churn { runtime: &runtime, pods: Vec::new(), made: 0, done: BTreeMap::new() };
     let (began, mut number) = (Instant::now(), 0);
-    let (mut next, mut seen, mut wrong) = (beat, Vec::new(), Vec::new());
+    let (mut next, mut wrong) = (beat, Vec::new());
+    let (mut seen, mut recorder): (Vec<Figures>, Vec<Figures>) = Default::default();
     let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
     while began.elapsed() < length {
         churn.step(number);
@@ -217,17 +229,21 @@ fn soak() {
             continue;
         }
         next += beat;
-        let figures = Figures::of(pid);
-        let metrics = scrape(port);
-        assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
-        let (said, report) = verdict(&program, &runtime.endpoint());
+        let (figures, recording) = (Figures::of(watch.pid()), Figures::of(record.pid()));
+        for port in ports {
+            let metrics = scrape(port);
+            assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
+        }
+        let kept = size(&capture);
+        assert!(kept <= CAPTURE, "a capture of {kept} bytes");
+        let (said, report) = verdict(&program, &endpoint);
         if said == "unhealthy" || said == "unknown" {
             wrong.push(report);
         }
         *verdicts.entry(said.clone()).or_default() += 1;
         if seen.len() % 5 == 4 {
             let stopped = runtime.stop_daemon();
-            let (said, report) = verdict(&program, &runtime.endpoint());
+            let (said, report) = verdict(&program, &endpoint);
             drop(stopped);
             if said != "unhealthy" {
                 wrong.push(report);
@@ -235,14 +251,21 @@ fn soak() {
             *verdicts.entry(format!("{said} of a stopped daemon")).or_default() += 1;
         }
         println!(
-            "{:>6.0?} {figures}; {said}; log {} KiB",
+            "{:>6.0?} {figures}; {said}; log {} KiB; record {recording}; capture {} KiB",
             began.elapsed(),
-            fs::metadata(&log).unwrap().len() / 1024
+            fs::metadata(&log).unwrap().len() / 1024,
+            kept / 1024,
         );
         seen.push(figures);
+        recorder.push(recording);
     }
     watch.signal("INT");
-    let output = watch.wait();
+    record.signal("INT");
+    let (output, recorded) = (watch.wait(), record.wait());
+    let checked =
+        Invocation::program(program.to_str().unwrap(), &["capture", "check", capture.to_str().unwrap()])
+            .run();
+    println!("{recorded}\n{checked}");
     println!("{number} steps: {:?}\nverdicts: {verdicts:?}", churn.done);
     let text = fs::read_to_string(&log).unwrap();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -254,9 +277,8 @@ fn soak() {
     println!("records: {kinds:?}\nsummary: {summary}");
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!((recorded.code, checked.code), (Some(0), Some(0)), "{recorded}\n{checked}");
     assert_eq!(wrong, Vec::<Value>::new(), "verdicts that are wrong");
-    let (early, late) = (seen[seen.len() / 10], seen[seen.len() - 1]);
-    assert!(seen.iter().all(|figures| figures.zombies == 0), "{seen:#?}");
-    assert!(late.resident_kib < early.resident_kib * 3 / 2 + GAIN_KIB, "{early}, then {late}");
-    assert!(late.descriptors <= early.descriptors + SPARE_DESCRIPTORS, "{early}, then {late}");
+    flat("watch", &seen);
+    flat("record", &recorder);
 }
