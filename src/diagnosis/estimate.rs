@@ -4,6 +4,7 @@
 //! call comes from samples that were made one at a time. A hung call costs the kubelet its own time-out, whatever ours
 //! was.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -85,7 +86,7 @@ fn for_era(evidence: &Evidence, era: Era) -> Estimate {
     let cost = CallCost::of(&runtime.asked);
     let slow = slow_by_pod(evidence, &cost);
     let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
-    let visit = |pod: &String| {
+    let visit = |pod: &Cow<'_, str>| {
         let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
         let (late, slow_sandboxes, slow_containers) = slow.get(pod).copied().unwrap_or_default();
         times(cost.sandbox, of_sandboxes.saturating_sub(slow_sandboxes))
@@ -131,19 +132,20 @@ impl Evidence {
 }
 
 /// Pods, by UID, with a status call that hangs. An id whose pod is not known is a pod of its own.
-fn hung_pods(evidence: &Evidence) -> BTreeSet<String> {
+fn hung_pods(evidence: &Evidence) -> BTreeSet<Cow<'_, str>> {
     evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).collect()
 }
 
-fn pod_key(evidence: &Evidence, id: &str) -> String {
-    evidence
-        .names
-        .pod(id)
-        .map_or_else(|| id.to_owned(), |pod| if pod.uid.is_empty() { pod.to_string() } else { pod.uid })
+fn pod_key<'a>(evidence: &Evidence, id: &'a str) -> Cow<'a, str> {
+    match evidence.names.pod(id) {
+        None => Cow::Borrowed(id),
+        Some(pod) if pod.uid.is_empty() => Cow::Owned(pod.to_string()),
+        Some(pod) => Cow::Owned(pod.uid),
+    }
 }
 
 /// Pods with something created or finished within the last minute.
-fn changed_pods(evidence: &Evidence, hung: &BTreeSet<String>) -> BTreeSet<String> {
+fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BTreeSet<Cow<'a, str>> {
     let now = evidence.taken_at;
     let recent = |at: Option<Wall>| at.is_some_and(|at| now.duration_since(at) <= limits::CHURN_WINDOW);
     let runtime = &evidence.runtime;
@@ -165,8 +167,8 @@ fn changed_pods(evidence: &Evidence, hung: &BTreeSet<String>) -> BTreeSet<String
 }
 
 /// How many sandboxes and containers each pod has.
-fn calls_by_pod(evidence: &Evidence) -> BTreeMap<String, (usize, usize)> {
-    let mut calls: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+fn calls_by_pod(evidence: &Evidence) -> BTreeMap<Cow<'_, str>, (usize, usize)> {
+    let mut calls: BTreeMap<Cow<'_, str>, (usize, usize)> = BTreeMap::new();
     for sandbox in evidence.runtime.sandboxes.items().into_iter().flatten() {
         calls.entry(pod_key(evidence, &sandbox.id)).or_default().0 += 1;
     }
@@ -174,7 +176,7 @@ fn calls_by_pod(evidence: &Evidence) -> BTreeMap<String, (usize, usize)> {
         let pod = container
             .labels
             .get(label::POD_UID)
-            .map_or_else(|| pod_key(evidence, &container.id), str::to_owned);
+            .map_or_else(|| pod_key(evidence, &container.id), Cow::Borrowed);
         calls.entry(pod).or_default().1 += 1;
     }
     calls
@@ -182,9 +184,12 @@ fn calls_by_pod(evidence: &Evidence) -> BTreeMap<String, (usize, usize)> {
 
 /// Calls that were answered and stand out by their slowness, by pod: what they took together, and how many of
 /// sandboxes and containers they are. They cost what they took; an average of quick calls says nothing about them.
-fn slow_by_pod(evidence: &Evidence, cost: &CallCost) -> BTreeMap<String, (Duration, usize, usize)> {
+fn slow_by_pod<'a>(
+    evidence: &'a Evidence,
+    cost: &CallCost,
+) -> BTreeMap<Cow<'a, str>, (Duration, usize, usize)> {
     let typical = cost.typical.unwrap_or_default();
-    let mut slow: BTreeMap<String, (Duration, usize, usize)> = BTreeMap::new();
+    let mut slow: BTreeMap<Cow<'a, str>, (Duration, usize, usize)> = BTreeMap::new();
     for record in evidence.runtime.slow_calls() {
         if record.duration >= typical * limits::OUTLIER_FACTOR {
             let (took, sandboxes, containers) = slow.entry(pod_key(evidence, &record.target.id)).or_default();

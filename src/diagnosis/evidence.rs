@@ -17,6 +17,7 @@ use crate::clock::Wall;
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
 };
+use crate::host::disks::Disk;
 use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
 use crate::stacks::report::StackReport;
@@ -453,6 +454,17 @@ pub struct HostEvidence {
     pub network_plugins: BTreeSet<String>,
     /// A second look, and how much later.
     pub second: Option<(Duration, ProcSample)>,
+    /// What the runtime and the kubelet write to.
+    pub disks: Vec<WrittenDisk>,
+}
+
+/// A file system that somebody needs to write to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenDisk {
+    /// The directories on it, and whose they are.
+    pub directories: Vec<String>,
+    /// How full it is.
+    pub disk: Disk,
 }
 
 impl HostEvidence {

@@ -9,7 +9,7 @@ use super::commands::{self, SystemState};
 use super::evidence::{Evidence, HostEvidence, Settings};
 use super::kubelet::{MetricsSource, Reading, ask};
 use super::proc::{self, Ownership, Places, ProcSample, Role};
-use super::{Inputs, Mode, Progress, hunt, limits, offload, probes, stacks};
+use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, probes, stacks};
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
@@ -17,7 +17,7 @@ use crate::kubelet::{Config, KubeletVersion, Sourced, Told, kubelet_of, timing};
 use crate::panics::held_future;
 
 /// What a look at a few files may take.
-const FILES: Duration = Duration::from_millis(500);
+pub(super) const FILES: Duration = Duration::from_millis(500);
 
 /// Asks everything and returns what came back.
 pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
@@ -72,6 +72,7 @@ async fn look_further<R: Runtime + 'static>(
     }
     confirm_blocked(inputs, budget, evidence).await;
     kubelet_files(inputs, evidence).await;
+    disks::look(&inputs.host_root, budget, evidence).await;
     settle(inputs, evidence);
     flight.note(&*inputs.clock, &mut evidence.runtime).await;
     stacks::ask(inputs, budget, progress, evidence).await;

@@ -32,6 +32,7 @@ mod advice;
 mod budget;
 pub(crate) mod commands;
 mod culprits;
+mod disks;
 pub(crate) mod estimate;
 pub(crate) mod evidence;
 mod gather;

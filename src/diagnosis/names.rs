@@ -1,6 +1,7 @@
 //! Who an id is: pod, namespace and container name, from whatever source knew it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use super::report::{ContainerRef, PodRef};
 use super::words::short;
@@ -58,9 +59,13 @@ pub struct Identity {
     pub sandbox_id: Option<String>,
 }
 
-/// Identities by full id.
+/// Identities by full id, which itself is not kept: there may be a hundred thousand of them, of any length. Two keyed hashes
+/// stand for it.
 #[derive(Clone, Debug, Default)]
-pub struct Names(BTreeMap<String, Identity>);
+pub struct Names {
+    known: HashMap<(u64, u64), Identity>,
+    keys: (RandomState, RandomState),
+}
 
 impl Names {
     /// Learns from the two lists.
@@ -103,9 +108,17 @@ impl Names {
         }
     }
 
+    fn key(&self, id: &str) -> (u64, u64) {
+        (self.keys.0.hash_one(id), self.keys.1.hash_one(id))
+    }
+
+    fn get(&self, id: &str) -> Option<&Identity> {
+        self.known.get(&self.key(id))
+    }
+
     /// Adds what is new; what a list has said stays.
     fn learn(&mut self, id: &str, new: Identity) {
-        let known = self.0.entry(id.to_owned()).or_default();
+        let known = self.known.entry(self.key(id)).or_default();
         match (&mut known.pod, new.pod) {
             (Some(known), Some(new)) => {
                 fill(&mut known.uid, new.uid);
@@ -121,8 +134,8 @@ impl Names {
 
     /// The pod of an id, its sandbox's where it has none itself.
     pub fn pod(&self, id: &str) -> Option<PodRef> {
-        let identity = self.0.get(id)?;
-        let of_sandbox = || self.0.get(identity.sandbox_id.as_deref()?)?.pod.clone();
+        let identity = self.get(id)?;
+        let of_sandbox = || self.get(identity.sandbox_id.as_deref()?)?.pod.clone();
         let mut pod = identity.pod.clone().or_else(of_sandbox)?;
         if let Some(sandbox) = of_sandbox() {
             fill(&mut pod.uid, sandbox.uid);
@@ -132,27 +145,29 @@ impl Names {
 
     /// The container behind an id; `None` where it is not known to be one.
     pub fn container(&self, id: &str) -> Option<ContainerRef> {
-        let identity = self.0.get(id)?;
+        let identity = self.get(id)?;
         identity.container.as_ref().map(|name| ContainerRef { id: id.to_owned(), name: name.clone() })
     }
 
     /// The sandbox of a container.
     pub fn sandbox_of(&self, id: &str) -> Option<&str> {
-        self.0.get(id)?.sandbox_id.as_deref()
+        self.get(id)?.sandbox_id.as_deref()
     }
 
     /// The pod with this UID.
     pub fn pod_by_uid(&self, uid: &str) -> Option<PodRef> {
-        self.0
+        // The same one in every run, whatever the hashes are.
+        self.known
             .values()
             .filter_map(|identity| identity.pod.as_ref())
-            .find(|pod| pod.uid == uid && !uid.is_empty())
+            .filter(|pod| pod.uid == uid && !uid.is_empty())
+            .min_by_key(|pod| (&pod.namespace, &pod.name))
             .cloned()
     }
 
     /// Whether any list or other source knows this id.
     pub fn knows(&self, id: &str) -> bool {
-        self.0.contains_key(id)
+        self.get(id).is_some()
     }
 
     /// `namespace/pod/container`, as far as known; else the short id.

@@ -4,6 +4,7 @@
 //! Nothing is written and no mount point is touched.
 
 mod arguments;
+pub mod disks;
 mod inotify;
 mod kernel;
 pub mod proc;

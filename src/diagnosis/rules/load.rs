@@ -1,10 +1,11 @@
 //! D12, D13, D14, D15, D17: memory, CPU, limits, systemd, exec probes. The load average is evidence of none of them.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::{Case, finding};
 use crate::diagnosis::commands::SystemState;
-use crate::diagnosis::evidence::HostEvidence;
+use crate::diagnosis::evidence::{HostEvidence, Population};
 use crate::diagnosis::limits;
 use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
@@ -246,6 +247,33 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
     )
 }
 
+/// What a healthy runtime holds threads and descriptors for.
+struct Held {
+    containers: usize,
+    sandboxes: usize,
+    shims: usize,
+}
+
+impl Held {
+    fn of(case: &Case<'_>, host: &HostEvidence) -> Self {
+        let Population { containers, sandboxes, .. } = case.evidence.runtime.population();
+        Self { containers, sandboxes, shims: host.latest().with_role(Role::Shim).count() }
+    }
+
+    fn times(&self, factor: u64) -> u64 {
+        let all = self.containers.saturating_add(self.sandboxes).saturating_add(self.shims);
+        let all = u64::try_from(all).unwrap_or(u64::MAX);
+        factor.saturating_mul(all.saturating_add(limits::LEAK_OFFSET))
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { containers, sandboxes, shims } = self;
+        write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
+    }
+}
+
 /// D17. Nothing is executed to find out.
 pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
@@ -253,24 +281,15 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let mut signs = Vec::new();
-    let containers = u64::try_from(evidence.runtime.population().containers).unwrap_or(u64::MAX);
-    let many = limits::LEAK_FACTOR.saturating_mul(containers.saturating_add(limits::LEAK_OFFSET));
+    let held = Held::of(case, host);
     if let Ownership::Ours { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
-        if daemon.threads >= many {
-            signs.push(format!(
-                "{} has {} threads for {containers} containers",
-                daemon.label(),
-                daemon.threads
-            ));
+        if daemon.threads >= held.times(limits::LEAK_FACTOR) {
+            signs.push(format!("{} has {} threads for {held}", daemon.label(), daemon.threads));
         }
-        if daemon.descriptors.is_some_and(|open| open >= many) {
-            signs.push(format!(
-                "{} has {} descriptors open for {containers} containers",
-                daemon.label(),
-                daemon.descriptors.unwrap_or_default()
-            ));
+        if let Some(open) = daemon.descriptors.filter(|open| *open >= held.times(limits::DESCRIPTOR_FACTOR)) {
+            signs.push(format!("{} has {open} descriptors open for {held}", daemon.label()));
         }
         if let Some(before) = host.first.processes.get(&pid).filter(|_| host.second.is_some())
             && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)

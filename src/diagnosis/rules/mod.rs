@@ -3,6 +3,7 @@
 //! A rule is a function of the evidence; it returns what it found, or nothing. None of them asks anything.
 
 mod catalogue;
+mod disk;
 pub mod hang;
 mod journal;
 mod kubelet;

@@ -116,9 +116,17 @@ fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
 
 /// Something that should not be, and whom it is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Oddity {
+struct Oddity<'a> {
     kind: OddKind,
-    ids: Vec<String>,
+    id: &'a str,
+    /// The others that it takes to be odd.
+    beside: Vec<&'a str>,
+}
+
+impl<'a> Oddity<'a> {
+    fn ids(&self) -> impl Iterator<Item = &'a str> {
+        std::iter::once(self.id).chain(self.beside.iter().copied())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,22 +171,25 @@ pub fn lists_are_suspicious(evidence: &Evidence) -> bool {
     slow || population.dead() > limits::DEAD_BACKLOG || !first_oddities(evidence).is_empty()
 }
 
-fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity> {
+fn first_oddities(evidence: &Evidence) -> BTreeSet<Oddity<'_>> {
     let sandboxes = evidence.runtime.sandboxes.items();
     let containers = evidence.runtime.containers.items();
     oddities(evidence, sandboxes, containers)
 }
 
-fn oddities(
+fn oddities<'a>(
     evidence: &Evidence,
-    sandboxes: Option<&[Sandbox]>,
-    containers: Option<&[Container]>,
-) -> BTreeSet<Oddity> {
+    sandboxes: Option<&'a [Sandbox]>,
+    containers: Option<&'a [Container]>,
+) -> BTreeSet<Oddity<'a>> {
     let mut found = BTreeSet::new();
-    let mut odd = |kind, ids: &[&str]| {
-        let mut ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
-        ids.sort_unstable();
-        found.insert(Oddity { kind, ids });
+    let mut odd = |kind, ids: &[&'a str]| {
+        let mut beside = ids.to_vec();
+        beside.sort_unstable();
+        if !beside.is_empty() {
+            let id = beside.remove(0);
+            found.insert(Oddity { kind, id, beside });
+        }
     };
     let mut ready: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for sandbox in sandboxes.into_iter().flatten() {
@@ -252,17 +263,16 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let first = first_oddities(case.evidence);
     let again = runtime.sandboxes.second.is_some() || runtime.containers.second.is_some();
-    let lasting: Vec<Oddity> = if again {
+    let mut lasting = first;
+    if again {
         let later = oddities(case.evidence, runtime.sandboxes.latest(), runtime.containers.latest());
-        first.intersection(&later).cloned().collect()
-    } else {
-        first.into_iter().collect()
-    };
+        lasting.retain(|oddity| later.contains(oddity));
+    }
     let Some(worst) = lasting.first() else {
         return Vec::new();
     };
     let confidence = if again { worst.kind.confidence() } else { Confidence::Possible };
-    let id = worst.ids.first().map_or("", String::as_str);
+    let id = worst.id;
     let who = match worst.kind {
         OddKind::TwiceReady => {
             case.evidence.names.pod(id).map_or_else(|| id.to_owned(), |pod| pod.to_string())
@@ -273,10 +283,10 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let found = finding(RuleId::D19, Severity::Warning, confidence, title);
     let mut found = case.about(found, id);
     found.phase = Phase::List;
-    found.ids = lasting.iter().flat_map(|oddity| oddity.ids.iter().cloned()).collect();
-    let describe = |id: &String| case.evidence.names.describe(id);
+    let ids = lasting.iter().flat_map(Oddity::ids).take(limits::MOST_IDS);
+    found.ids = ids.map(str::to_owned).collect();
     found.evidence.extend(lasting.iter().take(10).map(|oddity| {
-        let who: Vec<String> = oddity.ids.iter().map(describe).collect();
+        let who: Vec<String> = oddity.ids().take(10).map(|id| case.evidence.names.describe(id)).collect();
         format!("{}: {}", who.join(", "), oddity.kind.text())
     }));
     if lasting.len() > 10 {
@@ -293,28 +303,28 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
+/// Why a status call is no answer, if it is none.
+fn failure(record: &StatusRecord) -> Option<String> {
+    Some(match &record.result {
+        Err(Error::Silent { .. }) => return None,
+        Err(why) if why.is_not_found() => return None,
+        Err(why) => why.to_string(),
+        Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),
+        Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
+        Ok(_) => return None,
+    })
+}
+
 /// D20. "Not found" after a list is a race, not a fault.
 pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
-    let failing: Vec<(&str, crate::cri::Rpc, String)> = runtime
-        .asked
-        .iter()
-        .filter_map(|record| {
-            let why = match &record.result {
-                Err(Error::Silent { .. }) => return None,
-                Err(why) if why.is_not_found() => return None,
-                Err(why) => why.to_string(),
-                Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),
-                Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
-                Ok(_) => return None,
-            };
-            Some((record.target.id.as_str(), record.rpc, why))
-        })
-        .collect();
-    let Some((id, rpc, _)) = failing.first().filter(|_| listed) else {
+    let failing: Vec<&StatusRecord> =
+        runtime.asked.iter().filter(|record| failure(record).is_some()).collect();
+    let Some(first) = failing.first().filter(|_| listed) else {
         return Vec::new();
     };
+    let (id, rpc) = (&first.target.id, first.rpc);
     let title = format!(
         "{} of {} fails; the kubelet asks again in every relist",
         rpc,
@@ -324,12 +334,14 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     let mut found = case.about(found, id);
     found.phase = Phase::Status;
     found.rpc = Some(rpc.name().to_owned());
-    found.ids = failing.iter().map(|(id, ..)| (*id).to_owned()).collect();
+    found.ids = failing.iter().take(limits::MOST_IDS).map(|record| record.target.id.clone()).collect();
     found.evidence.push(format!("{} of {}", failing.len(), plural(runtime.asked.len(), "status call")));
-    found.evidence.extend(
-        failing.iter().take(5).map(|(id, _, why)| format!("{}: {why}", case.evidence.names.describe(id))),
-    );
-    if failing.iter().any(|(.., why)| why.contains("device or resource busy")) {
+    found.evidence.extend(failing.iter().take(5).filter_map(|record| {
+        Some(format!("{}: {}", case.evidence.names.describe(&record.target.id), failure(record)?))
+    }));
+    let busy =
+        |record: &&StatusRecord| failure(record).is_some_and(|why| why.contains("device or resource busy"));
+    if failing.iter().any(busy) {
         found.evidence.push("its network namespace is mounted elsewhere too".to_owned());
     }
     found.next.push(

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::Rpc;
+use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{gather, judge};
+use crate::diagnosis::{Evidence, gather, judge};
+use crate::host::disks::Disk;
 
 /// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
 struct Node {
@@ -122,11 +124,15 @@ impl Node {
     }
 
     async fn diagnose(&self, script: Scripted) -> HealthReport {
+        judge(&self.gathered(script).await)
+    }
+
+    async fn gathered(&self, script: Scripted) -> Evidence {
         let mut inputs = inputs(script);
         inputs.proc = Some(self.proc());
         inputs.cgroup = self.root.join("cgroup");
         inputs.host_root.clone_from(&self.root);
-        judge(&gather(&inputs, &|_| ()).await)
+        gather(&inputs, &|_| ()).await
     }
 }
 
@@ -365,6 +371,60 @@ async fn running_out_of_pids_is_told_with_who_has_them() {
     slice.file("cgroup/system.slice/containerd.service/pids.max", "100\n");
     let report = slice.diagnose(Scripted::with_pods(5)).await;
     assert_primary(&report, RuleId::D14, Confidence::Likely, Phase::None, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
+    let (node, pods) = (Node::new("descriptors").with_pods(109), || Scripted::with_pods(109));
+    let open = |from: usize, to: usize| {
+        for descriptor in from..to {
+            fs::write(node.proc().join(format!("200/fd/{descriptor}")), "").unwrap();
+        }
+    };
+    // What containerd 2.1 was seen with for so many containers; its limit is not the point here.
+    node.file(
+        "proc/200/limits",
+        "Max open files            1048576              1048576              files\n",
+    );
+    open(0, 1217);
+    assert_eq!(find(&node.diagnose(pods()).await, RuleId::D17), None);
+    open(1217, 5000);
+    let report = node.diagnose(pods()).await;
+    let found = find(&report, RuleId::D17).unwrap();
+    assert!(found.evidence[0].contains("109 containers, 109 sandboxes and 109 shims"), "{found:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
+    const GIB: u64 = 1 << 30;
+    let node = Node::new("disk").with_pods(20);
+    fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
+    let well =
+        Disk { size: 100 * GIB, free: 20 * GIB, inodes: 1_000_000, free_inodes: 500_000, ..Disk::default() };
+    let rows = [
+        (well.clone(), None),
+        // The last percent of a large disk is room enough, and so is a small one that nobody fills.
+        (Disk { size: 10_000 * GIB, free: 2 * GIB, ..well.clone() }, None),
+        (Disk { size: 10 << 20, free: 9 << 20, ..well.clone() }, None),
+        (Disk { inodes: 0, free_inodes: 0, ..well.clone() }, None),
+        (Disk { free: 0, ..well.clone() }, Some("is full: 0 of 102400 MiB are free")),
+        (Disk { free_inodes: 7, ..well.clone() }, Some("takes no more files: 7 of 1000000 inodes are free")),
+        (Disk { read_only: true, ..well }, Some("is read-only")),
+    ];
+    for (disk, said) in rows {
+        let mut evidence = node.gathered(hung(20, 3)).await;
+        let host = evidence.host.as_mut().unwrap();
+        // The disk under the tests' own directory was looked at, and found well.
+        assert_eq!(host.disks.len(), 1, "{:?}", host.disks);
+        host.disks = vec![WrittenDisk { directories: vec!["/data (the runtime's root)".into()], disk }];
+        let report = judge(&evidence);
+        let found = find(&report, RuleId::D34);
+        assert_eq!(found.is_some(), said.is_some(), "{report:#?}");
+        if let (Some(found), Some(said)) = (found, said) {
+            assert!(found.evidence[0].contains(said), "{found:#?}");
+            assert_eq!((found.severity, found.phase), (Severity::Critical, Phase::Status));
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

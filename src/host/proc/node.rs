@@ -72,9 +72,16 @@ pub struct Mount {
     pub source: String,
     /// `major:minor`
     pub device: String,
+    /// The file system itself, not only this mount of it, takes no writes: so it is after an error of the disk.
+    pub read_only: bool,
 }
 
 impl Mount {
+    /// Those of a `mountinfo`.
+    pub fn all(mountinfo: &str) -> Vec<Self> {
+        mountinfo.lines().filter_map(parse_mount).collect()
+    }
+
     /// Whether the other end can be away.
     pub fn is_remote(&self) -> bool {
         REMOTE.contains(&self.kind.as_str()) || self.kind == "fuse" || self.kind.starts_with("fuse.")
@@ -142,7 +149,7 @@ pub struct CgroupSection {
 /// Reads what is not about one process.
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
-    let mounts = parse_mounts(&text("self/mountinfo"));
+    let mounts = Mount::all(&text("self/mountinfo"));
     NodeSection {
         pressure: Pressure {
             cpu: parse_psi(&text("pressure/cpu")),
@@ -210,20 +217,23 @@ fn parse_tasks(text: &str) -> u64 {
     text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
 
-fn parse_mounts(text: &str) -> Vec<Mount> {
-    text.lines().filter_map(parse_mount).collect()
-}
-
 fn parse_mount(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let front: Vec<&str> = front.split(' ').collect();
     let mut back = back.split(' ');
     Some(Mount {
-        target: (*front.get(4)?).to_owned(),
+        target: unescaped(front.get(4)?),
         device: (*front.get(2)?).to_owned(),
         kind: back.next()?.to_owned(),
         source: back.next().unwrap_or_default().to_owned(),
+        read_only: back.next().is_some_and(|options| options.split(',').any(|option| option == "ro")),
     })
+}
+
+/// The kernel writes what would break its lines as three octal digits.
+fn unescaped(text: &str) -> String {
+    const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    ESCAPES.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
 /// Reads the cgroups that processes of interest live in.
@@ -315,6 +325,18 @@ mod tests {
         assert!(mount.is_remote());
         assert_eq!(mount.pod_uid(), Some("u-1"));
         assert_eq!(mount.source, "srv:/x");
+    }
+
+    #[test]
+    fn a_file_system_is_read_only_by_itself_and_not_by_one_of_its_mounts() {
+        let mount = |own: &str, whole: &str| {
+            parse_mount(&format!(
+                r"36 35 8:1 / /host/my\040disk {own},noatime shared:1 - ext4 /dev/sda {whole},seclabel"
+            ))
+        };
+        let debug_pod = mount("ro", "rw").unwrap();
+        assert_eq!((debug_pod.target.as_str(), debug_pod.read_only), ("/host/my disk", false));
+        assert!(mount("rw", "ro").unwrap().read_only);
     }
 
     #[test]

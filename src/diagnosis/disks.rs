@@ -1,0 +1,196 @@
+//! The disks that the runtime and the kubelet write to: where their directories are, and how full what they are on is.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::evidence::{Evidence, WrittenDisk};
+use super::offload;
+use super::proc::{Mount, Ownership};
+use crate::host::disks::{Disk, Unseen, disk, way};
+use crate::host::{Arguments, kernel_text};
+
+/// What looking at all of them may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How much is read of a runtime's settings: the two that are wanted stand before the first table.
+const SETTINGS: u64 = 64 * 1024;
+
+/// Whose directory it is, and where on the node.
+type Directory = (&'static str, PathBuf);
+
+/// Whom the directories are asked of.
+struct Owners {
+    runtime: Option<(String, Arguments)>,
+    kubelet: Option<Arguments>,
+}
+
+/// Looks at the disk under each directory, in a thread that can be left behind.
+pub(super) async fn look(root: &Path, budget: &Budget, evidence: &mut Evidence) {
+    let Some(host) = evidence.node() else { return };
+    let Ownership::Ours { daemon } = host.ownership else { return };
+    let processes = &host.first.processes;
+    let daemon = daemon.and_then(|pid| processes.get(&pid));
+    let owners = Owners {
+        runtime: daemon.map(|process| (process.comm.clone(), process.command.clone())),
+        kubelet: crate::kubelet::kubelet_of(&host.first).map(|process| process.command.clone()),
+    };
+    let root = root.to_path_buf();
+    let work = move |send: &dyn Fn(Look)| {
+        // Of this very process: its mounts are the ones that a path is looked up in.
+        let mounts = Mount::all(&kernel_text(Path::new("/proc/self/mountinfo")).unwrap_or_default());
+        for (whose, path) in directories(&owners, &root, &mounts) {
+            let named = format!("{} ({whose})", path.display());
+            send(Look::Begun(named.clone()));
+            send(Look::Seen(named, disk(&root, &mounts, &path)));
+        }
+    };
+    let (looks, ended) = offload::collect(PATIENCE.min(budget.left()), work).await;
+    note(looks, ended, evidence);
+}
+
+enum Look {
+    Begun(String),
+    Seen(String, Result<Disk, Unseen>),
+}
+
+fn note(looks: Vec<Look>, ended: bool, evidence: &mut Evidence) {
+    let mut disks: Vec<WrittenDisk> = Vec::new();
+    let mut waits_for = None;
+    for look in looks {
+        match look {
+            Look::Begun(named) => waits_for = Some(named),
+            Look::Seen(named, seen) => {
+                waits_for = None;
+                match seen {
+                    Ok(disk) => match disks.iter_mut().find(|known| known.disk.device == disk.device) {
+                        Some(known) => known.directories.push(named),
+                        None => disks.push(WrittenDisk { directories: vec![named], disk }),
+                    },
+                    Err(Unseen::Absent(_)) => {}
+                    Err(why @ Unseen::Remote { .. }) => {
+                        evidence.skip(&format!("the disk under {named}"), why.to_string());
+                    }
+                }
+            }
+        }
+    }
+    if let Some(named) = waits_for.filter(|_| !ended) {
+        evidence.skip(&format!("the disk under {named}"), "it did not answer in time");
+    }
+    if let Some(host) = &mut evidence.host {
+        host.disks = disks;
+    }
+}
+
+/// Where they write, by what they were told, else by their defaults.
+fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory> {
+    let mut found = Vec::new();
+    if let Some((comm, told)) = &owners.runtime {
+        let defaults = match comm.as_str() {
+            "crio" => ["/var/lib/containers/storage", "/run/containers/storage"],
+            "dockerd" | "cri-dockerd" => ["/var/lib/docker", "/run/docker"],
+            _ => ["/var/lib/containerd", "/run/containerd"],
+        };
+        let file = told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/containerd/config.toml");
+        let file = if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
+        let state = if comm == "crio" { "runroot" } else { "state" };
+        let whose = ["the runtime's root", "the runtime's state"];
+        for ((whose, name), default) in whose.into_iter().zip(["root", state]).zip(defaults) {
+            let told = told.flag(name).or_else(|| setting(&file, name)).unwrap_or(default);
+            found.push((whose, PathBuf::from(told)));
+        }
+    }
+    if let Some(told) = &owners.kubelet {
+        let path = told.flag("root-dir").unwrap_or("/var/lib/kubelet");
+        found.push(("the kubelet's", PathBuf::from(path)));
+    }
+    found
+}
+
+fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
+    let mut text = Vec::new();
+    let file = way(root, mounts, path).ok().and_then(|place| File::open(place).ok());
+    if let Some(file) = file {
+        // What was read until it went wrong is what there is.
+        let _ = file.take(SETTINGS).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A text that stands before the first table.
+fn setting<'a>(toml: &'a str, key: &str) -> Option<&'a str> {
+    let lines = toml.lines().map(str::trim).take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| line.split_once('=')).find_map(|(name, value)| {
+        let value = value.trim();
+        let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+        let (text, _) = value.get(1..)?.split_once(quote)?;
+        (name.trim() == key).then_some(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(words: &[&str]) -> Arguments {
+        Arguments::of_kernel(words.join("\0").as_bytes())
+    }
+
+    fn paths(owners: &Owners, root: &Path) -> Vec<String> {
+        directories(owners, root, &[]).into_iter().map(|(_, path)| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn each_runtime_and_the_kubelet_have_their_places() {
+        let root = std::env::temp_dir().join(format!("plegctl-places-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("etc/containerd")).unwrap();
+        let settings = "version = 3\n# root = \"/no\"\nroot = '/data/root' # big\n[grpc]\nstate = \"/no\"\n";
+        std::fs::write(root.join("etc/containerd/config.toml"), settings).unwrap();
+        let owners = |comm: &str, runtime: &[&str], kubelet: &[&str]| Owners {
+            runtime: Some((comm.to_owned(), told(runtime))),
+            kubelet: Some(told(kubelet)),
+        };
+        let by_file = owners("containerd", &["containerd"], &["kubelet"]);
+        assert_eq!(paths(&by_file, &root), ["/data/root", "/run/containerd", "/var/lib/kubelet"]);
+        let by_flag = owners(
+            "containerd",
+            &["containerd", "--root=/r", "--state", "/s"],
+            &["kubelet", "--root-dir=/k"],
+        );
+        assert_eq!(paths(&by_flag, &root), ["/r", "/s", "/k"]);
+        let crio = owners("crio", &["crio", "--runroot", "/rr"], &["kubelet"]);
+        assert_eq!(paths(&crio, &root), ["/var/lib/containers/storage", "/rr", "/var/lib/kubelet"]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn one_disk_under_two_directories_is_one_and_what_is_not_asked_is_said() {
+        let mut evidence =
+            Evidence { host: Some(super::super::evidence::HostEvidence::default()), ..Evidence::default() };
+        let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
+        let remote = Unseen::Remote { path: "/k".into(), kind: "nfs4".into() };
+        let looks = vec![
+            Look::Seen("a".into(), disk("8:1")),
+            Look::Seen("b".into(), disk("8:1")),
+            Look::Seen("c".into(), Err(Unseen::Absent("c".into()))),
+            Look::Seen("k".into(), Err(remote)),
+            Look::Begun("d".into()),
+        ];
+        note(looks, false, &mut evidence);
+        let disks = evidence.host.unwrap().disks;
+        assert_eq!(disks.len(), 1);
+        assert_eq!(disks[0].directories, ["a", "b"]);
+        let skipped: Vec<String> =
+            evidence.not_checked.iter().map(|skip| format!("{}: {}", skip.what, skip.why)).collect();
+        assert_eq!(
+            skipped,
+            [
+                "the disk under k: `/k` is on nfs4, which is not asked: its server may be away",
+                "the disk under d: it did not answer in time"
+            ]
+        );
+    }
+}

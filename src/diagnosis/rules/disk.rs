@@ -1,0 +1,43 @@
+//! D34: nothing can be written any more.
+
+use super::{Case, finding};
+use crate::diagnosis::evidence::WrittenDisk;
+use crate::diagnosis::limits;
+use crate::diagnosis::report::{Confidence, Finding, RuleId};
+
+/// D34. What is full is a fact; that it explains a hang is likely at most.
+pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
+    let Some(host) = case.evidence.node() else { return Vec::new() };
+    let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
+    if signs.is_empty() {
+        return Vec::new();
+    }
+    let title = "nothing can be written where the runtime or the kubelet have their files";
+    let mut found = finding(RuleId::D34, case.severity_of_cause(), Confidence::Likely, title);
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    found.evidence = signs;
+    found.next.push("df -h; df -i; crictl images; du -xsh /var/log/pods /var/log/journal".to_owned());
+    found.next.push(
+        "read-only: dmesg -T says which error; make room or mend the disk before anything is restarted"
+            .to_owned(),
+    );
+    vec![found]
+}
+
+fn sign(written: &WrittenDisk) -> Option<String> {
+    let disk = &written.disk;
+    let scarce = |free: u64, all: u64, least: u64| {
+        all > 0 && free < least && !limits::reaches(free, all, limits::DISK_FREE_PERCENT)
+    };
+    let what = if disk.read_only {
+        "is read-only".to_owned()
+    } else if scarce(disk.free, disk.size, limits::DISK_FREE_BYTES) {
+        format!("is full: {} of {} MiB are free", disk.free >> 20, disk.size >> 20)
+    } else if scarce(disk.free_inodes, disk.inodes, limits::DISK_FREE_INODES) {
+        format!("takes no more files: {} of {} inodes are free", disk.free_inodes, disk.inodes)
+    } else {
+        return None;
+    };
+    Some(format!("{} ({}) {what}: {}", disk.kind, disk.device, written.directories.join(", ")))
+}
