@@ -220,13 +220,6 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|value| Sourced::new(value, "--runtime-request-timeout"))
         .or_else(|| evidence.kubelet.config.request_timeout.clone())
         .unwrap_or(defaults.request_timeout);
-    let evented = evidence.kubelet.evented() == Some(true);
-    let (by_mode, period) = if evented {
-        (Sourced::new(timing::EVENTED_THRESHOLD, "Evented PLEG is in use"), timing::EVENTED_PERIOD)
-    } else {
-        (defaults.threshold, defaults.period)
-    };
-    let threshold = inputs.kubelet.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
     let by_flag = inputs.kubelet.version;
     let reading = evidence.kubelet.first.as_ref();
     let by_metrics =
@@ -235,6 +228,13 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         .map(|minor| Sourced::new(minor, "--kubelet-version"))
         .or_else(|| by_metrics.map(|minor| Sourced::new(minor, "the kubelet's metrics")))
         .unwrap_or(defaults.kubelet);
+    let evented = evidence.kubelet.evented() == Some(true) && !kubelet.value.evented_is_a_hint();
+    let (by_mode, period) = if evented {
+        (Sourced::new(timing::EVENTED_THRESHOLD, "Evented PLEG is in use"), timing::EVENTED_PERIOD)
+    } else {
+        (defaults.threshold, defaults.period)
+    };
+    let threshold = inputs.kubelet.threshold.map_or(by_mode, |value| Sourced::new(value, "--threshold"));
     evidence.settings = Settings { request_timeout, threshold, period, kubelet };
 }
 

@@ -50,10 +50,8 @@ fn fate(case: &Case<'_>, primary: &Finding) -> String {
         RuleId::D32 => return "this node goes NotReady".to_owned(),
         _ => {}
     }
-    let last = kubelet
-        .latest()
-        .and_then(|reading| reading.metrics.last_seen)
-        .filter(|_| kubelet.evented() != Some(true));
+    let last =
+        kubelet.latest().and_then(|reading| reading.metrics.last_seen).filter(|_| !evidence.relists_seldom());
     if let Some(last) = last.and_then(|last| Duration::try_from_secs_f64(last).ok()) {
         let at = Wall::from_nanos(0).plus(last).plus(threshold);
         return format!("this node goes NotReady at {}", clock_time(at));

@@ -94,6 +94,12 @@ impl KubeletVersion {
         self.minor >= minor
     }
 
+    /// Whether the `EventedPLEG` of this release is a hint only: an event that a container stopped has its pod listed, and the
+    /// relists of every pod go on each second. So from 1.37 on, as read in its code; no kubelet was recorded doing it.
+    pub const fn evented_is_a_hint(self) -> bool {
+        self.at_least(37)
+    }
+
     /// How this release relists, or the nearest one that is known.
     pub fn era(self) -> Era {
         let known = RELEASES.iter().find(|release| release.minor == self.known().minor);
@@ -144,6 +150,14 @@ mod tests {
         for (text, era) in eras {
             assert_eq!((version(text).era(), version(text).note()), (era, None), "{text}");
         }
+    }
+
+    #[test]
+    fn the_event_stream_is_a_hint_from_37_on() {
+        assert_eq!(
+            ["1.28", "1.36", "1.37", "1.40"].map(|text| version(text).evented_is_a_hint()),
+            [false, false, true, true]
+        );
     }
 
     #[test]

@@ -9,10 +9,15 @@ use crate::diagnosis::words::{plural, seconds};
 use crate::kubelet::kubelet_of;
 
 impl Evidence {
+    /// Whether the kubelet relists as Evented PLEG had it up to 1.36: seldom, and with a last-seen time that says nothing.
+    pub fn relists_seldom(&self) -> bool {
+        self.kubelet.evented() == Some(true) && !self.settings.kubelet.value.evented_is_a_hint()
+    }
+
     /// Whether the kubelet says itself that its PLEG is not healthy. With Evented PLEG its last-seen time says nothing.
     pub fn kubelet_is_over(&self) -> bool {
         let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
-        self.kubelet.evented() != Some(true) && self.kubelet.pleg_age().is_some_and(over)
+        !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
     }
 }
 
@@ -30,7 +35,7 @@ fn runtime_is_well(case: &Case<'_>) -> bool {
 pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     let kubelet = &case.evidence.kubelet;
     let threshold = case.evidence.settings.threshold.value;
-    let (Some(age), false) = (kubelet.pleg_age(), kubelet.evented() == Some(true)) else {
+    let (Some(age), false) = (kubelet.pleg_age(), case.evidence.relists_seldom()) else {
         return Vec::new();
     };
     let over = case.evidence.kubelet_is_over();
@@ -105,7 +110,7 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
     let kubelet = &evidence.kubelet;
     let mut lines = Vec::new();
     let well = runtime_is_well(case);
-    if let Some(age) = kubelet.pleg_age().filter(|_| kubelet.evented() != Some(true)) {
+    if let Some(age) = kubelet.pleg_age().filter(|_| !evidence.relists_seldom()) {
         let said = said_of(age);
         if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
             lines.push(format!(
@@ -144,10 +149,12 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     let mut found =
         finding(RuleId::D23, Severity::Info, Confidence::Certain, "this kubelet uses Evented PLEG");
     found.phase = Phase::Kubelet;
-    found.evidence.push(
+    let says = if case.evidence.relists_seldom() {
         "it relists every 300 s and is unhealthy after 10 min; its last-seen metric proves nothing"
-            .to_owned(),
-    );
+    } else {
+        "from 1.37 on that is a hint: it relists every second, and single pods besides (as read in its code)"
+    };
+    found.evidence.push(says.to_owned());
     if let Some(verbosity) = kubelet.config.verbosity.filter(|verbosity| *verbosity < 4) {
         found
             .evidence

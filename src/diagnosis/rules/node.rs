@@ -193,9 +193,9 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
             (format!("{} has not finished for {}", process.label(), seconds(process.age)), process.pid)
         }
         (None, Some(shim)) if shim.is_stopped() => {
-            (format!("the shim {} is stopped (state {})", shim.label(), shim.state), shim.pid)
+            (format!("{} is stopped (state {})", the_monitor(shim), shim.state), shim.pid)
         }
-        (None, Some(shim)) => (format!("the shim {} waits in the kernel", shim.label()), shim.pid),
+        (None, Some(shim)) => (format!("{} waits in the kernel", the_monitor(shim)), shim.pid),
         (None, None) => return None,
     };
     let title = format!("{title}: {}", case.evidence.names.describe(id));
@@ -219,6 +219,15 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     Some(found)
 }
 
+/// CRI-O's monitor of a container. It is no shim: neither lists nor status calls nor stats ask it.
+fn is_conmon(monitor: &Process) -> bool {
+    monitor.comm.starts_with("conmon")
+}
+
+fn the_monitor(monitor: &Process) -> String {
+    if is_conmon(monitor) { monitor.label() } else { format!("the shim {}", monitor.label()) }
+}
+
 fn describe(holders: &Holders<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for process in &holders.oci {
@@ -236,11 +245,14 @@ fn describe(holders: &Holders<'_>) -> Vec<String> {
             seconds(process.age)
         ));
     }
-    lines.extend(
-        holders
-            .shim
-            .map(|shim| format!("its shim {}: state {}, {} threads", shim.label(), shim.state, shim.threads)),
-    );
+    lines.extend(holders.shim.map(|shim| {
+        format!(
+            "its {}: state {}, {} threads",
+            the_monitor(shim).trim_start_matches("the "),
+            shim.state,
+            shim.threads
+        )
+    }));
     lines.extend(holders.blocked.iter().take(5).map(|(process, task)| line(process, task)));
     lines.extend(holders.frozen.map(|freeze| format!("its cgroup {} is frozen", freeze.path)));
     lines.extend(
@@ -258,6 +270,9 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
     if let Some(shim) = holders.shim {
         next.push(if shim.is_stopped() {
             format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid)
+        } else if is_conmon(shim) {
+            // A signal that it has no use for would end it, and the exit code with it.
+            format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
         } else {
             format!("kill -USR1 {}   # this shim only: its stacks go to the runtime's log", shim.pid)
         });
@@ -334,15 +349,18 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
                     .find_map(|process| process.container_id.clone())
             });
             let who = id.as_deref().map_or_else(|| shim.label(), |id| case.evidence.names.describe(id));
-            let title = format!("the shim {} of {who} is stopped (state {})", shim.label(), shim.state);
+            let title = format!("{} of {who} is stopped (state {})", the_monitor(shim), shim.state);
             let mut found = finding(RuleId::D10, Severity::Warning, confidence, title);
             if let Some(id) = id {
                 found = case.about(found, &id);
             }
-            found.evidence.push(
+            let still = if is_conmon(shim) {
+                "lists, status calls, stats and exec do not need it and still answer; its exit goes unnoticed, its log is not \
+                 reopened, and stopping or removing it takes seconds longer"
+            } else {
                 "lists and status calls do not need it and still answer; stop, exec and stats hang"
-                    .to_owned(),
-            );
+            };
+            found.evidence.push(still.to_owned());
             found
                 .next
                 .push(format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid));

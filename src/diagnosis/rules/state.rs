@@ -258,6 +258,16 @@ fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>)
     missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
 }
 
+/// Whether CRI-O's monitor of this container is gone too.
+fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
+    let Some(host) = evidence.node().filter(|_| evidence.family() == Family::Crio) else { return false };
+    let of_it = |conmon: &Process| {
+        let named = [conmon.flag("c"), conmon.flag("cid"), conmon.flag("id")];
+        named.into_iter().flatten().any(|named| named == id || Some(named) == sandbox)
+    };
+    !host.latest().with_role(Role::Shim).any(of_it)
+}
+
 /// D19. What is seen once may be a creation or a removal under way.
 pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
@@ -291,6 +301,16 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     }));
     if lasting.len() > 10 {
         found.evidence.push(format!("and {} more", lasting.len() - 10));
+    }
+    let unwatched = |oddity: &&Oddity<'_>| {
+        let sandbox = case.evidence.names.sandbox_of(oddity.id);
+        oddity.kind == OddKind::NoProcess && has_no_conmon(case.evidence, oddity.id, sandbox)
+    };
+    let unwatched = lasting.iter().filter(unwatched).count();
+    if unwatched > 0 {
+        found.evidence.push(format!(
+            "{unwatched} of them without a conmon too: nobody is left to notice the exit, and the list says RUNNING for ever"
+        ));
     }
     found.evidence.push(if again {
         "seen in two samples".to_owned()

@@ -9,7 +9,7 @@ use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::kubelet::{Healthz, Reading};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{gather, judge};
-use crate::kubelet::Metrics;
+use crate::kubelet::{KubeletVersion, Metrics};
 
 async fn healthy() -> Evidence {
     gather(&inputs(Scripted::with_pods(3)), &|_| ()).await
@@ -66,6 +66,14 @@ async fn a_recovery_or_evented_pleg_are_no_d22_and_one_reading_needs_the_thresho
     assert!(find(&report, RuleId::D22).is_none());
     assert_eq!(find(&report, RuleId::D23).unwrap().severity, Severity::Info);
     assert_eq!(report.verdict, Verdict::Healthy);
+
+    // From 1.37 on the stream is a hint, and the relists of every second count as ever.
+    evented.settings.kubelet.value = KubeletVersion::parse("1.37").unwrap();
+    let report = judge(&evented);
+    assert_eq!(report.verdict, Verdict::Unhealthy);
+    assert!(find(&report, RuleId::D22).is_some());
+    let fact = &find(&report, RuleId::D23).unwrap().evidence;
+    assert!(fact[0].contains("a hint") && fact[0].contains("as read in its code"), "{fact:?}");
 }
 
 #[tokio::test(start_paused = true)]

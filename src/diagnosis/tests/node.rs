@@ -275,6 +275,54 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
 }
 
+/// CRI-O's monitor of a pod's container, instead of the shim.
+fn conmon(node: &Node, pod: usize, state: char) {
+    node.process(&Made {
+        pid: u32::try_from(1000 + pod).unwrap(),
+        comm: "conmon",
+        state,
+        command: &["conmon", "-c", &container_id(pod)],
+        cgroup: "/system.slice/crio.service",
+        ..Made::default()
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
+    let node = Node::new("conmon").with_pods(10);
+    for pod in 0..10 {
+        conmon(&node, pod, if pod == 3 { 'T' } else { 'S' });
+    }
+    let crio = || Scripted::with_pods(10).under_crio();
+    let report = node.diagnose(crio()).await;
+    let found = find(&report, RuleId::D10).unwrap();
+    assert!(found.title.starts_with("conmon[1003] of default/web-3/app"), "{found:#?}");
+    let said = found.evidence.join("\n");
+    assert!(said.contains("exit goes unnoticed") && !said.contains("hang"), "{found:#?}");
+    // A conmon has no use for SIGUSR1: it would end by it, and the exit code with it.
+    let hung = node.diagnose(crio().on_id(container_id(5), Behaviour::Hangs)).await;
+    assert!(hung.findings.iter().flat_map(|finding| &finding.next).all(|line| !line.contains("-USR1 1005")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_running_container_without_process_and_conmon_is_a_finding() {
+    let node = Node::new("unwatched").with_pods(10);
+    for pod in 0..10 {
+        conmon(&node, pod, 'S');
+    }
+    for gone in ["1003", "2003"] {
+        fs::remove_dir_all(node.proc().join(gone)).unwrap();
+    }
+    let report = node.diagnose(Scripted::with_pods(10).under_crio()).await;
+    let found = find(&report, RuleId::D19).unwrap();
+    assert_eq!((found.confidence, &found.ids), (Confidence::Likely, &vec![container_id(3)]));
+    assert!(found.title.ends_with("is RUNNING and has no process"), "{found:#?}");
+    assert!(
+        found.evidence.iter().any(|line| line.starts_with("1 of them without a conmon too")),
+        "{found:#?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_nfs_wait_of_the_hung_container_beats_the_hang() {
     let node = Node::new("nfs").with_pods(5);

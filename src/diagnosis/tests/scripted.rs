@@ -26,6 +26,8 @@ pub(crate) enum Behaviour {
 /// The script and the population.
 #[derive(Default)]
 pub(crate) struct Scripted {
+    /// Introduces itself as CRI-O.
+    crio: bool,
     pub(crate) sandboxes: Vec<Sandbox>,
     pub(crate) containers: Vec<Container>,
     pub(crate) by_rpc: BTreeMap<Rpc, Behaviour>,
@@ -70,6 +72,12 @@ impl Scripted {
             script.containers.push(container(pod, ContainerState::Running, old));
         }
         script
+    }
+
+    /// The same node under CRI-O.
+    pub(crate) fn under_crio(mut self) -> Self {
+        self.crio = true;
+        self
     }
 
     pub(crate) fn on(mut self, rpc: Rpc, behaviour: Behaviour) -> Self {
@@ -189,8 +197,8 @@ impl Runtime for Scripted {
         self.answer(Rpc::Version, "", 40, || {
             Ok(Version {
                 version: "0.1.0".into(),
-                runtime_name: "containerd".into(),
-                runtime_version: "2.1.9".into(),
+                runtime_name: if self.crio { "cri-o" } else { "containerd" }.into(),
+                runtime_version: if self.crio { "1.37.0" } else { "2.1.9" }.into(),
                 runtime_api_version: "v1".into(),
             })
         })
