@@ -81,14 +81,17 @@ impl<R> Caller<'_, R> {
 }
 
 impl<R: Runtime> Caller<'_, R> {
-    /// The kubelet's two lists in its order. If the first fails, the second is not made.
-    pub async fn lists(&mut self) -> Result<(Vec<Sandbox>, Vec<Container>), Failure> {
+    /// The kubelet's two lists in its order, of everything or of one pod. If the first fails, the second is not made.
+    pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), Failure> {
         let rt = self.rt;
         let [sandboxes_by, containers_by] = rt.lists_by();
-        let sandboxes =
-            self.make(sandboxes_by, None, None, rt.list_sandboxes(&Filter::default()), Ok).await?;
-        let containers =
-            self.make(containers_by, None, None, rt.list_containers(&Filter::default()), Ok).await?;
+        let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_sandboxes(&filter);
+        let sandboxes = self.make(sandboxes_by, None, pod.as_ref(), call, Ok).await?;
+        let filter = uid.map(Filter::pod).unwrap_or_default();
+        let call = rt.list_containers(&filter);
+        let containers = self.make(containers_by, None, pod.as_ref(), call, Ok).await?;
         Ok((sandboxes, containers))
     }
 }

@@ -33,6 +33,12 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How many containers and sandboxes are kept in mind. Those beyond are not compared.
 const MOST_LIVES: usize = 50_000;
 
+/// No id is longer; one that claims to be is not kept in mind.
+const LONGEST_ID: usize = 256;
+
+/// How many are turned away before it is looked again whether some are over.
+const PATIENCE: u64 = 1024;
+
 /// How many transitions it takes to say that a stream loses none.
 const ENOUGH: u64 = 100;
 
@@ -370,14 +376,15 @@ impl Comparison {
 
     /// The life of `id`, unless there are too many already.
     fn life(&mut self, id: &str) -> Option<&mut Life> {
-        if self.lives.len() >= MOST_LIVES && !self.lives.contains_key(id) {
+        let full = self.lives.len() >= MOST_LIVES && !self.lives.contains_key(id);
+        if full && self.summary.not_compared.is_multiple_of(PATIENCE) {
             // Rather forget early what is over than not look at what is new.
             let now = self.received.max(self.last_relist).unwrap_or_default();
             self.lives.retain(|_, life| !life.is_over(now, Duration::ZERO));
-            if self.lives.len() >= MOST_LIVES {
-                self.summary.not_compared += 1;
-                return None;
-            }
+        }
+        if id.len() > LONGEST_ID || full && self.lives.len() >= MOST_LIVES {
+            self.summary.not_compared += 1;
+            return None;
         }
         Some(self.lives.entry(id.to_owned()).or_default())
     }

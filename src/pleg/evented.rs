@@ -22,6 +22,12 @@ pub const MAX_STREAM_FAILURES: u32 = 5;
 /// How many pods that are gone may stay in the cache beside those that are there.
 const SPARE: usize = 1024;
 
+/// From how many pods on everything is listed to forget those that are gone, if that is not due anyway.
+const CROWD: usize = 20_000;
+
+/// The same by what was received of pods that were new, since it was last forgotten what is gone.
+const HEAVY_CROWD: u64 = 64 * 1024 * 1024;
+
 /// What to do about the stream next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -40,13 +46,17 @@ pub struct Evented {
     failures: u32,
     most_failures: u32,
     open: bool,
+    /// How many pods may be in the cache by the last lists.
+    room: usize,
+    /// What was received of pods that were new since then.
+    news: u64,
 }
 
 impl Evented {
     /// Starts: from here on the status cache goes by the runtime's time stamps.
     pub fn start(hub: Arc<Hub>) -> Self {
         hub.lock().evented_in_use = true;
-        Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false }
+        Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false, room: 0, news: 0 }
     }
 
     /// The same, giving up after another number of ended streams.
@@ -114,11 +124,20 @@ impl Evented {
 
     /// Forgets pods that are no longer listed. The kubelet does not: a runtime that tells of no removed sandbox, as
     /// CRI-O does not, makes its cache grow until the next relist but one. `pods` is how many are listed.
-    pub fn forget(&self, pods: usize, listed: impl Fn(&str) -> bool) {
+    pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
+        let crowded = self.is_crowded();
+        self.room = pods.saturating_mul(2).saturating_add(SPARE);
+        self.news = 0;
         let mut shared = self.hub.lock();
-        if shared.cache.len() > pods.saturating_mul(2).saturating_add(SPARE) {
+        if crowded || shared.cache.len() > self.room {
             shared.cache.retain(listed);
         }
+    }
+
+    /// Whether the cache holds so much that everything has to be listed now, to forget what is gone: a flood of pods
+    /// between two relists would be kept whole, as the kubelet keeps it.
+    pub fn is_crowded(&self) -> bool {
+        self.news > HEAVY_CROWD || self.hub.lock().cache.len() > self.room.max(CROWD)
     }
 
     /// Works on one event. A notice comes back where the kubelet would have crashed.
@@ -155,6 +174,9 @@ impl Evented {
         let before = shared.cache.get(&metadata.uid);
         let crash = would_crash(event, before.error.as_deref());
         let known = before.status.as_deref();
+        if known.is_none_or(|known| known.sandboxes.is_empty()) {
+            self.news = self.news.saturating_add(received.weight);
+        }
         move_gauges(&mut shared, known, &status);
         shared.metrics.connection_latency.observe(latency.as_f64());
         let status = Arc::new(status);

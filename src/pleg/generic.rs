@@ -135,7 +135,7 @@ impl Generic {
             events: 0,
             reinspect: 0,
         };
-        match io.caller(&self.hub, &mut self.calls).lists().await {
+        match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.listed(started);
                 let scan = self.fingerprints.scan(&sandboxes, &containers);
@@ -167,6 +167,28 @@ impl Generic {
         report.duration_seconds = duration.into();
         report.calls = self.calls.take_finished();
         report
+    }
+
+    /// One relist of a single pod, as a kubelet from 1.37 on makes it when the event stream says that something of the pod has
+    /// stopped. A pod that is not found is left to the next relist of everything.
+    pub async fn relist_pod<R: Runtime>(
+        &mut self,
+        uid: &str,
+        rt: &R,
+        clock: &dyn Clock,
+        sink: &mut dyn Sink,
+    ) {
+        let mut io = Io { rt, clock, sink };
+        self.calls.clear();
+        let listed_at = clock.wall();
+        let lists = io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await;
+        let Ok((sandboxes, containers)) = lists else { return };
+        let pods = Pods::group(&sandboxes, &containers, self.settings.era.into());
+        if let Some(pod) = pods.iter().find(|pod| pod.uid == uid) {
+            self.remember(pod);
+            let pass = Pass { relist: self.relists, initial: false, listed_at };
+            self.reconcile(uid, Some(pod), pass, &mut io).await;
+        }
     }
 
     fn count(&self, scan: &Scan<'_>, report: &mut Relist) {

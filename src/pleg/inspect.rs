@@ -83,7 +83,7 @@ pub async fn relist_watched<R: Runtime>(
     let started = clock.mono();
     let taken_at = clock.wall();
     let mut caller = Caller { rt, clock, hub: &hub, log: &mut log, sink: &mut onlooker };
-    let lists = caller.lists().await;
+    let lists = caller.lists(None).await;
     let mut calls = log.take_finished();
     let (sandboxes, containers) = match lists {
         Ok(lists) => lists,

@@ -439,9 +439,17 @@ pub struct StreamSummary {
     pub dropped: u64,
     /// Bytes received.
     pub bytes: u64,
+    /// How often everything was listed before its time, because pods that are gone had piled up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub crowded: u64,
     /// Receipt minus the runtime's time stamp, over all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Quantiles>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a field over by reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Any record of the stream.

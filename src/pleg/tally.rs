@@ -54,6 +54,7 @@ struct Streamed {
     ignored: u64,
     dropped: u64,
     bytes: u64,
+    crowded: u64,
     opened: Option<Wall>,
     latency: Latencies,
 }
@@ -69,6 +70,7 @@ impl Streamed {
             ignored: self.ignored,
             dropped: self.dropped,
             bytes: self.bytes,
+            crowded: self.crowded,
             latency_seconds: self.latency.quantiles(),
         }
     }
@@ -104,6 +106,11 @@ impl Tally {
     /// The event stream so far.
     pub fn streamed(&self) -> StreamSummary {
         self.streamed.as_ref().map(Streamed::summary).unwrap_or_default()
+    }
+
+    /// Counts a relist that is made to forget pods that are gone.
+    pub fn crowded(&mut self) {
+        self.streamed.get_or_insert_default().crowded += 1;
     }
 
     /// Counts lost events.

@@ -200,6 +200,39 @@ fn where_a_second_reader_steals_events_it_takes_a_word_to_read_them() {
 }
 
 #[test]
+fn from_kubelet_1_37_on_the_stream_is_a_hint_to_list_one_pod() {
+    let fake = FakeRuntime::start(node());
+    fake.streams([Attempt::ending(End::Stall)
+        .events([happened(STARTED, "c2", "uid-1"), happened(STOPPED, "c1", "uid-1")])]);
+    let running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10m"]).spawn();
+    // The relist of every pod, then that of the one pod, by its label.
+    let lists = |calls: &[Received]| calls.iter().filter(|call| call.rpc == Rpc::ListContainers).count();
+    fake.wait_until(|calls| lists(calls) == 2);
+    running.signal("INT");
+    let output = running.wait();
+    assert!(output.stderr.contains("recorded from no kubelet"), "{output}");
+    let records = records(&output.stdout);
+    assert_eq!(of_kind(&records, "Event").iter().filter(|event| event["source"] == "evented").count(), 0);
+    let started = of_kind(&records, "WatchStarted")[0].clone();
+    assert_eq!(started["thresholdSeconds"], 180.0, "{output}");
+    assert_eq!(summary(&output)["stream"]["events"], 2);
+}
+
+#[test]
+fn from_kubelet_1_37_on_an_ended_stream_is_left_alone() {
+    let fake = FakeRuntime::start(node());
+    fake.streams([Attempt::fail(Code::Unavailable, "no")]);
+    let mut running = watch(&fake, &["--kubelet-version", "1.37", "--period", "10ms"]).spawn();
+    let fallback = next_stream(&mut running, "fallback");
+    assert!(text(&fallback["error"]).contains("until it is restarted"), "{fallback}");
+    // And relisting goes on as it was.
+    next(&mut running, |record| record["kind"] == "Relist");
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["fellBack"], true);
+    assert_eq!(fake.calls_of(Rpc::GetContainerEvents).len(), 1);
+}
+
+#[test]
 fn retries_are_as_many_as_asked_for() {
     let fake = FakeRuntime::start(node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
@@ -253,6 +286,19 @@ fn ten_thousand_events_at_once_all_arrive() {
     }
     running.signal("INT");
     assert_eq!(summary(&running.wait())["stream"]["dropped"], 0);
+}
+
+#[test]
+fn issue_12_pods_that_are_gone_are_forgotten_before_they_pile_up() {
+    let fake = FakeRuntime::start(node());
+    let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
+    fake.streams([Attempt::ending(End::Stall).events(flood)]);
+    let mut running = watch(&fake, &["--no-inspect"]).spawn();
+    // The next relist is due in five minutes; the flood brings it forward.
+    let relist = next(&mut running, |record| record["kind"] == "Relist" && record["relist"] == 2);
+    assert_eq!(relist["outcome"], "ok");
+    running.signal("INT");
+    assert_eq!(summary(&running.wait())["stream"]["crowded"], 1);
 }
 
 #[test]

@@ -358,6 +358,9 @@ fn stream_lines(stream: &StreamSummary) -> Vec<String> {
         // Writing to a String cannot fail.
         let _ = write!(line, "   kubelet crashes {}", stream.panics);
     }
+    if stream.crowded > 0 {
+        let _ = write!(line, "   relists to forget what is gone {}", stream.crowded);
+    }
     if stream.fell_back {
         line.push_str("   given up");
     }
@@ -399,6 +402,12 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
             bytes(compared.relist_bytes),
             took(gained.p50.duration()),
             took(gained.p99.duration())
+        ));
+    }
+    if compared.not_compared > 0 {
+        lines.push(format!(
+            "{} times something was not compared: more lived at once than is kept in mind.",
+            compared.not_compared
         ));
     }
     if compared.missed_by_relisting > 0 {

@@ -113,7 +113,14 @@ impl<'a> Session<'a> {
         if arguments.no_inspect {
             context.remark("status calls are left out (--no-inspect): a hung one will not be seen");
         }
-        let evented_gate = arguments.mode == Mode::Evented;
+        let hint = arguments.mode == Mode::Evented && kubelet.evented_is_a_hint();
+        if hint {
+            context.remark(&format!(
+                "kubelet {kubelet}: its EventedPLEG lists the pod of which a container stopped, beside a relist each second; that is \
+                 read in its code and was recorded from no kubelet"
+            ));
+        }
+        let evented_gate = arguments.mode == Mode::Evented && !hint;
         let hub = Arc::new(Hub::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
             let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new)).await;
@@ -121,18 +128,20 @@ impl<'a> Session<'a> {
         }
         let tap = streams.then(|| {
             let settings = StreamSettings {
-                retries: arguments.stream.retries.get(),
+                retries: if hint { 1 } else { arguments.stream.retries.get() },
                 longest: arguments.stream.max_stream,
                 guarded: matches!(endpoint, Endpoint::Unix { .. }),
+                hint,
             };
             // Compared, the two must not learn from each other.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(Hub::new(true)) };
             Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
         });
         let settings = Settings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
+        let usual = if hint { Timing::GENERIC } else { arguments.mode.timing() };
         let timing = Timing {
-            period: arguments.period.unwrap_or(arguments.mode.timing().period),
-            threshold: arguments.threshold.unwrap_or(arguments.mode.timing().threshold),
+            period: arguments.period.unwrap_or(usual.period),
+            threshold: arguments.threshold.unwrap_or(usual.threshold),
         };
         let session = Self {
             arguments,
@@ -180,7 +189,10 @@ impl<'a> Session<'a> {
             } else {
                 match self.turn() {
                     Some(Turn::Relist) => self.relist(false).await?,
-                    Some(Turn::Wait(until)) => self.pause(until).await?,
+                    Some(Turn::Wait(until)) => match self.tap.as_mut().and_then(Tap::take_hint) {
+                        Some(uid) => self.relist_pod(&uid).await?,
+                        None => self.pause(until).await?,
+                    },
                     None => Some(End::Told),
                 }
             };
@@ -218,6 +230,40 @@ impl<'a> Session<'a> {
             };
         }
         Some(self.worker.next(self.context.clock.mono()))
+    }
+
+    /// A relist of the one pod that the stream spoke of.
+    async fn relist_pod(&mut self, uid: &str) -> Result<Option<End>, Error> {
+        let Self {
+            generic,
+            client,
+            context,
+            reporter,
+            outside,
+            hub,
+            healthy,
+            silence,
+            arguments,
+            worker,
+            tap,
+            ..
+        } = self;
+        let clock = &*context.clock;
+        let started = clock.mono();
+        let threshold = worker.timing().threshold;
+        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
+        let mut sink = &*reporter;
+        let mut relist = pin!(generic.relist_pod(uid, client, clock, &mut sink));
+        loop {
+            let interruption = tokio::select! {
+                biased;
+                _ = &mut relist => return Ok(None),
+                interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
+            };
+            if let Some(end) = look.answer(interruption, tap.as_mut(), Some(started)).await? {
+                return Ok(Some(end));
+            }
+        }
     }
 
     /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.
@@ -314,7 +360,8 @@ impl<'a> Session<'a> {
     /// Opens the stream if it is to be opened now.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(tap) = &mut self.tap else { return Ok(()) };
-        if tap.attend(&self.reporter).await? == Attended::FellBack && self.arguments.mode == Mode::Evented {
+        let fell_back = tap.attend(&self.reporter).await? == Attended::FellBack;
+        if fell_back && self.arguments.mode == Mode::Evented && !tap.is_hint() {
             self.worker.restart(Timing::GENERIC, self.context.clock.mono());
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The event stream of a watch: opened, guarded, read, closed, and what the evented PLEG makes of it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use super::reporter::Reporter;
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::words::took;
-use crate::cri::{self, Client, EventStream, HangUp, ReceivedEvent};
+use crate::cri::{self, Client, ContainerEventType, EventStream, HangUp, ReceivedEvent};
 use crate::pleg::evented::{MAX_STREAM_FAILURES, Next};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
@@ -33,6 +34,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Streams that end within this time of one another were hardly tried.
 const MOMENTS: Duration = Duration::from_secs(10);
 
+/// What becomes of a hint that is over.
+const LEFT_ALONE: &str =
+    "a kubelet from 1.37 on leaves an ended stream alone until it is restarted (as read in its code)";
+
+/// How many pods may wait to be listed by themselves, as in the kubelet.
+const MOST_HINTS: usize = 200;
+
 /// How a watch wants its stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamSettings {
@@ -42,6 +50,8 @@ pub struct StreamSettings {
     pub longest: Duration,
     /// Whether a process watches over it. A runtime inside this process stands still with it.
     pub guarded: bool,
+    /// Whether it only says which pod to list, as from kubelet 1.37 on.
+    pub hint: bool,
 }
 
 /// The stream, and the engine behind it.
@@ -62,6 +72,8 @@ pub struct Tap {
     not_before: Mono,
     /// Whether that is some time after the relist that followed the last end, so that another one has to come first.
     paused: bool,
+    /// Pods of which something has stopped, where the stream is a hint.
+    hints: VecDeque<String>,
 }
 
 /// A stream that is open.
@@ -118,7 +130,18 @@ impl Tap {
             first_end: None,
             not_before,
             paused: false,
+            hints: VecDeque::new(),
         }
+    }
+
+    /// Whether the stream only says which pod to list.
+    pub const fn is_hint(&self) -> bool {
+        self.settings.hint
+    }
+
+    /// The next pod to list by itself; what a relist of everything has served since is left out.
+    pub fn take_hint(&mut self) -> Option<String> {
+        self.hints.pop_front()
     }
 
     /// Whether everything has to be listed before the stream is opened again.
@@ -129,16 +152,17 @@ impl Tap {
     /// Whether there is something to be done about the stream: a relist first, or the time to open it has come.
     pub fn is_due(&self) -> bool {
         let opens = self.open.is_none() && self.evented.in_use();
-        self.owes_relist || (opens && self.clock.mono() >= self.not_before)
+        self.owes_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
 
     /// That relist was made.
-    pub const fn relisted(&mut self) {
+    pub fn relisted(&mut self) {
         self.owes_relist = false;
+        self.hints.clear();
     }
 
     /// A relist has found the pods that `listed` knows; those that are gone need not be kept in mind.
-    pub fn forget(&self, pods: usize, listed: impl Fn(&str) -> bool) {
+    pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
         self.evented.forget(pods, listed);
     }
 
@@ -149,7 +173,7 @@ impl Tap {
 
     /// Opens the stream if that is what is to be done now.
     pub async fn attend(&mut self, reporter: &Reporter) -> Result<Attended, Error> {
-        if self.paused && self.is_due() {
+        if self.paused && self.clock.mono() >= self.not_before {
             (self.paused, self.owes_relist) = (false, true);
         }
         while self.open.is_none() && !self.owes_relist && self.clock.mono() >= self.not_before {
@@ -162,7 +186,7 @@ impl Tap {
                     Err(why) => self.failed(Some(&why), reporter),
                 },
                 Next::FallBack(mut notice) => {
-                    notice.error = self.spun();
+                    notice.error = if self.settings.hint { Some(LEFT_ALONE.to_owned()) } else { self.spun() };
                     reporter.stream(notice);
                     return Ok(Attended::FellBack);
                 }
@@ -232,9 +256,22 @@ impl Tap {
             open.received += 1;
         }
         reporter.heard(event);
+        if self.settings.hint {
+            let stopped = event.event.kind == ContainerEventType::Stopped;
+            let pod = event.event.sandbox.as_ref().and_then(|sandbox| sandbox.metadata.as_ref());
+            let room = self.hints.len() < MOST_HINTS;
+            let uid = pod.map(|pod| &pod.uid).filter(|uid| stopped && !self.hints.contains(uid));
+            // What does not fit is left to the next relist of everything.
+            self.hints.extend(uid.filter(|_| room).cloned());
+            return;
+        }
         let crash = self.evented.on_event(event, &*self.clock, &mut &*reporter);
         if let Some(notice) = crash {
             reporter.stream(notice);
+        }
+        if !self.owes_relist && self.evented.is_crowded() {
+            self.owes_relist = true;
+            reporter.tally().crowded();
         }
     }
 
@@ -287,7 +324,8 @@ impl Tap {
             hang_up.hang_up();
             drop(guard);
         }
-        self.owes_relist = true;
+        // Everything is listed each second beside a hint.
+        self.owes_relist = !self.settings.hint;
         reporter.stream(notice);
     }
 

@@ -281,6 +281,14 @@ fn memory_has_a_bound() {
 }
 
 #[test]
+fn issue_12_an_id_that_is_none_is_not_kept_in_mind() {
+    let mut play = Play::start();
+    play.said(Source::Generic, EventType::ContainerStarted, &"x".repeat(LONGEST_ID + 1));
+    assert!(play.comparison.lives.is_empty());
+    assert_eq!(play.summary().not_compared, 1);
+}
+
+#[test]
 fn at_the_bound_what_is_over_makes_room_for_what_is_new() {
     let mut play = Play::start();
     for number in 0..MOST_LIVES {
