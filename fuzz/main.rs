@@ -13,6 +13,7 @@
 //! small seeds.
 
 mod bend;
+mod captures;
 mod cri_answers;
 mod http2;
 mod kubelet;

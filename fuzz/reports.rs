@@ -1,25 +1,66 @@
-//! Saved reports: read, written and read again, and compared.
+//! Saved reports: read, written and read again, compared, and shown by the program in each of its forms.
+
+use std::fs;
+use std::process::{Command, Stdio};
 
 use plegctl::diagnosis::HealthReport;
 use plegctl::pleg::{RelistReport, diff};
 
 use crate::fuzz;
+use crate::socket::TempDir;
+
+/// How the program shows each kind of report.
+const OF_HEALTH: [&[&str]; 5] = [
+    &["health", "-o", "table", "--from"],
+    &["health", "-o", "wide", "--from"],
+    &["health", "-o", "json", "--from"],
+    &["health", "-o", "prometheus", "--from"],
+    &["health", "--npd", "--from"],
+];
+
+/// Runs the program on a file: it must come to an end of its own, without a fault and without a byte that moves a cursor.
+fn shown(words: &[&str], files: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_plegctl"))
+        .args(words)
+        .args(files)
+        .stdin(Stdio::null())
+        .env_clear()
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(matches!(output.status.code(), Some(0..=2)), "{words:?}: {}: {text}", output.status);
+    assert!(!text.contains("fault:"), "{words:?}: {text}");
+    let moves = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    assert!(!text.contains(moves), "{words:?}: {text:?}");
+}
 
 #[test]
 fn health_reports() {
+    let folder = TempDir::new();
+    let path = folder.path().join("health.json");
+    let mut forms = OF_HEALTH.iter().cycle();
     fuzz("health_reports", Vec::new(), |bytes| {
         if let Ok(report) = serde_json::from_slice::<HealthReport>(bytes) {
             let again = serde_json::to_vec(&report).unwrap();
             assert_eq!(serde_json::from_slice::<HealthReport>(&again).unwrap(), report);
+            fs::write(&path, bytes).unwrap();
+            shown(forms.next().unwrap(), &[path.to_str().unwrap()]);
         }
     });
 }
 
 #[test]
 fn relist_reports() {
+    let folder = TempDir::new();
+    let (path, sound) = (folder.path().join("relist.json"), folder.path().join("sound.json"));
+    fs::write(&sound, include_bytes!("corpus/relist_reports/quiet.json")).unwrap();
+    let mut forms = ["table", "json", "jsonl"].iter().cycle();
     fuzz("relist_reports", Vec::new(), |bytes| {
         if let Ok(report) = RelistReport::read(bytes) {
             assert!(diff(&report, &report).events.is_empty(), "a node differs from itself");
+            fs::write(&path, bytes).unwrap();
+            let files = [sound.to_str().unwrap(), path.to_str().unwrap()];
+            shown(&["diff", "--force", "-o", forms.next().unwrap()], &files);
         }
     });
 }
