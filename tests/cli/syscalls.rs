@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use plegctl::cri::Rpc;
@@ -124,16 +126,67 @@ fn node() -> FakeRuntime {
 }
 
 /// A run, and what of it may be seen.
-struct Row<'a> {
-    arguments: Vec<&'a str>,
+#[derive(Clone, Debug, Default)]
+#[must_use]
+struct Row {
+    arguments: Vec<String>,
     /// Calls that it may make.
-    rpcs: &'a [Rpc],
-    /// Files that it may write, below the test's folder.
-    writes: &'a [&'a str],
+    rpcs: &'static [Rpc],
+    /// Files that it has to write, below the test's folder, and no others; a name that begins with a dot is an ending.
+    writes: &'static [&'static str],
     /// Programs that it may start.
-    programs: &'a [&'a str],
+    programs: &'static [&'static str],
     /// Ports of this machine that it may connect to.
-    ports: &'a [&'a str],
+    ports: Vec<String>,
+    /// Other system calls that it may make, by name.
+    makes: &'static [&'static str],
+}
+
+impl Row {
+    fn of(arguments: &[&str]) -> Self {
+        Self { arguments: arguments.iter().map(|word| (*word).to_owned()).collect(), ..Self::default() }
+    }
+
+    fn asks(mut self, endpoint: &str, rpcs: &'static [Rpc]) -> Self {
+        self.arguments.extend(["-r".to_owned(), endpoint.to_owned()]);
+        self.rpcs = rpcs;
+        self
+    }
+
+    fn writes(mut self, files: &'static [&'static str]) -> Self {
+        self.writes = files;
+        self
+    }
+
+    fn starts(mut self, programs: &'static [&'static str]) -> Self {
+        self.programs = programs;
+        self
+    }
+
+    fn connects(mut self, port: &str) -> Self {
+        self.ports.push(port.to_owned());
+        self
+    }
+
+    fn makes(mut self, calls: &'static [&'static str]) -> Self {
+        self.makes = calls;
+        self
+    }
+
+    /// A file that it writes, or the temporary one beside it, under whatever name.
+    fn may_write(&self, name: &str) -> bool {
+        let is = |file: &&str| if file.starts_with('.') { name.ends_with(file) } else { name == *file };
+        name == "null"
+            || self.writes.iter().any(is)
+            || !self.writes.is_empty() && name.starts_with(".plegctl-")
+    }
+
+    fn may_make(&self, call: &str) -> bool {
+        // What replaces a file takes over its owner and mode.
+        let on_files: &[&str] = if self.writes.is_empty() { &[] } else { &["fchmod", "fchown"] };
+        let name = call.split('(').next().unwrap_or_default();
+        self.makes.contains(&name) || on_files.contains(&name)
+    }
 }
 
 const LISTS: &[Rpc] = &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
@@ -146,6 +199,14 @@ const EVENTS: &[Rpc] = &[
     Rpc::PodSandboxStatus,
     Rpc::ContainerStatus,
     Rpc::GetContainerEvents,
+];
+const RECORD: &[Rpc] = &[
+    Rpc::Version,
+    Rpc::Status,
+    Rpc::ListPodSandbox,
+    Rpc::ListContainers,
+    Rpc::PodSandboxStatus,
+    Rpc::ContainerStatus,
 ];
 const HEALTH: &[Rpc] = &[
     Rpc::Version,
@@ -173,81 +234,110 @@ fn issue_12_each_command_does_what_its_list_says_and_nothing_else() {
         return;
     }
     let (folder, runtime) = (TempDir::new(), node());
-    let endpoint = runtime.endpoint();
-    let in_folder = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (saved, log, sarif) = (in_folder("saved.json"), in_folder("log.jsonl"), in_folder("lint.sarif"));
-    let output_file = format!("sarif={sarif}");
-    let manifests = in_folder("manifests");
-    fs::create_dir(&manifests).unwrap();
-    let on = |arguments: &[&'static str]| [arguments, &["-r"]].concat();
-    let plain = |arguments: &[&'static str], rpcs| Row {
-        arguments: on(arguments),
-        rpcs,
-        writes: &[],
-        programs: &[],
-        ports: &[],
-    };
-    let health: &[&str] = &["journalctl", "systemctl"];
-    let rows = [
-        plain(&["relist"], LISTS),
-        plain(&["relist", "--inspect", "all", "-o", "json"], RELIST),
-        Row {
-            arguments: [&["relist", "--save", &saved], &["-r"][..]].concat(),
-            writes: &["saved.json"],
-            ..plain(&[], LISTS)
-        },
-        plain(&["watch", "--count", "2"], RELIST),
-        Row {
-            arguments: [&["watch", "--count", "2", "--log", &log], &["-r"][..]].concat(),
-            writes: &["log.jsonl"],
-            ..plain(&[], RELIST)
-        },
-        Row { programs: &["exe"], ..plain(&["watch", "--mode", "evented", "--for", "1s"], EVENTS) },
-        Row { programs: &["exe"], ..plain(&["watch", "--mode", "compare", "--for", "1s"], EVENTS) },
-        Row { arguments: [&["diff", &saved, "live"], &["-r"][..]].concat(), ..plain(&[], LISTS) },
-        Row { programs: health, ports: &["10248"], ..plain(&["health"], HEALTH) },
-        Row { programs: health, ports: &["10248"], ..plain(&["health", "--probe-shims"], SHIMS) },
-        Row { programs: health, ports: &["10248"], ..plain(&["health", "--npd"], HEALTH) },
-        Row {
-            arguments: [&["static-pods", "lint", &manifests, "--output-file", &output_file], &["-r"][..]]
-                .concat(),
-            writes: &["lint.sarif"],
-            ..plain(&[], LISTS)
-        },
-    ];
-    for row in rows {
+    for row in rows(&folder, &runtime.endpoint()) {
         let before = runtime.calls().len();
-        let arguments = [&row.arguments[..], &[&endpoint]].concat();
-        let deeds = traced(folder.path(), &arguments);
-        let shown = format!("{arguments:?}: {deeds:#?}");
+        let words: Vec<&str> = row.arguments.iter().map(String::as_str).collect();
+        let deeds = traced(folder.path(), &words);
+        let shown = format!("{words:?}: {deeds:#?}");
         let asked: BTreeSet<Rpc> = runtime.calls().iter().skip(before).map(|call| call.rpc).collect();
         assert!(asked.iter().all(|rpc| row.rpcs.contains(rpc)), "{asked:?} {shown}");
-        // The temporary file beside it, under whatever name, is the same file.
+        assert!(asked.is_empty() == row.rpcs.is_empty(), "{asked:?} {shown}");
         let names: BTreeSet<&str> =
             deeds.written.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
-        let allowed = |name: &&str| {
-            row.writes.contains(name) || (!row.writes.is_empty() && name.starts_with(".plegctl-"))
-        };
-        assert!(names.iter().filter(|name| **name != "null").all(allowed), "{shown}");
+        assert_eq!(names.iter().find(|name| !row.may_write(name)), None, "{shown}");
         for file in row.writes {
-            assert!(names.contains(file), "{file} {shown}");
+            assert!(names.iter().any(|name| name.ends_with(file)), "{file} {shown}");
         }
         let unexpected = |address: &&String| {
             let port = address.strip_prefix("127.0.0.1:");
-            !endpoint.ends_with(address.as_str()) && !port.is_some_and(|port| row.ports.contains(&port))
+            !runtime.endpoint().ends_with(address.as_str())
+                && !port.is_some_and(|port| row.ports.iter().any(|allowed| allowed == port))
         };
         assert_eq!(deeds.connected.iter().find(unexpected), None, "{shown}");
-        let programs = deeds
-            .programs
-            .iter()
-            .find(|program| program.as_str() != "plegctl" && !row.programs.contains(&program.as_str()));
-        assert_eq!(programs, None, "{shown}");
-        let harmless = |call: &&String| {
-            // What replaces a file takes over its owner and mode.
-            !row.writes.is_empty() && (call.starts_with("fchmod(") || call.starts_with("fchown("))
-        };
-        assert_eq!(deeds.other.iter().find(|call| !harmless(call)), None, "{shown}");
+        let foreign =
+            |program: &&String| program.as_str() != "plegctl" && !row.programs.contains(&program.as_str());
+        assert_eq!(deeds.programs.iter().find(foreign), None, "{shown}");
+        assert_eq!(deeds.other.iter().find(|call| !row.may_make(call)), None, "{shown}");
     }
+}
+
+/// Every command, in the order in which some of them need what others have written.
+fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (saved, log, health, capture) =
+        (place("saved.json"), place("log.jsonl"), place("health.json"), place("capture"));
+    let (manifests, kubeconfig) = (place("manifests"), place("kubeconfig"));
+    fs::create_dir(&manifests).unwrap();
+    let output_file = format!("sarif={}", place("lint.sarif"));
+    let past = format!("capture:{capture}");
+    let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/c2-nriplugin.t200.usr1.gz");
+    // An API server that takes connections and hangs up.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    thread::spawn(move || server.incoming().for_each(drop));
+    fs::write(
+        &kubeconfig,
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+             contexts:\n- name: here\n  context: {{cluster: c, user: u}}\n\
+             clusters:\n- name: c\n  cluster: {{server: 'https://127.0.0.1:{port}'}}\n\
+             users:\n- name: u\n  user: {{token: t}}\n"
+        ),
+    )
+    .unwrap();
+    let look: &[&str] = &["journalctl", "systemctl"];
+    let by_metrics: &[&str] = &["bind", "listen"];
+    vec![
+        Row::of(&["relist"]).asks(endpoint, LISTS),
+        Row::of(&["relist", "--inspect", "all", "-o", "json"]).asks(endpoint, RELIST),
+        Row::of(&["relist", "--save", &saved]).asks(endpoint, LISTS).writes(&["saved.json"]),
+        Row::of(&["watch", "--count", "2"]).asks(endpoint, RELIST),
+        Row::of(&["watch", "--count", "2", "--log", &log]).asks(endpoint, RELIST).writes(&["log.jsonl"]),
+        Row::of(&["watch", "--count", "2", "--metrics-listen", "127.0.0.1:0"])
+            .asks(endpoint, RELIST)
+            .makes(by_metrics),
+        Row::of(&["watch", "--mode", "evented", "--for", "1s"]).asks(endpoint, EVENTS).starts(&["exe"]),
+        Row::of(&["watch", "--mode", "compare", "--for", "1s"]).asks(endpoint, EVENTS).starts(&["exe"]),
+        Row::of(&["diff", &saved, "live"]).asks(endpoint, LISTS),
+        Row::of(&["diff", &saved, &saved]),
+        Row::of(&["health"]).asks(endpoint, HEALTH).starts(look).connects("10248"),
+        Row::of(&["health", "--probe-shims"]).asks(endpoint, SHIMS).starts(look).connects("10248"),
+        Row::of(&["health", "--npd"]).asks(endpoint, HEALTH).starts(look).connects("10248"),
+        Row::of(&["health", "--save", &health])
+            .asks(endpoint, HEALTH)
+            .starts(look)
+            .connects("10248")
+            .writes(&["health.json"]),
+        Row::of(&["health", "--from", &health]),
+        Row::of(&["record", &capture, "--count", "3", "--period", "10ms"])
+            .asks(endpoint, RECORD)
+            .writes(&[".seg", "lock"])
+            .makes(&["mkdir", "fallocate", "ftruncate"]),
+        Row::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
+            .asks(endpoint, RECORD)
+            .writes(&[".seg", "lock"])
+            .makes(&["mkdir", "fallocate", "ftruncate", "bind", "listen"]),
+        Row::of(&["capture", "ls", &capture]),
+        Row::of(&["capture", "check", &capture]),
+        Row::of(&["capture", "report", &capture, "-o", "html"]),
+        Row::of(&["capture", "export", &capture, &place("part.plegcap"), "--anonymise"])
+            .writes(&["part.plegcap"]),
+        Row::of(&["relist", "-r", &past]),
+        Row::of(&["health", "-r", &past]),
+        Row::of(&["watch", "-r", &format!("{past}@+0s"), "--count", "1"]),
+        Row::of(&["static-pods", "lint", &manifests, "--output-file", &output_file])
+            .asks(endpoint, LISTS)
+            .writes(&["lint.sarif"]),
+        Row::of(&["static-pods", "lint", &manifests, "--no-cri"]),
+        Row::of(&["pods", "--manifests", &manifests]).asks(endpoint, LISTS),
+        Row::of(&["pods", "--manifests", &manifests, "--no-cri"]),
+        Row::of(&["stacks", dump]),
+        Row::of(&["nodes", "--kubeconfig", &kubeconfig]).connects(&port),
+        Row::of(&["explain", "D01"]),
+        Row::of(&["relist", "-r", "sim:quiet"]),
+        Row::of(&["completions", "bash"]),
+        Row::of(&["help"]),
+    ]
 }
 
 #[test]
