@@ -18,7 +18,7 @@ use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
-use crate::real;
+use crate::{PATIENCE, real};
 
 /// How long without being told otherwise.
 const SHORT: Duration = Duration::from_secs(20);
@@ -165,7 +165,7 @@ impl Churn<'_> {
 /// Health, while nothing is wrong that would make PLEG unhealthy, or while the daemon stands still.
 fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     let arguments = ["health", "-o", "json", "-r", endpoint];
-    let output = Invocation::program(program.to_str().unwrap(), &arguments).run();
+    let output = Invocation::program(program.to_str().unwrap(), &arguments).bound(PATIENCE).run();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     (report["verdict"].as_str().unwrap().to_owned(), report)
 }

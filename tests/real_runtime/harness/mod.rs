@@ -10,7 +10,7 @@ pub mod pods;
 use std::time::Duration;
 
 /// Longer than anything that works takes, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Asks until the answer is `Some`; panics with `what` if it never is.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
