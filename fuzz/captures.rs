@@ -1,15 +1,22 @@
-//! Captures: opened, checked, reported on and exported again, once as they came and once with every sum made right, so
-//! that what lies behind the checksums is reached too.
+//! Captures: opened, exported again, and shown by the program, once as they came and once with every sum made right, so that
+//! what lies behind the checksums is reached too.
 
 use std::fs;
 
 use flate2::Crc;
-use plegctl::capture::list::{CaptureList, CheckReport};
-use plegctl::capture::report::CaptureReport;
 use plegctl::capture::{Capture, Names, Range, export};
 
-use crate::fuzz;
 use crate::socket::TempDir;
+use crate::{fuzz, shown};
+
+/// How the program shows a capture.
+const FORMS: [&[&str]; 5] = [
+    &["capture", "ls"],
+    &["capture", "check"],
+    &["capture", "report"],
+    &["capture", "report", "-o", "json"],
+    &["capture", "report", "-o", "html"],
+];
 
 /// Magic, version and room before the first frame.
 const HEADER: usize = 16;
@@ -53,6 +60,7 @@ fn captures() {
     let seeds = vec![beginning(3), beginning(6), beginning(12), beginning(24)];
     let folder = TempDir::new();
     let path = folder.path().join("bent.plegcap");
+    let mut forms = FORMS.iter().cycle();
     fuzz("captures", seeds, |bytes| {
         for bytes in [bytes.to_vec(), sealed(bytes)] {
             fs::write(&path, bytes).unwrap();
@@ -63,10 +71,9 @@ fn captures() {
             for document in &capture.documents {
                 let _ = capture.text(document);
             }
-            let _ = (CaptureList::of(&capture), CheckReport::of(&capture));
-            let _ = CaptureReport::of(&capture, Range::default());
             let mut out = Vec::new();
             export(&capture, Range::default(), Some(Names::default()), &mut out).unwrap();
+            shown(forms.next().unwrap(), &[path.to_str().unwrap()]);
         }
     });
 }

@@ -31,6 +31,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bend::Random;
@@ -75,6 +76,22 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
         "fuzz {target}: {cases} cases in {:.0?}, seed {seed}, no failure",
         began.elapsed()
     );
+}
+
+/// Runs the program on a file: it must come to an end of its own, without a fault and without a byte that moves a cursor.
+pub fn shown(words: &[&str], files: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_plegctl"))
+        .args(words)
+        .args(files)
+        .stdin(Stdio::null())
+        .env_clear()
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(matches!(output.status.code(), Some(0..=2)), "{words:?}: {}: {text}", output.status);
+    assert!(!text.contains("fault:"), "{words:?}: {text}");
+    let moves = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    assert!(!text.contains(moves), "{words:?}: {text:?}");
 }
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {

@@ -1,13 +1,12 @@
 //! Saved reports: read, written and read again, compared, and shown by the program in each of its forms.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use plegctl::diagnosis::HealthReport;
 use plegctl::pleg::{RelistReport, diff};
 
-use crate::fuzz;
 use crate::socket::TempDir;
+use crate::{fuzz, shown};
 
 /// How the program shows each kind of report.
 const OF_HEALTH: [&[&str]; 5] = [
@@ -17,22 +16,6 @@ const OF_HEALTH: [&[&str]; 5] = [
     &["health", "-o", "prometheus", "--from"],
     &["health", "--npd", "--from"],
 ];
-
-/// Runs the program on a file: it must come to an end of its own, without a fault and without a byte that moves a cursor.
-fn shown(words: &[&str], files: &[&str]) {
-    let output = Command::new(env!("CARGO_BIN_EXE_plegctl"))
-        .args(words)
-        .args(files)
-        .stdin(Stdio::null())
-        .env_clear()
-        .output()
-        .unwrap();
-    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(matches!(output.status.code(), Some(0..=2)), "{words:?}: {}: {text}", output.status);
-    assert!(!text.contains("fault:"), "{words:?}: {text}");
-    let moves = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    assert!(!text.contains(moves), "{words:?}: {text:?}");
-}
 
 #[test]
 fn health_reports() {

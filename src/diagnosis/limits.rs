@@ -134,6 +134,8 @@ pub const PATIENCE: Duration = Duration::from_secs(12);
 pub const LOOKING: Duration = Duration::from_secs(3);
 /// What of the budget is kept for the report.
 pub const CLOSING: Duration = Duration::from_millis(200);
+/// The same for each entry of the lists that has to be judged.
+pub const JUDGING: Duration = Duration::from_micros(10);
 /// Version is asked once more, on the other connection, when it has not been answered so soon.
 pub const VERSION_SOON: Duration = Duration::from_secs(2);
 

@@ -41,6 +41,17 @@ impl Era {
         matches!(self, Self::C)
     }
 
+    /// What relists of every pod alone cannot show of what such a kubelet sees.
+    pub const fn unseen(self) -> Option<&'static str> {
+        match self {
+            Self::A | Self::B => None,
+            Self::C => Some(
+                "a kubelet from 1.36 on also lists a pod right after it has done something to it; a watch does not, so that of \
+                 what lived for less than a period the kubelet may have seen events that are not here",
+            ),
+        }
+    }
+
     /// A pod holds its members newest first, and not in the order of the lists.
     pub const fn holds_members_newest_first(self) -> bool {
         matches!(self, Self::C)

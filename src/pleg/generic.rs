@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::caller::{Caller, Sink};
 use super::calls::{CallLog, Failure};
 use super::fetch::Fetch;
-use super::fingerprints::{Fingerprints, Scan};
 use super::hub::{Hub, Moment};
+use super::known::{Known, Scan};
 use super::pods::{self, KubeletState, Pod, Pods};
 use super::records::{Members, Record, Transition, transitions};
 use super::status::PodStatus;
@@ -41,7 +41,7 @@ pub struct Generic {
     hub: Arc<Hub>,
     settings: Settings,
     records: HashMap<String, Record>,
-    fingerprints: Fingerprints,
+    known: Known,
     /// Pods that failed in the previous relist, for the era that has a second round.
     failed: Vec<PodRef>,
     calls: CallLog,
@@ -75,7 +75,7 @@ impl Generic {
             hub,
             settings,
             records: HashMap::new(),
-            fingerprints: Fingerprints::new(),
+            known: Known::default(),
             failed: Vec::new(),
             calls: CallLog::default(),
             relists: 0,
@@ -138,7 +138,7 @@ impl Generic {
         match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.listed(started);
-                let scan = self.fingerprints.scan(&sandboxes, &containers);
+                let scan = self.known.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
                 let pods = self.group(&sandboxes, &containers, &uids);
@@ -185,9 +185,9 @@ impl Generic {
         let Ok((sandboxes, containers)) = lists else { return };
         let pods = Pods::group(&sandboxes, &containers, self.settings.era.into());
         if let Some(pod) = pods.iter().find(|pod| pod.uid == uid) {
-            self.remember(pod);
+            self.remember(&pod);
             let pass = Pass { relist: self.relists, initial: false, listed_at };
-            self.reconcile(uid, Some(pod), pass, &mut io).await;
+            self.reconcile(uid, Some(&pod), pass, &mut io).await;
         }
     }
 
@@ -214,10 +214,10 @@ impl Generic {
         if uids.is_empty() {
             return Pods::default();
         }
-        let chosen = self.fingerprints.choose(uids);
+        let wanted = |uid: Option<&str>| uid.is_some_and(|uid| uids.contains(uid));
         Pods::group(
-            sandboxes.iter().filter(|sandbox| chosen.has(pods::uid_of_sandbox(sandbox))),
-            containers.iter().filter(|container| chosen.has(pods::uid_of_container(container))),
+            sandboxes.iter().filter(|sandbox| wanted(pods::uid_of_sandbox(sandbox))),
+            containers.iter().filter(|container| wanted(pods::uid_of_container(container))),
             self.settings.era.into(),
         )
     }
@@ -227,10 +227,7 @@ impl Generic {
         let mut uids = self.hub.lock().reinspect.clone();
         uids.extend(scan.changed.into_iter().map(str::to_owned));
         if scan.misses_some {
-            let misses = |(uid, record): &(&String, &Record)| {
-                record.old.as_ref().is_some_and(|old| self.fingerprints.misses(uid, old))
-            };
-            uids.extend(self.records.iter().filter(misses).map(|(uid, _)| uid.clone()));
+            uids.extend(self.records.keys().filter(|uid| self.known.misses(uid)).cloned());
         }
         uids
     }
@@ -294,7 +291,7 @@ impl Generic {
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self { hub, settings, records, fingerprints, calls, .. } = self;
+        let Self { hub, settings, records, known, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
@@ -330,7 +327,7 @@ impl Generic {
             let event = |change| pass.event(&identity, change, status.as_deref());
             changes.iter().map(event).collect()
         };
-        fingerprints.replace(uid, record.old.as_ref(), new.as_ref());
+        known.replace(uid, new.as_ref());
         // The record goes on before the events go out: what is lost to a full channel is lost for good.
         match new {
             None => drop(records.remove(uid)),

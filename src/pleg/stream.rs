@@ -167,6 +167,9 @@ pub struct WatchStarted {
     /// Where that version comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_version_source: Option<String>,
+    /// What such a kubelet sees and this watch cannot, where there is something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_seen: Option<String>,
 }
 
 /// A relist is over. Its events came before.

@@ -242,6 +242,34 @@ fn retries_are_as_many_as_asked_for() {
 }
 
 #[test]
+fn issue_12_a_runtime_that_is_restarted_is_not_hammered_however_many_retries_there_are() {
+    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    fake.streams([Attempt::fail(Code::Unavailable, "no")]);
+    let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
+    assert_eq!(summary(&output)["stream"]["fellBack"], false, "{output}");
+    // The kubelet's five, of which the last waits a second, and those of a machine that is late with everything.
+    let streams = fake.calls_of(Rpc::GetContainerEvents).len();
+    assert!((1..12).contains(&streams), "{streams} streams: {output}");
+}
+
+#[test]
+fn issue_12_what_cri_o_tells_no_stream_is_no_loss() {
+    let fake = FakeRuntime::start_as(Kind::Crio, node());
+    let endpoint = fake.endpoint();
+    let words = ["watch", "--mode", "compare", "-o", "jsonl", "--period", "100ms", "-r", &endpoint];
+    let mut running = Invocation::new(&words).spawn();
+    fake.wait_until(|calls| in_state(calls, CallState::Streaming) == 1);
+    next(&mut running, |record| record["kind"] == "Relist" && record["relist"] == 3);
+    // RemovePodSandbox: everything is gone from the lists, and no event says so.
+    fake.set_node(Node::new());
+    next(&mut running, |record| record["kind"] == "Divergence" && record["type"] == "ContainerRemoved");
+    running.signal("INT");
+    let compared = summary(&running.wait())["compare"].clone();
+    assert!(compared["untold"].as_u64().unwrap() > 0, "{compared}");
+    assert_eq!(compared["unexplained"], 0, "{compared}");
+}
+
+#[test]
 fn events_of_unknown_pods_count_and_those_of_no_pod_or_too_old_do_not() {
     let fake = FakeRuntime::start(node());
     let hour = Duration::from_secs(3600);

@@ -256,6 +256,12 @@ fn streamed_lists_are_used_only_when_asked_for() {
     let streamed = json(&plegctl(&["relist", "-r", &endpoint, "--stream-lists", "-o", "json"]));
     assert_eq!(fake.calls_of(Rpc::StreamContainers).len(), 1);
     assert_eq!(plain["pods"], streamed["pods"]);
+    let asked = |report: &Value| -> Vec<String> {
+        let calls = report["relist"]["calls"].as_array().unwrap();
+        calls.iter().map(|call| call["rpc"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(asked(&plain), ["ListPodSandbox", "ListContainers"]);
+    assert_eq!(asked(&streamed), ["StreamPodSandboxes", "StreamContainers"]);
 }
 
 #[test]

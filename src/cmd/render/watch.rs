@@ -419,6 +419,11 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     lines
 }
 
+/// What a watch cannot see, as a sentence.
+pub fn not_seen(what: &str) -> String {
+    format!("And {what}.")
+}
+
 fn slow_call(call: &SlowCall) -> String {
     format!(
         "{}  {}{}",

@@ -56,6 +56,8 @@ pub struct Session<'a> {
     found: Option<HealthReport>,
     /// Whether that was looked for beside the relist that was slow.
     looked: bool,
+    /// What the kubelet sees and this watch cannot.
+    not_seen: Option<&'static str>,
 }
 
 /// What comes from outside while a watch waits for something.
@@ -161,6 +163,7 @@ impl<'a> Session<'a> {
             silence: Silence::default(),
             found: None,
             looked: false,
+            not_seen: kubelet.era().unseen().filter(|_| arguments.mode != Mode::Evented),
         };
         session.reporter.started(WatchStarted {
             time: context.clock.wall(),
@@ -171,6 +174,7 @@ impl<'a> Session<'a> {
             threshold_seconds: timing.threshold.into(),
             kubelet_version: kubelet.to_string(),
             kubelet_version_source: Some(kubelet_source.to_owned()),
+            not_seen: session.not_seen.map(str::to_owned),
         });
         Ok(session)
     }
@@ -257,7 +261,7 @@ impl<'a> Session<'a> {
         loop {
             let interruption = tokio::select! {
                 biased;
-                _ = &mut relist => return Ok(None),
+                () = &mut relist => return Ok(None),
                 interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
             };
             if let Some(end) = look.answer(interruption, tap.as_mut(), Some(started)).await? {
@@ -419,6 +423,8 @@ impl<'a> Session<'a> {
             self.reporter.diagnosis(report, self.context.style().color)?;
         }
         self.reporter.lines(text::summary(&summary, lasted, &ranges));
+        let missed = summary.compare.as_ref().is_some_and(|compared| compared.missed_by_relisting > 0);
+        self.reporter.lines(self.not_seen.filter(|_| missed).map(text::not_seen));
         self.reporter.json(&Record::WatchSummary(summary));
         self.reporter.close(self.arguments.log.as_deref())?;
         Ok(match end {

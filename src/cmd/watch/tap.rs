@@ -186,7 +186,12 @@ impl Tap {
                     Err(why) => self.failed(Some(&why), reporter),
                 },
                 Next::FallBack(mut notice) => {
-                    notice.error = if self.settings.hint { Some(LEFT_ALONE.to_owned()) } else { self.spun() };
+                    let lasted = self.first_end.map(|first| self.clock.mono().since(first));
+                    notice.error = if self.settings.hint {
+                        Some(LEFT_ALONE.to_owned())
+                    } else {
+                        spun(self.ended, lasted)
+                    };
                     reporter.stream(notice);
                     return Ok(Attended::FellBack);
                 }
@@ -295,18 +300,6 @@ impl Tap {
         self.closed(notice, reporter);
     }
 
-    /// What there is to say of a stream that was given up within moments.
-    fn spun(&self) -> Option<String> {
-        let lasted = self.clock.mono().since(self.first_end?);
-        (lasted < MOMENTS && self.ended > 1).then(|| {
-            format!(
-                "all of them within {}: the kubelet does not wait between two attempts either, so that a restart of \
-                 the runtime is enough to end its evented PLEG for good",
-                took(lasted)
-            )
-        })
-    }
-
     /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
     /// make up for it.
     pub fn release(&mut self, why: &str, reporter: &Reporter) {
@@ -356,6 +349,17 @@ impl Tap {
     }
 }
 
+/// What there is to say of a stream that was given up within moments.
+fn spun(ended: u32, lasted: Option<Duration>) -> Option<String> {
+    lasted.filter(|lasted| *lasted < MOMENTS && ended > 1).map(|lasted| {
+        format!(
+            "all of them within {}: the kubelet does not wait between two attempts either, so that a restart of \
+             the runtime is enough to end its evented PLEG for good",
+            took(lasted)
+        )
+    })
+}
+
 /// How long to wait after so many ended streams. The kubelet does not wait, and gives up after five; whoever asks for
 /// more than those is no kubelet, and must not hammer a runtime that is being restarted.
 fn pause_after(ended: u32) -> Duration {
@@ -383,5 +387,14 @@ mod tests {
         let pauses: Vec<u64> = (1..=12).map(|ended| pause_after(ended).as_secs()).collect();
         assert_eq!(pauses, [0, 0, 0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
         assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn issue_12_five_ends_within_moments_are_said_to_be_what_the_kubelet_does_too() {
+        let said = spun(5, Some(Duration::from_millis(8))).unwrap();
+        assert!(said.contains("within 8") && said.contains("kubelet does not wait"), "{said}");
+        assert_eq!(spun(5, Some(MOMENTS)), None, "five ends in an hour are no spinning");
+        assert_eq!(spun(1, Some(Duration::ZERO)), None);
+        assert_eq!(spun(5, None), None);
     }
 }

@@ -91,6 +91,8 @@ pub(super) async fn ladder<R: Runtime + 'static>(
     asker.status(&mut flight);
     let outside = asker.lists(&mut evidence, &mut flight).await;
     flight.note(&*inputs.clock, &mut evidence).await;
+    budget.expect(evidence.sandboxes.items().map_or(0, <[_]>::len));
+    budget.expect(evidence.containers.items().map_or(0, <[_]>::len));
     asker.shards(&mut evidence).await;
     asker.pass(&mut evidence, &mut flight).await;
     asker.filtered_pair(&mut evidence).await;

@@ -539,3 +539,26 @@ async fn issue_12_a_process_that_is_refused_a_thread_tells_that_they_run_out() {
     let report = judge(&evidence);
     assert_row(&report, Verdict::Degraded, Phase::None, RuleId::D14);
 }
+
+#[tokio::test(start_paused = true)]
+async fn issue_12_the_estimate_of_a_start_up_storm_does_not_swing() {
+    let mut seen = Vec::new();
+    for late in 0..6 {
+        // Every pod is new, so that a relist visits all of them, and one call in six is late: each run another.
+        let mut script = Scripted::with_pods(110);
+        let now = script.now;
+        script.containers.iter_mut().for_each(|container| container.created_at = now);
+        script.sandboxes.iter_mut().for_each(|sandbox| sandbox.created_at = now);
+        for pod in (late..110).step_by(6) {
+            script = script
+                .on_id(container_id(pod), Behaviour::After(Duration::from_millis(200)))
+                .on_id(sandbox_id(pod), Behaviour::After(Duration::from_millis(150)));
+        }
+        let estimate = report(script).await.estimate.unwrap();
+        assert_eq!(estimate.changed_pods, 110);
+        seen.push(estimate.serial_relist_seconds);
+    }
+    let (least, most) =
+        (seen.iter().copied().fold(f64::MAX, f64::min), seen.iter().copied().fold(0.0, f64::max));
+    assert!(most < 1.5 * least, "{seen:?}");
+}
