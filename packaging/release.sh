@@ -22,7 +22,7 @@ export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 
 if [ -z "$binary" ]; then
     # Where the sources and the registry lie is no part of the program.
-    RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+    RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
         cargo build --release --locked --target "$host"
     binary=${CARGO_TARGET_DIR:-$top/target}/$host/release/plegctl
 fi

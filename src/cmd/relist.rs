@@ -26,6 +26,7 @@ use crate::cri::{Client, Endpoint, Runtime};
 use crate::pleg::inspect::{Inspect, Order, relist_watched};
 use crate::pleg::report::{RelistReport, ReportedPod};
 use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
+use crate::report::RuntimeRef;
 use crate::report::save::save;
 
 /// One relist: every pod and container as the kubelet would see them now, each call timed.
@@ -178,27 +179,27 @@ async fn ask(
     inspect: Inspect,
     progress: &Waiting<'_>,
 ) -> Result<RelistReport, Error> {
-    let version = client.version().await;
-    context.note(2, &format!("Version: {}", text::one_call(version.duration, version.response_bytes)));
-    let version = version.result?;
-    let order = Order {
-        node: None,
-        runtime: runtime_ref(endpoint, version),
-        era: KubeletVersion::NEWEST.era(),
-        inspect,
+    let version = async {
+        let call = client.version().await;
+        context.note(2, &format!("Version: {}", text::one_call(call.duration, call.response_bytes)));
+        call.result.map_err(Error::Runtime)
     };
-    match relist_watched(client, &*context.clock, order, progress).await {
-        Ok(report) => Ok(report),
-        Err(failed) => {
+    let order =
+        Order { node: None, runtime: RuntimeRef::default(), era: KubeletVersion::NEWEST.era(), inspect };
+    let listed = async {
+        relist_watched(client, &*context.clock, order, progress).await.map_err(|failed| {
             for call in &failed.calls {
                 context.note(1, &text::call(call));
             }
-            Err(match failed.failure {
+            match failed.failure {
                 Failure::Call(error) => Error::Runtime(error),
                 Failure::Refused(why) => Error::Refused(why),
-            })
-        }
-    }
+            }
+        })
+    };
+    // The lists do not wait for the runtime's name. Where both fail, Version tells better why.
+    let (version, report) = tokio::try_join!(biased; version, listed)?;
+    Ok(RelistReport { runtime: runtime_ref(endpoint, version), ..report })
 }
 
 impl RelistArgs {

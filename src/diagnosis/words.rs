@@ -1,21 +1,6 @@
-//! How the report says durations, counts and ids.
+//! How the report says counts and ids; durations it says as everybody does.
 
-use std::time::Duration;
-
-/// A duration as people say it.
-pub fn seconds(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis < 10 {
-        format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
-    } else if millis < 1000 {
-        format!("{millis} ms")
-    } else if duration < Duration::from_secs(100) {
-        format!("{:.1} s", duration.as_secs_f64())
-    } else {
-        let whole = duration.as_secs();
-        format!("{}m{:02}s", whole / 60, whole % 60)
-    }
-}
+pub use crate::report::duration::said as seconds;
 
 /// `1 pod`, `2 pods`, `3 processes`.
 pub fn plural(count: usize, one: &str) -> String {
@@ -35,14 +20,6 @@ pub fn short(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_read_like_speech() {
-        assert_eq!(seconds(Duration::from_micros(1500)), "1.5 ms");
-        assert_eq!(seconds(Duration::from_millis(250)), "250 ms");
-        assert_eq!(seconds(Duration::from_millis(4100)), "4.1 s");
-        assert_eq!(seconds(Duration::from_secs(241)), "4m01s");
-    }
 
     #[test]
     fn one_is_not_many() {

@@ -18,6 +18,7 @@
 
 mod confidence;
 mod document;
+pub(crate) mod duration;
 pub(crate) mod escape;
 pub(crate) mod load;
 mod meant;

@@ -22,11 +22,11 @@
 //! ```
 
 mod daemon;
-pub(crate) mod dump;
+pub mod dump;
 pub(crate) mod holders;
 pub mod judge;
 pub mod live;
-pub(crate) mod own;
+pub mod own;
 pub mod read;
 pub mod report;
 pub mod signatures;
