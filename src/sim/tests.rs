@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 
 use super::simulation::Simulation;
 use super::{Delivery, Scenario, load, names};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::cri::server::serve_connection;
 use crate::cri::{
     Call, Client, Code, Container, ContainerEvent, ContainerEventType, ContainerState, Error, EventStream,
