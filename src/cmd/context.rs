@@ -174,7 +174,7 @@ impl Context {
         let port: u16 = port.value.parse().ok().filter(|port| *port != 0)?;
         let url = format!("http://127.0.0.1:{port}/metrics");
         let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;
-        KubeletVersion::parse(&Metrics::parse(&answer.body).ok()?.version?).ok()
+        KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
     }
 
     /// Whether somebody said which runtime to ask, on the command line or in the environment.

@@ -73,6 +73,9 @@ pub enum Error {
     /// The kubelet cannot be asked this way.
     #[error(transparent)]
     Kubelet(http::Error),
+    /// A certificate, key or token for the kubelet cannot be used.
+    #[error("cannot ask the kubelet: {0}")]
+    Credential(#[from] http::PemError),
     /// There is no way to the API server.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
@@ -163,7 +166,7 @@ impl Error {
             }
             Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::NoSource => Some(
-                "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE"
+                "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE, --kubeconfig FILE"
                     .to_owned(),
             ),
             Self::NothingInspected => Some("--inspect all makes them".to_owned()),
@@ -180,6 +183,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Kubeconfig(_)
+            | Self::Credential(_)
             | Self::Nodes(_)
             | Self::Read { .. }
             | Self::Refused(_)

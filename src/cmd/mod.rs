@@ -11,6 +11,7 @@ mod error;
 mod exit;
 mod explain;
 mod health;
+mod kubelet_access;
 mod lint;
 mod nodes;
 mod pods;

@@ -135,7 +135,7 @@ fn named(source: &str, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<
             if answer.status != 200 {
                 return Err(no_dump(source, &sources::Error::Status(answer.status)));
             }
-            dumps(source, answer.body.as_bytes(), &Origin::now(None, context), cuts)
+            dumps(source, answer.body.as_slice(), &Origin::now(None, context), cuts)
         }
     }
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::kubelet::http;
+use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
 pub use self::judge::judge;
@@ -189,27 +189,9 @@ fn take(waiting: &Mutex<VecDeque<Listed>>) -> Option<Listed> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
-/// What may not stand in a query as it is, in per cent.
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.extend(["%", &format!("{byte:02X}")]);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_selector_is_encoded() {
-        assert_eq!(encoded("role in (a,b),x!=y"), "role%20in%20%28a%2Cb%29%2Cx%21%3Dy");
-    }
 
     #[test]
     fn a_node_without_status_is_a_node() {

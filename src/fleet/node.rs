@@ -62,7 +62,7 @@ pub(super) async fn read(
     clock: &dyn Clock,
 ) -> NodeReading {
     let started = clock.mono();
-    let base = format!("{server}/api/v1/nodes/{}/proxy", super::encoded(&listed.name));
+    let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
     let url = format!("{base}/configz");
     let configz = match session.get(&url, patience).await.and_then(|answer| answer.document(&url)) {
         // One that says nothing of use is no reason not to ask on.

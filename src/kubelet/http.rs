@@ -3,14 +3,17 @@
 //! Over TLS where the URL says so. Credentials go over TLS only. No redirect is followed: what an answer of another server
 //! would be worth is not known here.
 
+mod lines;
 mod tls;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
+use hyper::Response;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -21,7 +24,7 @@ use tokio_rustls::TlsConnector;
 
 pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
 
-/// An answer above this size is none.
+/// An answer above this size is none, unless somebody says otherwise.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
 /// As much of a refusal's text as anybody wants to read.
@@ -85,10 +88,12 @@ pub enum Error {
         received: usize,
     },
     /// The answer is larger than anything a kubelet says.
-    #[error("`{url}` answers with more than {} MiB", MAX_ANSWER / 1024 / 1024)]
+    #[error("`{url}` answers with more than {} MiB", largest / 1024 / 1024)]
     TooLarge {
         /// The URL.
         url: String,
+        /// What was allowed.
+        largest: usize,
     },
     /// What came back is not HTTP.
     #[error("what `{url}` answers is not HTTP")]
@@ -154,8 +159,8 @@ impl Error {
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// The text.
-    pub body: String,
+    /// Its bytes, as they came.
+    pub body: Vec<u8>,
     /// Where a redirect leads.
     pub location: Option<String>,
     /// Seconds since the epoch by the clock of who answered.
@@ -163,15 +168,26 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The text; what is no text shows as such.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
     /// The document, or what the status says instead.
     pub fn document(self, url: &str) -> Result<String, Error> {
+        self.bytes(url).map(|body| String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// The same, byte for byte.
+    pub fn bytes(self, url: &str) -> Result<Vec<u8>, Error> {
+        let text = || shown(&self.text());
         let url = url.to_owned();
         match self.status {
             200 => Ok(self.body),
             401 => Err(Error::Unauthorized { url }),
-            403 => Err(Error::Forbidden { url, text: shown(&self.body) }),
+            403 => Err(Error::Forbidden { url, text: text() }),
             300..=399 => Err(Error::Redirect { url, to: self.location.unwrap_or_default() }),
-            status => Err(Error::Status { url, status, text: shown(&self.body) }),
+            status => Err(Error::Status { url, status, text: text() }),
         }
     }
 }
@@ -235,18 +251,38 @@ pub fn check(url: &str) -> Result<(), Error> {
     place(url).map(|_| ())
 }
 
+/// What may not stand in a query as it is, in per cent.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.extend(["%", &format!("{byte:02X}")]);
+        }
+    }
+    out
+}
+
 /// Asks once, without credentials; over TLS the other side's certificate is held against the system's authorities.
 pub async fn get(url: &str, limit: Duration) -> Result<Answer, Error> {
     Client::default().get(url, limit).await
 }
 
 /// How a server is to be asked.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Client {
     tls: Option<TlsConnector>,
     server_name: Option<String>,
     token: Option<Arc<str>>,
     headers: Vec<(String, String)>,
+    largest: usize,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { tls: None, server_name: None, token: None, headers: Vec::new(), largest: MAX_ANSWER }
+    }
 }
 
 impl fmt::Debug for Client {
@@ -275,6 +311,12 @@ impl Client {
     /// Headers to send besides our own.
     pub fn with_headers(mut self, headers: &[(String, String)]) -> Self {
         self.headers = headers.to_vec();
+        self
+    }
+
+    /// How many bytes of an answer are read at most.
+    pub const fn with_largest(mut self, largest: usize) -> Self {
+        self.largest = largest;
         self
     }
 
@@ -330,26 +372,7 @@ impl Session<'_> {
             }
             Ok(Err(trouble)) => {
                 self.open = None;
-                // With TLS 1.3 the other side judges our certificate after the handshake.
-                if let Trouble::Http(why) = &trouble
-                    && let Some(trouble) = certificate_trouble(why)
-                {
-                    return Err(Error::Certificate { url, trouble });
-                }
-                Err(match trouble {
-                    Trouble::Io(why) if why.kind() == io::ErrorKind::ConnectionRefused => {
-                        Error::Refused { url }
-                    }
-                    Trouble::Io(why) => Error::Io { url, detail: why.to_string() },
-                    Trouble::Http(why) if why.is_parse() => Error::NotHttp { url },
-                    Trouble::Http(_) if begun => Error::Cut { url, received },
-                    Trouble::Http(why) => {
-                        let cause = std::error::Error::source(&why).map(ToString::to_string);
-                        Error::Io { url, detail: cause.unwrap_or_else(|| why.to_string()) }
-                    }
-                    Trouble::TooLarge => Error::TooLarge { url },
-                    Trouble::Certificate(trouble) => Error::Certificate { url, trouble },
-                })
+                Err(trouble.told(url, begun.then_some(received), self.client.largest))
             }
         }
     }
@@ -371,27 +394,72 @@ impl Session<'_> {
             Some(sender) => sender,
             None => self.client.connect(place).await?,
         };
+        let response = self.client.send(&mut sender, place).await?;
+        *begun = true;
+        let answer = answered(response, received, self.client.largest).await?;
+        self.open = Some((place.address.clone(), sender));
+        Ok(answer)
+    }
+}
+
+/// The whole of an answer.
+async fn answered(
+    response: Response<Incoming>,
+    received: &mut usize,
+    largest: usize,
+) -> Result<Answer, Trouble> {
+    let status = response.status().as_u16();
+    let location = response.headers().get(http::header::LOCATION);
+    let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
+    let date = response.headers().get(http::header::DATE);
+    let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
+    let body = collect(response.into_body(), received, largest).await?;
+    Ok(Answer { status, body, location, date })
+}
+
+impl Trouble {
+    /// The same in words. `received` is what had come of the answer, if it had begun.
+    fn told(self, url: String, received: Option<usize>, largest: usize) -> Error {
+        // With TLS 1.3 the other side judges our certificate after the handshake.
+        if let Self::Http(why) = &self
+            && let Some(trouble) = certificate_trouble(why)
+        {
+            return Error::Certificate { url, trouble };
+        }
+        match (self, received) {
+            (Self::Io(why), _) if why.kind() == io::ErrorKind::ConnectionRefused => Error::Refused { url },
+            (Self::Io(why), _) => Error::Io { url, detail: why.to_string() },
+            (Self::Http(why), _) if why.is_parse() => Error::NotHttp { url },
+            (Self::Http(_), Some(received)) => Error::Cut { url, received },
+            (Self::Http(why), None) => {
+                let cause = std::error::Error::source(&why).map(ToString::to_string);
+                Error::Io { url, detail: cause.unwrap_or_else(|| why.to_string()) }
+            }
+            (Self::TooLarge, _) => Error::TooLarge { url, largest },
+            (Self::Certificate(trouble), _) => Error::Certificate { url, trouble },
+        }
+    }
+}
+
+impl Client {
+    /// Sends the question; the answer has begun when this returns.
+    async fn send(
+        &self,
+        sender: &mut SendRequest<Empty<Bytes>>,
+        place: &Place<'_>,
+    ) -> Result<Response<Incoming>, Trouble> {
         let mut request = http::Request::get(place.path)
             .header(http::header::HOST, place.authority)
             .header(http::header::ACCEPT, "*/*")
             .header(http::header::USER_AGENT, concat!("plegctl/", env!("CARGO_PKG_VERSION")));
-        if let Some(token) = self.client.token.as_ref().filter(|_| place.tls) {
+        if let Some(token) = self.token.as_ref().filter(|_| place.tls) {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        for (name, value) in &self.client.headers {
+        for (name, value) in &self.headers {
             request = request.header(name, value);
         }
         let request = request.body(Empty::new()).map_err(|why| Trouble::Io(io::Error::other(why)))?;
-        let response = sender.send_request(request).await.map_err(Trouble::Http)?;
-        *begun = true;
-        let status = response.status().as_u16();
-        let location = response.headers().get(http::header::LOCATION);
-        let location = location.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());
-        let date = response.headers().get(http::header::DATE);
-        let date = date.and_then(|date| epoch_seconds(date.to_str().ok()?));
-        let body = collect(response.into_body(), received).await?;
-        self.open = Some((place.address.clone(), sender));
-        Ok(Answer { status, body: String::from_utf8_lossy(&body).into_owned(), location, date })
+        sender.send_request(request).await.map_err(Trouble::Http)
     }
 }
 
@@ -400,13 +468,13 @@ fn certificate_trouble(why: &hyper::Error) -> Option<CertificateTrouble> {
     CertificateTrouble::of(cause)
 }
 
-async fn collect(mut body: Incoming, received: &mut usize) -> Result<Vec<u8>, Trouble> {
+async fn collect(mut body: Incoming, received: &mut usize, largest: usize) -> Result<Vec<u8>, Trouble> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(Trouble::Http)?;
         if let Some(data) = frame.data_ref() {
             *received += data.len();
-            if *received > MAX_ANSWER {
+            if *received > largest {
                 return Err(Trouble::TooLarge);
             }
             bytes.extend_from_slice(data);
@@ -482,14 +550,14 @@ mod tests {
         let url =
             serve_once(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad", false).await;
         let answer = get(&url, PATIENCE).await.unwrap();
-        assert_eq!((answer.status, answer.body.as_str()), (500, "bad"));
+        assert_eq!((answer.status, answer.body.as_slice()), (500, &b"bad"[..]));
     }
 
     #[tokio::test]
     async fn chunks_are_put_together() {
         let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let url = serve_once(answer, false).await;
-        assert_eq!(get(&url, PATIENCE).await.unwrap().body, "abcde");
+        assert_eq!(get(&url, PATIENCE).await.unwrap().body, b"abcde");
     }
 
     #[tokio::test]
@@ -550,6 +618,11 @@ mod tests {
     }
 
     #[test]
+    fn a_query_is_encoded() {
+        assert_eq!(encoded("role in (a,b),x!=y"), "role%20in%20%28a%2Cb%29%2Cx%21%3Dy");
+    }
+
+    #[test]
     fn a_date_is_seconds_since_the_epoch() {
         assert_eq!(epoch_seconds("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777.0));
         assert_eq!(epoch_seconds("yesterday"), None);
@@ -560,7 +633,7 @@ mod tests {
     fn a_status_says_what_kind_of_night_it_is() {
         let answer = |status: u16, body: &str| Answer {
             status,
-            body: body.to_owned(),
+            body: body.as_bytes().to_vec(),
             location: Some("https://login/".to_owned()),
             date: None,
         };

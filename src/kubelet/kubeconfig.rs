@@ -16,6 +16,8 @@ use libyaml_safer::{EventData, Parser};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::host::HostRoot;
+
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
 /// Where a pod's account lies.
@@ -59,7 +61,7 @@ pub enum KubeconfigError {
         known: Vec<String>,
     },
     /// A way to say who one is that is not known here.
-    #[error("the user `{user}` of the kubeconfig `{name}` authenticates by {way}, which plegctl does not do")]
+    #[error("the user `{user}` of the kubeconfig `{name}` authenticates by {way}")]
     Way {
         /// What was read.
         name: String,
@@ -200,6 +202,9 @@ pub struct Places {
     pub home: Option<PathBuf>,
     /// `host:port` of the API server as a pod is told, and the directory of its account.
     pub pod: Option<(String, PathBuf)>,
+    /// The node that the named one belongs to, where it is not our own: its paths are below the node's root, and no
+    /// program of it is run, which nobody has asked for.
+    pub node: Option<HostRoot>,
 }
 
 impl Places {
@@ -212,7 +217,13 @@ impl Places {
             let port = variable("KUBERNETES_SERVICE_PORT").unwrap_or_else(|| "443".to_owned());
             (format!("{host}:{port}"), PathBuf::from(ACCOUNT))
         });
-        Self { flag, variable: variable("KUBECONFIG"), home: variable("HOME").map(PathBuf::from), pod }
+        let home = variable("HOME").map(PathBuf::from);
+        Self { flag, variable: variable("KUBECONFIG"), home, pod, node: None }
+    }
+
+    /// The kubelet's own, at this path of its node.
+    pub fn of_kubelet(path: &str, node: &HostRoot) -> Self {
+        Self { flag: Some(node.path(path)), node: Some(node.clone()), ..Self::default() }
     }
 }
 
@@ -228,7 +239,7 @@ pub fn cluster(
     let of_home = places.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
     let path = places.flag.clone().or_else(|| of_variable.map(PathBuf::from)).or(of_home);
     match (path, &places.pod) {
-        (Some(path), _) => of_file(&path, context, patience),
+        (Some(path), _) => of_file(&path, context, patience, places.node.as_ref()),
         (None, Some((server, account))) => of_pod(server, account),
         (None, None) => Err(KubeconfigError::Nothing),
     }
@@ -247,7 +258,12 @@ fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     })
 }
 
-fn of_file(path: &Path, context: Option<&str>, patience: Duration) -> Result<Cluster, KubeconfigError> {
+fn of_file(
+    path: &Path,
+    context: Option<&str>,
+    patience: Duration,
+    node: Option<&HostRoot>,
+) -> Result<Cluster, KubeconfigError> {
     let name = path.display().to_string();
     let shape = |why: String| KubeconfigError::Shape { name: name.clone(), why };
     let text = read(path)?;
@@ -267,8 +283,8 @@ fn of_file(path: &Path, context: Option<&str>, patience: Duration) -> Result<Clu
     let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
     let user = named(&file.users, &context.user, "user", &name)?;
 
-    let base = path.parent().unwrap_or(Path::new("."));
-    let client = client(cluster, user, &context.user, base, &name, patience)?;
+    let origin = Origin { base: path.parent().unwrap_or(Path::new(".")), name: &name, node };
+    let client = client(cluster, user, &context.user, &origin, patience)?;
     let server = cluster.server.trim_end_matches('/').to_owned();
     if !server.starts_with("https://") && !server.starts_with("http://") {
         return Err(shape(format!("the server `{server}` of cluster `{}` is no URL", context.cluster)));
@@ -288,21 +304,36 @@ fn named<'a, T>(
     })
 }
 
+/// The file that is read.
+struct Origin<'a> {
+    base: &'a Path,
+    name: &'a str,
+    node: Option<&'a HostRoot>,
+}
+
+impl Origin<'_> {
+    /// A file that it names.
+    fn read(&self, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
+        let path = self.base.join(file);
+        read(&self.node.map_or_else(|| path.clone(), |node| node.path(&path)))
+    }
+}
+
 fn client(
     cluster: &ClusterEntry,
     user: &UserEntry,
     user_name: &str,
-    base: &Path,
-    name: &str,
+    origin: &Origin<'_>,
     patience: Duration,
 ) -> Result<Client, KubeconfigError> {
+    let name = origin.name;
     let given = |data: Option<&String>, file: Option<&PathBuf>| -> Result<Option<Vec<u8>>, KubeconfigError> {
         match (data.filter(|data| !data.is_empty()), file) {
             (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|why| KubeconfigError::Shape {
                 name: name.to_owned(),
                 why: format!("its data is not base64: {why}"),
             }),
-            (None, Some(file)) => read(&base.join(file)).map(Some),
+            (None, Some(file)) => origin.read(file).map(Some),
             (None, None) => Ok(None),
         }
     };
@@ -316,18 +347,22 @@ fn client(
     let mut key = given(user.client_key_data.as_ref(), user.client_key.as_ref())?;
     let mut token = user.token.clone().filter(|token| !token.is_empty());
     if let (None, Some(file)) = (&token, &user.token_file) {
-        token = Some(String::from_utf8_lossy(&read(&base.join(file))?).trim().to_owned());
+        token = Some(String::from_utf8_lossy(&origin.read(file)?).trim().to_owned());
     }
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
-        let status = run(exec, base, patience)?;
+        if origin.node.is_some() {
+            let way = "a program, and nobody has asked to run it (--kubeconfig FILE does)";
+            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.to_owned(), way });
+        }
+        let status = run(exec, origin.base, patience)?;
         token = status.token;
         certificate = status.client_certificate_data.map(String::into_bytes);
         key = status.client_key_data.map(String::into_bytes);
     }
     if token.is_none() && certificate.is_none() {
         let way = match (&user.username, &user.auth_provider) {
-            (Some(_), _) => Some("user name and password"),
-            (None, Some(_)) => Some("an auth-provider"),
+            (Some(_), _) => Some("user name and password, which plegctl does not do"),
+            (None, Some(_)) => Some("an auth-provider, which plegctl does not do"),
             (None, None) => None,
         };
         if let Some(way) = way {

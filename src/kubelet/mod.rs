@@ -13,6 +13,7 @@
 //! ```
 
 mod address;
+mod api;
 mod config;
 mod configz;
 mod duration;
@@ -27,6 +28,7 @@ mod told;
 
 pub use crate::host::scalars;
 pub use address::is_address;
+pub use api::{Credentials, DEFAULT_URL, KubeletApi};
 pub use config::{Config, Sourced};
 pub use configz::Configz;
 pub use duration::{GoDuration, go_duration};

@@ -14,5 +14,7 @@ pub const EVENTED_THRESHOLD: Duration = Duration::from_secs(600);
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// `fileCheckFrequency` of a kubelet that is told nothing else.
 pub const FILE_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
+/// `httpCheckFrequency` of a kubelet that is told nothing else.
+pub const HTTP_CHECK_FREQUENCY: Duration = Duration::from_secs(20);
 /// What its client takes of one message (cri-client: `maxMsgSize`).
 pub const RECEIVE_LIMIT: u64 = 16 * 1024 * 1024;

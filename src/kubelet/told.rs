@@ -88,6 +88,21 @@ impl Told {
             && ["kubeconfig", "bootstrap-kubeconfig"].iter().all(|flag| self.flag(flag).is_none())
     }
 
+    /// The headers that it sends to its manifest URL: those of the flags, else those of the files.
+    pub fn url_headers(&self) -> Vec<(String, String)> {
+        let flags = self.every("manifest-url-header");
+        let pair = |(key, value): (&str, &str)| (key.trim().to_owned(), value.trim().to_owned());
+        if !flags.is_empty() {
+            let pairs = flags.into_iter().flat_map(|flag| flag.split(','));
+            return pairs.filter_map(|text| text.split_once(':')).map(pair).collect();
+        }
+        // Several values of one header are one with commas, to whoever reads it.
+        let headers = self.files.iter().filter_map(|(key, setting)| {
+            Some(pair((key.strip_prefix("staticPodURLHeader.")?, &setting.value)))
+        });
+        headers.collect()
+    }
+
     /// A setting: the flag if it is given, else the key of the files.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         if let Some(value) = self.flag(flag) {
@@ -214,6 +229,22 @@ mod tests {
         let told = host.told("kubelet --config=/etc/k.yaml --config-dir=/etc/k.d");
         let keys = ["a", "b", "c", "d", "m.x", "m.y"].map(|key| told.key(key).unwrap_or_default());
         assert_eq!(keys, ["ten", "twenty", "thirty", "file", "file", "twenty"]);
+    }
+
+    #[test]
+    fn the_headers_of_the_manifest_url_are_those_of_the_flags_else_of_the_files() {
+        let host = Scratch::new("headers");
+        host.write("etc/k.yaml", "staticPodURLHeader:\n  Authorization: [\"Bearer a\", b]\n  X-Node:\n  - n1\n");
+        host.write("etc/k.d/10.conf", "staticPodURLHeader: {Authorization: [c]}\n");
+        let pairs = |line: &str| -> Vec<String> {
+            let headers = host.told(line).url_headers();
+            headers.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+        };
+        let file = "kubelet --config=/etc/k.yaml";
+        assert_eq!(pairs(file), ["Authorization=Bearer a,b", "X-Node=n1"]);
+        assert_eq!(pairs(&format!("{file} --config-dir=/etc/k.d")), ["Authorization=c", "X-Node=n1"]);
+        let flags = format!("{file} --manifest-url-header=a:hello,b:again --manifest-url-header c:world");
+        assert_eq!(pairs(&flags), ["a=hello", "b=again", "c=world"]);
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod smoke;
 mod soak;
 mod stacks;
 mod stream;
+mod wanted;
 mod watch;
 
 use std::io::Write;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::sources::{self, Configured, Url};
-use super::{Output, PodsArgs, listed};
+use super::sources::{self, Api, Configured, Url};
+use super::{Output, Periods, PodsArgs, listed};
 use crate::clock::Wall;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
 use crate::cmd::render::{json, pods as text};
@@ -16,7 +16,9 @@ use crate::cmd::stops::Stops;
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
-use crate::manifests::podconfig::{Following, Heard, Op, PodConfig, Source, Step, Update, follow_files};
+use crate::manifests::podconfig::{
+    Following, Heard, Op, PodConfig, Source, Step, Update, follow_api, follow_files,
+};
 use crate::report::{PodRef, Seconds};
 
 /// How many sets may wait for us. The kubelet's own queues are no longer.
@@ -69,12 +71,12 @@ pub async fn run(
     let mut client = if arguments.no_cri { None } else { Some(connected(context)?) };
     let mut config = PodConfig::new(configured.names());
     let (sender, mut heard) = mpsc::channel(QUEUE);
+    let printer = Printer { arguments, context };
     for (source, why) in &configured.unread {
-        context.remark(&format!("source {source} is not heard: {why}"));
+        printer.trouble(*source, why)?;
     }
-    start(configured, arguments, &sender);
+    start(configured, arguments.periods(context), &sender);
     drop(sender);
-    let mut printer = Printer { arguments, context };
     context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
     let mut following = Following::default();
     let mut looks = interval(LOOK);
@@ -91,7 +93,8 @@ pub async fn run(
             () = stops.next() => return Ok(Exit::Good),
             news = heard.recv(), if talking => match news {
                 Some(Heard::Set(source, pods)) => {
-                    for update in config.set(source, pods) {
+                    let updates = config.set(source, pods);
+                    for update in updates.iter().filter_map(|update| printer.shown(update)) {
                         printer.update(&update)?;
                         following.told(&update, context.clock.mono());
                     }
@@ -134,25 +137,29 @@ fn connected(context: &Context) -> Result<Client, Error> {
     context.client(&endpoint, ONE_SHOT_TIMEOUT)
 }
 
-fn start(configured: Configured, arguments: &PodsArgs, sender: &mpsc::Sender<Heard>) {
+fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<Heard>) {
     if let Some(source) = configured.file {
-        tokio::spawn(follow_files(source, arguments.file_check_frequency, sender.clone()));
+        tokio::spawn(follow_files(source, periods.file, sender.clone()));
     }
     if let Some(url) = configured.url {
-        tokio::spawn(follow_url(url, arguments.http_check_frequency, sender.clone()));
+        tokio::spawn(follow_url(url, periods.http, sender.clone()));
     }
-    if let Some(api) = configured.api {
-        let sender = sender.clone();
-        // Standard input may say nothing for hours.
-        tokio::task::spawn_blocking(move || {
-            sources::each_state(&api, &mut |state| {
-                let heard = match state {
-                    Ok(pods) => Heard::Set(Source::Api, pods),
-                    Err(why) => Heard::Trouble(Source::Api, why),
-                };
-                sender.blocking_send(heard).is_ok()
+    match configured.api {
+        Some(Api::Server(server)) => _ = tokio::spawn(follow_api(server, sender.clone())),
+        Some(Api::Document(document)) => {
+            let sender = sender.clone();
+            // Standard input may say nothing for hours.
+            tokio::task::spawn_blocking(move || {
+                sources::each_state(&document, &mut |state| {
+                    let heard = match state {
+                        Ok(pods) => Heard::Set(Source::Api, pods),
+                        Err(why) => Heard::Trouble(Source::Api, why),
+                    };
+                    sender.blocking_send(heard).is_ok()
+                });
             });
-        });
+        }
+        None => {}
     }
 }
 
@@ -178,28 +185,26 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn shows(&self, namespace: &str) -> bool {
-        self.arguments.namespace.as_deref().is_none_or(|only| only == namespace)
+    /// An update with those of its pods that are to be seen; nothing if none of them is.
+    fn shown(&self, update: &Update) -> Option<Update> {
+        let pods: Vec<_> = update.pods.iter().filter(|pod| self.arguments.shows_wanted(pod)).cloned().collect();
+        (!pods.is_empty() || update.pods.is_empty()).then_some(Update { pods, ..*update })
     }
 
     fn as_lines(&self) -> bool {
         matches!(self.arguments.output, Output::Json | Output::Jsonl)
     }
 
-    fn update(&mut self, update: &Update) -> io::Result<()> {
+    fn update(&self, update: &Update) -> io::Result<()> {
         let pods: Vec<PodRef> = update
             .pods
             .iter()
-            .filter(|pod| self.shows(&pod.identity.namespace))
             .map(|pod| PodRef {
                 uid: pod.told_uid().unwrap_or_default().to_owned(),
                 namespace: pod.identity.namespace.clone(),
                 name: pod.identity.name.clone(),
             })
             .collect();
-        if pods.is_empty() && !update.pods.is_empty() {
-            return Ok(());
-        }
         let time = self.context.clock.wall();
         let Update { op, source, ready, .. } = *update;
         let mut out = io::stdout().lock();
@@ -211,10 +216,7 @@ impl Printer<'_> {
         out.flush()
     }
 
-    fn step(&mut self, step: &Step) -> io::Result<()> {
-        if !self.shows(&step.identity.namespace) {
-            return Ok(());
-        }
+    fn step(&self, step: &Step) -> io::Result<()> {
         let time = self.context.clock.wall();
         let mut out = io::stdout().lock();
         if self.as_lines() {
@@ -231,7 +233,7 @@ impl Printer<'_> {
         out.flush()
     }
 
-    fn trouble(&mut self, source: Source, why: &str) -> io::Result<()> {
+    fn trouble(&self, source: Source, why: &str) -> io::Result<()> {
         if self.as_lines() {
             let time = self.context.clock.wall();
             let mut out = io::stdout().lock();

@@ -13,7 +13,7 @@
 mod live;
 mod sources;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,15 +22,22 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::kubelet_access::KubeletAccess;
 use super::render::{json, pods as text};
 use super::{Error, Exit, positive_duration};
 use crate::clock::Wall;
 use crate::cri::{Filter, Runtime};
-use crate::kubelet::KubeletVersion;
+use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
+use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
 use crate::manifests::Kubelet;
-use crate::manifests::podconfig::{PodRow, Question, RuntimePod, Source, SourceState, standings};
+use crate::manifests::podconfig::{
+    ApiPods, Part, PodRow, Question, RuntimePod, Selector, Source, SourceState, Wanted, standings,
+};
 use crate::report::document;
-use sources::Configured;
+use sources::{Api, Configured};
+
+/// What the kubelet's answer about its own pods may take.
+const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the kubelet is told to run, from every source, and what became of it.
 #[derive(Debug, Args)]
@@ -52,6 +59,17 @@ pub struct PodsArgs {
     #[arg(long, value_name = "FILE")]
     api_pods: Option<PathBuf>,
 
+    /// The API server that this kubeconfig leads to, for the node's pods: the kubelet's own is enough
+    #[arg(long, value_name = "FILE", conflicts_with = "api_pods")]
+    kubeconfig: Option<PathBuf>,
+
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    context: Option<String>,
+
+    #[command(flatten)]
+    kubelet: KubeletAccess,
+
     /// Name of the node [default: this node's]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
@@ -60,13 +78,13 @@ pub struct PodsArgs {
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
     kubelet_version: Option<KubeletVersion>,
 
-    /// How often the manifests are read again, besides what inotify tells
-    #[arg(long, value_name = "DUR", default_value = "20s", value_parser = positive_duration)]
-    file_check_frequency: Duration,
+    /// How often the manifests are read again, besides what inotify tells [default: the running kubelet's, else 20s]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    file_check_frequency: Option<Duration>,
 
-    /// How often the URL is asked
-    #[arg(long, value_name = "DUR", default_value = "20s", value_parser = positive_duration)]
-    http_check_frequency: Duration,
+    /// How often the URL is asked [default: the running kubelet's, else 20s]
+    #[arg(long, value_name = "DUR", value_parser = positive_duration)]
+    http_check_frequency: Option<Duration>,
 
     /// Do not ask the runtime
     #[arg(long)]
@@ -83,6 +101,10 @@ pub struct PodsArgs {
     /// Show the pods of all namespaces, as is the default
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
+
+    /// Show only pods with these labels, as kubectl takes them
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<Selector>,
 
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -142,6 +164,9 @@ pub struct PodsReport {
     /// Why the runtime was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_error: Option<String>,
+    /// Why the kubelet's own pods are not known, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet_error: Option<String>,
 }
 
 /// Runs the command.
@@ -161,14 +186,12 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
         Output::Name => text::names(&report, &mut out)?,
     }
     out.flush()?;
-    if report.pods.is_empty()
-        && arguments.namespace.is_some()
-        && matches!(arguments.output, Output::Table | Output::Wide)
-    {
-        context.remark(&format!(
-            "No pods found in namespace {}",
-            arguments.namespace.as_deref().unwrap_or_default()
-        ));
+    if report.pods.is_empty() && matches!(arguments.output, Output::Table | Output::Wide) {
+        if let Some(namespace) = &arguments.namespace {
+            context.remark(&format!("No pods found in namespace {namespace}"));
+        } else if arguments.selector.is_some() {
+            context.remark("No pods found with these labels");
+        }
     }
     if !heard {
         return Ok(Exit::NoAnswer);
@@ -184,27 +207,80 @@ async fn once(
     kubelet: &Kubelet,
     configured: Configured,
 ) -> Result<(PodsReport, bool), Error> {
-    let (states, rows) = sources::read_once(configured).await?;
+    let api = kubelet_api(arguments, context)?;
+    let proxy = match (&api, &configured.api) {
+        (None, Some(Api::Server(server))) if arguments.kubeconfig.is_some() => Some(server.clone()),
+        _ => None,
+    };
+    let kubelets = async {
+        let found = match (api, proxy) {
+            (Some(api), _) => Ok(api),
+            // The person's own rights may reach it, and may well not: that is no trouble, only less to be said.
+            (None, Some(server)) => server.kubelet().await.map_err(|why| why.to_string()),
+            (None, None) => return None,
+        };
+        Some(match found {
+            Ok(api) => kubelet_pods(&api, &kubelet.node_name).await,
+            Err(why) => Err(why),
+        })
+    };
+    let runtimes = async {
+        if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) }
+    };
+    let ((states, rows), runtime, kubelets) =
+        tokio::join!(sources::read_once(configured), runtimes, kubelets);
     let heard = rows.iter().any(|row| row.ready);
-    let (runtime, runtime_error) = if arguments.no_cri {
-        (None, Some("--no-cri".to_owned()))
-    } else {
-        match runtime_pods(context).await {
-            Ok(pods) => (Some(pods), None),
-            Err(why) => {
-                context.remark(&format!("the runtime was not asked: {why}"));
-                (None, Some(why.to_string()))
-            }
+    let (runtime, runtime_error) = match runtime {
+        Ok(pods) => (Some(pods), None),
+        Err(None) => (None, Some("--no-cri".to_owned())),
+        Err(Some(why)) => {
+            context.remark(&format!("the runtime was not asked: {why}"));
+            (None, Some(why.to_string()))
+        }
+    };
+    let (kubelets, kubelet_error) = match kubelets {
+        None => (None, None),
+        Some(Ok(pods)) => (Some(pods), None),
+        Some(Err(why)) => {
+            context.note(u8::from(!arguments.kubelet.is_given()), &format!("the kubelet's own pods are not known: {why}"));
+            (None, Some(why))
         }
     };
     let now = context.clock.wall();
-    let mut pods = standings(&Question { sources: &states, runtime: runtime.as_ref(), now });
-    if let Some(namespace) = &arguments.namespace {
-        pods.retain(|pod| pod.namespace == *namespace);
-    }
+    let question =
+        Question { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
+    let mut pods = standings(&question);
+    pods.retain(|pod| arguments.shows(pod));
+    let node = kubelet.node_name.clone();
     let report =
-        PodsReport { taken_at: now, node: kubelet.node_name.clone(), sources: rows, pods, runtime_error };
+        PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
     Ok((report, heard))
+}
+
+/// The kubelet that was named, else the read-only port of the one that runs here.
+fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<KubeletApi>, Error> {
+    if let Some(api) = arguments.kubelet.api(context)? {
+        return Ok(Some(api));
+    }
+    // What somebody gives as sources need not be this node's.
+    if arguments.names_a_source() {
+        return Ok(None);
+    }
+    let port = context.kubelet().and_then(|running| running.setting("read-only-port", "readOnlyPort").ok()?);
+    let port = port.and_then(|setting| setting.value.parse::<u16>().ok()).filter(|port| *port != 0);
+    Ok(match port {
+        Some(port) => Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?),
+        None => None,
+    })
+}
+
+/// The status that the kubelet itself gives each of its pods, refused ones included, by UID.
+async fn kubelet_pods(api: &KubeletApi, node: &str) -> Result<HashMap<String, Part>, String> {
+    let url = api.url("/pods");
+    let answer = api.get("/pods", KUBELET_PATIENCE).await.and_then(|answer| answer.bytes(&url));
+    let text = answer.map_err(|why| why.to_string())?;
+    let list = ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;
+    Ok(list.pods.iter().map(|pod| (pod.uid.clone(), pod.status.clone())).collect())
 }
 
 async fn runtime_pods(context: &Context) -> Result<BTreeMap<String, RuntimePod>, Error> {
@@ -217,7 +293,7 @@ async fn runtime_pods(context: &Context) -> Result<BTreeMap<String, RuntimePod>,
 async fn listed(runtime: &impl Runtime) -> Result<BTreeMap<String, RuntimePod>, Error> {
     let sandboxes = runtime.list_sandboxes(&Filter::default()).await.result?;
     let containers = runtime.list_containers(&Filter::default()).await.result?;
-    Ok(RuntimePod::group(&sandboxes, &containers))
+    Ok(RuntimePod::group(sandboxes, containers))
 }
 
 impl PodsArgs {
@@ -228,8 +304,49 @@ impl PodsArgs {
     }
 
     fn names_a_source(&self) -> bool {
-        self.manifests.is_some() || self.manifest_url.is_some() || self.api_pods.is_some()
+        self.manifests.is_some()
+            || self.manifest_url.is_some()
+            || self.api_pods.is_some()
+            || self.kubeconfig.is_some()
     }
+
+    fn shows(&self, pod: &PodRow) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
+            && self.selector.as_ref().is_none_or(|selector| {
+                let labels = pod.labels.read();
+                selector.matches(|key| labels.get(key).map(String::as_str))
+            })
+    }
+
+    fn shows_wanted(&self, pod: &Wanted) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| pod.identity.namespace == *namespace)
+            && self.selector.as_ref().is_none_or(|selector| {
+                let labels = pod.content.labels.read();
+                selector.matches(|key| labels.get(key).and_then(|value| value.as_str()))
+            })
+    }
+
+    /// What was given, else what the running kubelet was told.
+    fn periods(&self, context: &Context) -> Periods {
+        let told = |flag: &str, key: &str| {
+            let running = context.kubelet().filter(|_| !self.names_a_source())?;
+            let setting = running.setting(flag, key).ok()??;
+            go_duration(&setting.value).filter(|period| !period.is_zero())
+        };
+        let file = || told("file-check-frequency", "fileCheckFrequency").unwrap_or(FILE_CHECK_FREQUENCY);
+        let http = || told("http-check-frequency", "httpCheckFrequency").unwrap_or(HTTP_CHECK_FREQUENCY);
+        Periods {
+            file: self.file_check_frequency.unwrap_or_else(file),
+            http: self.http_check_frequency.unwrap_or_else(http),
+        }
+    }
+}
+
+/// How often the sources are looked at.
+#[derive(Clone, Copy, Debug)]
+struct Periods {
+    file: Duration,
+    http: Duration,
 }
 
 /// What a source has come to, as [`standings`] wants it.

@@ -1,19 +1,23 @@
 //! Which sources this kubelet has, and reading each of them once.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{PodsArgs, SourceRow, States};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
-use crate::kubelet::KubeletProcess;
-use crate::kubelet::http;
+use crate::kubelet::kubeconfig::Places;
+use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, BODY_LIMIT, FileSource, PodConfig, Source, SourceState, UrlAnswer, UrlSource, Wanted,
+    ApiError, ApiPods, ApiServer, BODY_LIMIT, FileSource, List, PodConfig, Source, SourceState, UrlAnswer, UrlSource,
+    Wanted,
 };
 
 /// How long the kubelet waits for a URL (pkg/kubelet/config/http.go).
@@ -22,7 +26,7 @@ pub const URL_PATIENCE: Duration = Duration::from_secs(10);
 /// Go's client goes no further (net/http, `defaultCheckRedirect`).
 const MAX_REDIRECTS: usize = 10;
 
-/// The API server's pods of one node are some megabytes; more than this is no such list.
+/// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
 const API_LIMIT: u64 = 256 << 20;
 
 /// The sources of the kubelet in question.
@@ -48,7 +52,15 @@ pub struct Url {
 }
 
 /// Where the API server's pods come from.
-pub struct Api {
+pub enum Api {
+    /// A list that somebody made.
+    Document(Document),
+    /// The API server itself.
+    Server(ApiServer),
+}
+
+/// A list of pods that somebody made.
+pub struct Document {
     /// The file, or `-`.
     pub path: PathBuf,
     /// The node whose pods count.
@@ -77,16 +89,22 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         arguments.manifests.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()));
     let url =
         |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), place: url, headers };
-    let api = |path: &PathBuf| Api { path: path.clone(), node: kubelet.node_name.clone() };
+    let node = || kubelet.node_name.clone();
+    let document = arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
+    let server = arguments.kubeconfig.as_ref().map(|path| {
+        let places = Places { flag: Some(path.clone()), ..Places::default() };
+        Api::Server(ApiServer { places, context: arguments.context.clone(), node: node() })
+    });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
         url: arguments.manifest_url.clone().map(|text| url(text, arguments.manifest_url_header.clone())),
-        api: arguments.api_pods.as_ref().map(api),
+        api: document.or(server),
         unread: BTreeMap::new(),
     };
     if !arguments.names_a_source() {
         let Some(running) = context.kubelet() else { return Err(Error::NoSource) };
         own(&mut found, running, context, file, url);
+        own_api(&mut found, running, context, node());
         if found.names().is_empty() {
             return Err(Error::NoSource);
         }
@@ -121,24 +139,45 @@ fn own(
     if let Ok(Some(setting)) = running.setting("manifest-url", "staticPodURL") {
         context.note(1, &format!("source http: {} ({})", setting.value, setting.source));
         if http::check(&setting.value).is_ok() {
-            // Its headers may hold a secret, and are a map that our reader of settings does not follow.
-            found.url = Some(url(setting.value, Vec::new()));
+            found.url = Some(url(setting.value, running.told().url_headers()));
         } else {
             found.unread.insert(Source::Http, format!("`{}` cannot be asked", setting.value));
         }
     }
-    if ["kubeconfig", "bootstrap-kubeconfig"].iter().any(|flag| running.flag(flag).is_some()) {
-        let why = "not read: give --api-pods, from `kubectl get pods -A --field-selector spec.nodeName=NODE -o json`";
+}
+
+/// The API server of the kubelet that runs here, by the kubelet's own credential: it may list the pods of its node.
+fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, node: String) {
+    if let Some(path) = running.flag("kubeconfig") {
+        let places = Places::of_kubelet(path, &context.host);
+        context.note(1, &format!("source api: by the kubelet's own {path}"));
+        found.api = Some(Api::Server(ApiServer { places, context: None, node }));
+    } else if running.flag("bootstrap-kubeconfig").is_some() {
+        let why = "the kubelet has no credential yet: it has not joined the cluster";
         found.unread.insert(Source::Api, why.to_owned());
     }
 }
 
-/// Each source as it is now.
-pub async fn read_once(configured: Configured) -> Result<(States, Vec<SourceRow>), Error> {
+/// Each source as it is now. Those that have to be waited for are waited for together.
+pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
     let names = configured.names();
     let mut config = PodConfig::new(names.iter().copied());
     let mut errors: BTreeMap<Source, String> = configured.unread;
     let mut refused = BTreeMap::new();
+    let (mut url, api) = (configured.url, configured.api);
+    let asked = async {
+        match &mut url {
+            Some(url) => Some(ask(url).await),
+            None => None,
+        }
+    };
+    let listed = async {
+        match api {
+            Some(api) => Some(api_once(api).await),
+            None => None,
+        }
+    };
+    let (answer, list) = tokio::join!(asked, listed);
     if let Some(mut source) = configured.file {
         let scan = source.scan();
         errors.extend(scan.error.map(|why| (Source::File, format!("{}: {why}", source.path().display()))));
@@ -147,22 +186,16 @@ pub async fn read_once(configured: Configured) -> Result<(States, Vec<SourceRow>
             config.set(Source::File, set);
         }
     }
-    if let Some(mut url) = configured.url {
-        let answer = ask(&mut url).await;
+    if let Some(answer) = answer {
         errors.extend(answer.error.map(|why| (Source::Http, why)));
         if let Some(set) = answer.set {
             config.set(Source::Http, set);
         }
     }
-    if let Some(api) = configured.api {
-        match read_api(&api) {
-            Ok(set) => {
-                config.set(Source::Api, set);
-            }
-            Err(why) => {
-                errors.insert(Source::Api, why);
-            }
-        }
+    match list {
+        Some(Ok(set)) => _ = config.set(Source::Api, set),
+        Some(Err(why)) => _ = errors.insert(Source::Api, why),
+        None => {}
     }
     let mut states = States::new();
     let mut rows = Vec::new();
@@ -173,7 +206,19 @@ pub async fn read_once(configured: Configured) -> Result<(States, Vec<SourceRow>
         let refused = refused.remove(&name).unwrap_or_default();
         states.insert(name, SourceState { pods: ready.then_some(pods), refused });
     }
-    Ok((states, rows))
+    (states, rows)
+}
+
+/// The API server's pods as they are now.
+async fn api_once(api: Api) -> Result<Vec<Arc<Wanted>>, String> {
+    match api {
+        Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
+        // Standard input may say nothing for long, and what hangs here must not keep the others from their answers.
+        Api::Document(document) => match tokio::task::spawn_blocking(move || last_state(&document)).await {
+            Ok(state) => state,
+            Err(why) => Err(why.to_string()),
+        },
+    }
 }
 
 /// Asks a URL once, as the kubelet does: ten seconds in all, and on to where it is sent.
@@ -185,7 +230,7 @@ pub async fn ask(url: &mut Url) -> UrlAnswer {
         Ok(Ok(answer)) if u64::try_from(answer.body.len()).is_ok_and(|length| length > BODY_LIMIT) => {
             trouble(format!("`{}` answers with more than {} MiB", url.place, BODY_LIMIT >> 20))
         }
-        Ok(Ok(answer)) => url.source.answered(answer.status, answer.body.as_bytes()),
+        Ok(Ok(answer)) => url.source.answered(answer.status, &answer.body),
     }
 }
 
@@ -219,41 +264,60 @@ fn resolved(url: &str, location: &str) -> String {
 }
 
 /// The last whole state that a file or stdin holds.
-fn read_api(api: &Api) -> Result<Vec<Wanted>, String> {
+fn last_state(document: &Document) -> Result<Vec<Arc<Wanted>>, String> {
     let mut last = None;
-    each_state(api, &mut |state| {
+    each_state(document, &mut |state| {
         last = Some(state);
         true
     });
-    last.unwrap_or_else(|| Err(format!("{} is empty", api.path.display())))
+    last.unwrap_or_else(|| Err(format!("{} is empty", document.path.display())))
 }
 
 /// Hands on every state that a file or stdin holds, one JSON document after the other, until told to stop.
-pub fn each_state(api: &Api, take: &mut dyn FnMut(Result<Vec<Wanted>, String>) -> bool) {
-    let name = if api.path.as_os_str() == "-" { "stdin".into() } else { api.path.to_string_lossy() };
-    let opened: io::Result<Box<dyn Read>> = match api.path.as_os_str().to_str() {
+pub fn each_state(
+    document: &Document,
+    take: &mut dyn FnMut(Result<Vec<Arc<Wanted>>, String>) -> bool,
+) {
+    let Document { path, node } = document;
+    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
+    let opened: io::Result<Box<dyn Read>> = match path.to_str() {
         Some("-") => Ok(Box::new(io::stdin())),
-        _ => File::open(&api.path).map(|file| Box::new(file) as Box<dyn Read>),
+        _ => File::open(path).map(|file| Box::new(file) as Box<dyn Read>),
     };
-    let reader = match opened {
-        Ok(reader) => io::BufReader::new(reader.take(API_LIMIT)),
+    let input = match opened {
+        Ok(input) => input,
         Err(why) => {
             take(Err(format!("cannot read {name}: {why}")));
             return;
         }
     };
-    let documents = serde_json::Deserializer::from_reader(reader).into_iter::<serde_json::Value>();
-    for document in documents {
-        let state = match document {
-            Ok(document) => ApiPods::from_value(document, &api.node)
-                .map(|list| list.pods)
-                .map_err(|why| format!("{name}: {why}")),
-            Err(why) => Err(format!("{name}: it is no JSON: {why}")),
+    let left = Rc::new(Cell::new(API_LIMIT));
+    let reader = io::BufReader::new(Rationed { input, left: Rc::clone(&left) });
+    for list in serde_json::Deserializer::from_reader(reader).into_iter::<List>() {
+        let state = match list {
+            _ if left.get() == 0 => Err(format!("{name}: a list of more than {} MiB", API_LIMIT >> 20)),
+            Ok(list) => ApiPods::of(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}")),
+            Err(why) => Err(format!("{name}: {}", ApiError::from(why))),
         };
+        left.set(API_LIMIT);
         let broken = state.is_err();
         if !take(state) || broken {
             return;
         }
+    }
+}
+
+/// What is read of one document has an end; how many documents come has none.
+struct Rationed {
+    input: Box<dyn Read>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Read for Rationed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.by_ref().take(self.left.get()).read(buffer)?;
+        self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
+        Ok(read)
     }
 }
 

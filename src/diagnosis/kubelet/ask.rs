@@ -75,7 +75,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
         Some(Ok(answer)) => {
             answers.found.healthz = Some(Healthz::Failing {
                 status: answer.status,
-                text: answer.body.chars().take(500).collect(),
+                text: answer.text().chars().take(500).collect(),
             });
         }
         Some(Err(http::Error::Silent { waited, .. })) => {
@@ -137,7 +137,7 @@ pub(in crate::diagnosis) async fn read_metrics(
         }
         MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
         MetricsSource::Url(url) => match http::get(url, limit).await {
-            Ok(answer) if answer.status == 200 => (url.clone(), answer.body),
+            Ok(answer) if answer.status == 200 => (url.clone(), answer.text().into_owned()),
             Ok(answer) => {
                 return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
             }

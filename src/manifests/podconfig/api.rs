@@ -1,9 +1,11 @@
 //! The API source: the pods that the API server has for this node, as a list in JSON.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Content, Wanted};
+use super::{Content, Part, Wanted};
 use crate::manifests::PodIdentity;
 
 /// Annotations that the kubelet itself keeps and that make no other pod (`pkg/kubelet/types/pod_update.go`).
@@ -29,34 +31,61 @@ pub enum ApiError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApiPods {
     /// Those of this node.
-    pub pods: Vec<Wanted>,
+    pub pods: Vec<Arc<Wanted>>,
     /// How many there were of other nodes, which the kubelet never sees.
     pub elsewhere: usize,
+    /// The state of the API server that it shows.
+    pub version: String,
 }
 
+/// A document that may be such a list.
 #[derive(Deserialize)]
-struct List {
+pub struct List {
     #[serde(default)]
     kind: String,
+    #[serde(default)]
+    metadata: ListMetadata,
     #[serde(default)]
     items: Option<Vec<Pod>>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMetadata {
+    #[serde(default)]
+    resource_version: String,
+}
+
 #[derive(Deserialize)]
-struct Pod {
+pub(super) struct Pod {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    metadata: Metadata,
+    pub(super) metadata: Metadata,
     #[serde(default)]
-    spec: Value,
+    spec: Spec,
     #[serde(default)]
-    status: Value,
+    status: Part,
+}
+
+/// The spec, of which one field is looked at while it is still a tree.
+#[derive(Default, Deserialize)]
+#[serde(from = "Value")]
+struct Spec {
+    node: Option<String>,
+    part: Part,
+}
+
+impl From<Value> for Spec {
+    fn from(spec: Value) -> Self {
+        let node = spec.get("nodeName").and_then(Value::as_str).map(str::to_owned);
+        Self { node, part: spec.into() }
+    }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+pub(super) struct Metadata {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -68,36 +97,48 @@ struct Metadata {
     #[serde(default)]
     annotations: Option<Map<String, Value>>,
     #[serde(default)]
-    deletion_timestamp: Value,
+    deletion_timestamp: Part,
     #[serde(default)]
-    deletion_grace_period_seconds: Value,
+    deletion_grace_period_seconds: Part,
+    #[serde(default)]
+    pub(super) resource_version: String,
 }
 
 impl ApiPods {
-    /// The pods of `document`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
-    pub fn from_value(document: Value, node: &str) -> Result<Self, ApiError> {
-        let list: List = serde_json::from_value(document).map_err(|why| ApiError::Shape(why.to_string()))?;
+    /// The pods of `text`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
+    pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
+        Self::of(serde_json::from_slice(text)?, node)
+    }
+
+    /// The same of a text that has been read.
+    pub fn of(list: List, node: &str) -> Result<Self, ApiError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
             return Err(ApiError::Kind(list.kind));
         }
-        let mut found = Self::default();
+        let mut found = Self { version: list.metadata.resource_version, ..Self::default() };
         for (number, pod) in list.items.unwrap_or_default().into_iter().enumerate() {
             if let Some(kind) = pod.kind.as_deref().filter(|kind| !matches!(*kind, "Pod" | "")) {
                 return Err(ApiError::Kind(kind.to_owned()));
             }
-            let bound = pod.spec.get("nodeName").and_then(Value::as_str);
-            if bound.is_some_and(|bound| bound != node) {
+            if pod.spec.node.as_ref().is_some_and(|bound| bound != node) {
                 found.elsewhere += 1;
                 continue;
             }
             let pod = wanted(pod).ok_or(ApiError::Unnamed(number + 1))?;
-            found.pods.push(pod);
+            found.pods.push(Arc::new(pod));
         }
         Ok(found)
     }
 }
 
-fn wanted(pod: Pod) -> Option<Wanted> {
+impl From<serde_json::Error> for ApiError {
+    fn from(why: serde_json::Error) -> Self {
+        if why.is_data() { Self::Shape(why.to_string()) } else { Self::Json(why.to_string()) }
+    }
+}
+
+/// The pod, if it has what every pod of an API server has.
+pub(super) fn wanted(pod: Pod) -> Option<Wanted> {
     let Metadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
     if name.is_empty() || uid.is_empty() {
         return None;
@@ -112,15 +153,16 @@ fn wanted(pod: Pod) -> Option<Wanted> {
         },
         uid,
         content: Content {
-            spec: pod.spec,
-            labels: Value::Object(labels.unwrap_or_default()),
-            annotations: Value::Object(annotations),
+            spec: pod.spec.part,
+            labels: Value::Object(labels.unwrap_or_default()).into(),
+            annotations: Value::Object(annotations).into(),
             deleted: pod.metadata.deletion_timestamp,
             grace: pod.metadata.deletion_grace_period_seconds,
         },
         status: pod.status,
         mirror_of,
         changed: None,
+        unmirrored: None,
         object: None,
     })
 }
@@ -136,7 +178,7 @@ mod tests {
         {"metadata": {"name": "b", "uid": "2", "annotations": null}, "spec": {"nodeName": "n2"}}]}"#;
 
     fn parse(text: &str) -> Result<ApiPods, ApiError> {
-        ApiPods::from_value(serde_json::from_str(text).unwrap(), "n1")
+        ApiPods::parse(text.as_bytes(), "n1")
     }
 
     #[test]
@@ -144,7 +186,7 @@ mod tests {
         let list = parse(LIST).unwrap();
         assert_eq!((list.pods.len(), list.elsewhere), (1, 1));
         assert_eq!(list.pods[0].mirror_of.as_deref(), Some("abc"));
-        assert_eq!(list.pods[0].content.annotations, serde_json::json!({"mine": "y"}));
+        assert_eq!(list.pods[0].content.annotations, serde_json::json!({"mine": "y"}).into());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
@@ -21,7 +22,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     /// Its whole set.
-    Set(Source, Vec<Wanted>),
+    Set(Source, Vec<Arc<Wanted>>),
     /// Something is wrong with it. What was known stays.
     Trouble(Source, String),
 }
@@ -60,7 +61,7 @@ fn on_event(source: &mut FileSource, event: &Seen) -> Scan {
 }
 
 /// Nobody listens any more.
-struct Deaf;
+pub(super) struct Deaf;
 
 async fn tell(scan: Scan, heard: &Sender<Heard>) -> Result<(), Deaf> {
     let refused =
@@ -122,26 +123,58 @@ impl Watch {
     }
 
     fn failed(&mut self, path: &Path, why: &io::Error) -> Step {
+        self.pause = Some(Box::pin(sleep(back_off(self.failures, LONGEST_RETRY))));
         self.failures = self.failures.saturating_add(1);
-        self.pause = Some(Box::pin(sleep(self.back_off())));
-        let hint = match why.raw_os_error() {
-            Some(limit) if limit == rustix::io::Errno::NOSPC.raw_os_error() => {
-                " (see sysctl fs.inotify.max_user_watches)"
-            }
-            Some(limit) if limit == rustix::io::Errno::MFILE.raw_os_error() => {
-                " (see sysctl fs.inotify.max_user_instances)"
-            }
-            _ => "",
-        };
+        let hint = limit(why).map_or_else(String::new, |sysctl| format!(" (see sysctl {sysctl})"));
         Step::Failed(format!(
             "cannot watch {}: {why}{hint}; it is only looked at every so often",
             path.display()
         ))
     }
+}
 
-    /// Doubles with each failure in a row.
-    fn back_off(&self) -> Duration {
-        let doubled = 1u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        RETRY.saturating_mul(doubled).min(LONGEST_RETRY)
+/// The setting of the kernel that an error of inotify is about.
+fn limit(why: &io::Error) -> Option<&'static str> {
+    let number = why.raw_os_error()?;
+    if number == rustix::io::Errno::NOSPC.raw_os_error() {
+        Some("fs.inotify.max_user_watches")
+    } else if number == rustix::io::Errno::MFILE.raw_os_error() {
+        Some("fs.inotify.max_user_instances")
+    } else {
+        None
+    }
+}
+
+/// The pause after so many failures in a row before this one: it doubles with each.
+pub(super) fn back_off(failures: u32, longest: Duration) -> Duration {
+    let doubled = 1u32.checked_shl(failures).filter(|doubled| *doubled > 0).unwrap_or(u32::MAX);
+    RETRY.saturating_mul(doubled).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_its_longest() {
+        let pauses: Vec<u64> =
+            [0, 1, 2, 4, 5, 31, 32, 90].map(|failures| back_off(failures, LONGEST_RETRY).as_secs()).to_vec();
+        assert_eq!(pauses, [1, 2, 4, 16, 20, 20, 20, 20]);
+    }
+
+    #[test]
+    fn a_limit_of_inotify_is_named_by_its_sysctl() {
+        let said = |errno: rustix::io::Errno| {
+            match Watch::default().failed(Path::new("/m"), &errno.into()) {
+                Step::Failed(why) => why,
+                _ => String::new(),
+            }
+        };
+        // The pause is a timer.
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+            assert!(said(rustix::io::Errno::NOSPC).contains("fs.inotify.max_user_watches"));
+            assert!(said(rustix::io::Errno::MFILE).contains("fs.inotify.max_user_instances"));
+            assert!(!said(rustix::io::Errno::ACCESS).contains("sysctl"));
+        });
     }
 }

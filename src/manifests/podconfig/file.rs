@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Wanted;
 use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, inspect, inspect_file};
@@ -23,7 +24,7 @@ pub struct Refused {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scan {
     /// The whole set, if the source sends one.
-    pub set: Option<Vec<Wanted>>,
+    pub set: Option<Vec<Arc<Wanted>>>,
     /// Files that were not taken.
     pub refused: Vec<Refused>,
     /// What is wrong with the path itself.
@@ -36,7 +37,9 @@ pub struct FileSource {
     path: PathBuf,
     kubelet: Kubelet,
     /// In the order in which the pods came. The kubelet's own is that of a Go map: none.
-    store: Vec<Wanted>,
+    store: Vec<Arc<Wanted>>,
+    /// Where in the store each pod is.
+    places: HashMap<PodIdentity, usize>,
     /// The pod that each file was last seen to hold.
     pods_of: HashMap<PathBuf, PodIdentity>,
     /// How many pods were read.
@@ -46,7 +49,14 @@ pub struct FileSource {
 impl FileSource {
     /// A path that has not been looked at.
     pub fn new(path: impl Into<PathBuf>, kubelet: Kubelet) -> Self {
-        Self { path: path.into(), kubelet, store: Vec::new(), pods_of: HashMap::new(), objects: 0 }
+        Self {
+            path: path.into(),
+            kubelet,
+            store: Vec::new(),
+            places: HashMap::new(),
+            pods_of: HashMap::new(),
+            objects: 0,
+        }
     }
 
     /// The path.
@@ -75,6 +85,7 @@ impl FileSource {
             PathKind::File | PathKind::Directory => {
                 // In the order of the files: the later file of a pod wins.
                 self.store.clear();
+                self.places.clear();
                 for pod in pods {
                     self.keep(pod);
                 }
@@ -99,23 +110,25 @@ impl FileSource {
     /// inotify saw `path` removed, or renamed to somewhere.
     pub fn removed(&mut self, path: &Path) -> Scan {
         let Some(pod) = self.pods_of.get(path) else { return Scan::default() };
-        let Some(place) = self.store.iter().position(|stored| stored.identity == *pod) else {
-            return Scan::default();
-        };
+        let Some(place) = self.places.remove(pod) else { return Scan::default() };
         self.store.remove(place);
+        for later in self.places.values_mut().filter(|later| **later > place) {
+            *later -= 1;
+        }
         self.pods_of.remove(path);
         Scan { set: Some(self.stored()), ..Scan::default() }
     }
 
-    fn stored(&self) -> Vec<Wanted> {
+    fn stored(&self) -> Vec<Arc<Wanted>> {
         self.store.clone()
     }
 
     /// In place of what was there under the same namespace and name.
     fn keep(&mut self, pod: Wanted) {
-        match self.store.iter_mut().find(|stored| stored.identity == pod.identity) {
-            Some(stored) => *stored = pod,
-            None => self.store.push(pod),
+        let place = *self.places.entry(pod.identity.clone()).or_insert(self.store.len());
+        match self.store.get_mut(place) {
+            Some(stored) => *stored = Arc::new(pod),
+            None => self.store.push(Arc::new(pod)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::standing::RuntimePod;
+use super::runtime_pods::RuntimePod;
 use super::{Op, Update};
 use crate::clock::Mono;
 use crate::manifests::PodIdentity;

@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Content, UNTOLD, Wanted};
+use super::{Content, Part, UNTOLD, Wanted};
 use crate::clock::Wall;
-use crate::manifests::{FileReport, Node, Verdict, tree};
+use crate::manifests::{CheckId, FileReport, Node, Verdict, tree};
+
+/// The check for references that the API server refuses in a mirror.
+const REFERENCES: CheckId = CheckId::new(66);
 
 impl Wanted {
     /// The pod of a file, if the kubelet takes it.
@@ -13,7 +16,10 @@ impl Wanted {
         let identity = file.pod.clone().filter(|_| taken)?;
         let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
         let metadata = pod.get("metadata");
-        let part = |of: Option<&Node>, key: &str| of.and_then(|of| of.get(key)).map_or(Value::Null, value);
+        let part = |of: Option<&Node>, key: &str| {
+            Part::from(of.and_then(|of| of.get(key)).map_or(Value::Null, value))
+        };
+        let refers = file.findings.iter().find(|finding| finding.id == REFERENCES);
         let modified = file.meta.as_ref().and_then(|meta| meta.modified_nanos);
         let stand_in = || format!("{UNTOLD}{}/{}", identity.namespace, identity.name);
         let uid = file.uid.clone()?.unwrap_or_else(|_| stand_in());
@@ -30,6 +36,7 @@ impl Wanted {
             status: part(Some(pod), "status"),
             mirror_of: None,
             changed: modified.map(Wall::from_nanos),
+            unmirrored: refers.map(|finding| finding.message.as_str().into()),
             object: None,
         })
     }

@@ -51,7 +51,7 @@ impl PodConfig {
     }
 
     /// `source` now wants exactly `pods`: the updates that follow, in the kubelet's order.
-    pub fn set(&mut self, source: Source, pods: Vec<Wanted>) -> Vec<Update> {
+    pub fn set(&mut self, source: Source, pods: Vec<Arc<Wanted>>) -> Vec<Update> {
         let first = !self.is_ready(source);
         let before = self.pods.remove(&source).unwrap_or_default();
         let (now, changes) = compared(before, pods);
@@ -82,7 +82,7 @@ impl PodConfig {
 
 fn compared(
     mut before: BTreeMap<String, Arc<Wanted>>,
-    pods: Vec<Wanted>,
+    pods: Vec<Arc<Wanted>>,
 ) -> (BTreeMap<String, Arc<Wanted>>, Changes) {
     let mut now: BTreeMap<String, Arc<Wanted>> = BTreeMap::new();
     let mut changes = Changes::default();
@@ -96,13 +96,12 @@ fn compared(
         }
         let uid = pod.uid.clone();
         if !known.contains(&uid) {
-            let pod = Arc::new(pod);
             now.insert(uid, Arc::clone(&pod));
             changes.added.push(pod);
             continue;
         }
         let Some(old) = before.remove(&uid).or_else(|| now.get(&uid).cloned()) else { continue };
-        let same_object = pod.object.is_some() && pod.object == old.object;
+        let same_object = Arc::ptr_eq(&pod, &old) || pod.object.is_some() && pod.object == old.object;
         let same_content = same_object || old.content == pod.content;
         if same_object || same_content && old.status == pod.status {
             now.insert(uid, old);
@@ -110,7 +109,8 @@ fn compared(
         }
         let terminating = pod.is_terminating();
         // The kubelet changes the pod it has: a fixed UID keeps the name it came with first.
-        let pod = Arc::new(Wanted { identity: old.identity.clone(), object: old.object, ..pod });
+        let pod =
+            Arc::new(Wanted { identity: old.identity.clone(), object: old.object, ..Arc::unwrap_or_clone(pod) });
         now.insert(uid, Arc::clone(&pod));
         if same_content {
             changes.reconciled.push(pod);
@@ -126,22 +126,23 @@ fn compared(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::manifests::PodIdentity;
-    use crate::manifests::podconfig::Content;
+    use crate::manifests::podconfig::{Content, Part};
 
-    fn pod(name: &str, uid: &str, image: &str) -> Wanted {
-        Wanted {
+    fn pod(name: &str, uid: &str, image: &str) -> Arc<Wanted> {
+        Arc::new(Wanted {
             identity: PodIdentity { namespace: "shop".into(), name: name.into() },
             uid: uid.into(),
-            content: Content { spec: json!({ "image": image }), ..Content::default() },
-            status: Value::Null,
+            content: Content { spec: json!({ "image": image }).into(), ..Content::default() },
+            status: Part::default(),
             mirror_of: None,
             changed: None,
+            unmirrored: None,
             object: None,
-        }
+        })
     }
 
     fn told(updates: &[Update]) -> Vec<(Op, bool, Vec<String>)> {
@@ -181,7 +182,9 @@ mod tests {
 
     #[test]
     fn two_files_of_one_uid_are_one_object_to_the_merge() {
-        let held = |name: &str, image: &str, object| Wanted { object: Some(object), ..pod(name, "1", image) };
+        let held = |name: &str, image: &str, object| {
+            Arc::new(Wanted { object: Some(object), ..(*pod(name, "1", image)).clone() })
+        };
         let mut config = PodConfig::new([Source::File]);
         config.set(Source::File, vec![held("a", "x", 1)]);
         let both = vec![held("a", "x", 1), held("b", "y", 2)];
@@ -195,14 +198,14 @@ mod tests {
     fn another_status_alone_is_reconciled_and_an_ordered_end_is_a_delete() {
         let mut config = PodConfig::new([Source::Api]);
         config.set(Source::Api, vec![pod("a", "1", "x")]);
-        let mut changed = pod("a", "1", "x");
-        changed.status = json!({ "phase": "Running" });
+        let mut changed = (*pod("a", "1", "x")).clone();
+        changed.status = json!({ "phase": "Running" }).into();
         assert_eq!(
-            told(&config.set(Source::Api, vec![changed.clone()])),
+            told(&config.set(Source::Api, vec![Arc::new(changed.clone())])),
             [(Op::Reconcile, true, uids(["1"]))]
         );
-        changed.content.deleted = json!("2026-11-21T00:00:00Z");
-        assert_eq!(told(&config.set(Source::Api, vec![changed])), [(Op::Delete, true, uids(["1"]))]);
+        changed.content.deleted = json!("2026-11-21T00:00:00Z").into();
+        assert_eq!(told(&config.set(Source::Api, vec![Arc::new(changed)])), [(Op::Delete, true, uids(["1"]))]);
     }
 
     #[test]

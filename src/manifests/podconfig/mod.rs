@@ -10,22 +10,31 @@ mod file;
 mod follow;
 mod load;
 mod merge;
+mod mirror;
+mod part;
+mod reflect;
+mod runtime_pods;
+mod selector;
 mod standing;
 mod url;
 
-pub use api::ApiPods;
+pub use api::{ApiError, ApiPods, List};
 pub use drive::{Heard, follow_files};
 pub use file::{FileSource, Refused};
 pub use follow::{Following, Stage, Step};
 pub use merge::PodConfig;
-pub use standing::{PodRow, Question, RuntimePod, SourceState, standings};
+pub use mirror::Mirror;
+pub use part::Part;
+pub use reflect::{ApiServer, ApiServerError, follow_api};
+pub use runtime_pods::{InRuntime, Instance, Latest, RuntimePod, instances};
+pub use selector::Selector;
+pub use standing::{GRACE, PodRow, Question, SourceState, Standing, standings};
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource};
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::report::PodIdentity;
 use crate::clock::Wall;
@@ -69,11 +78,13 @@ pub struct Wanted {
     /// What makes it another pod when it changes: spec, labels, annotations, deletion.
     pub content: Content,
     /// Its status, which only the API server sends.
-    pub status: Value,
+    pub status: Part,
     /// The static pod's hash, if this is a mirror that the kubelet itself made.
     pub mirror_of: Option<String>,
     /// When its file was last written.
     pub changed: Option<Wall>,
+    /// Why the API server refuses its mirror, where its own text says so.
+    pub unmirrored: Option<Box<str>>,
     /// Which object in the kubelet's memory this is, for one that it goes on holding: the merge writes into what the file
     /// store holds, so that a pod compared with itself never differs.
     pub object: Option<u64>,
@@ -95,18 +106,18 @@ impl Wanted {
 }
 
 /// The parts of a pod that the merge compares.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `spec`
-    pub spec: Value,
+    pub spec: Part,
     /// `metadata.labels`
-    pub labels: Value,
+    pub labels: Part,
     /// `metadata.annotations` without the kubelet's own.
-    pub annotations: Value,
+    pub annotations: Part,
     /// `metadata.deletionTimestamp`
-    pub deleted: Value,
+    pub deleted: Part,
     /// `metadata.deletionGracePeriodSeconds`
-    pub grace: Value,
+    pub grace: Part,
 }
 
 /// What the sync loop is told to do.

@@ -1,7 +1,7 @@
 //! What became of what the kubelet is told to run: each wanted pod beside the runtime, and what nobody wants.
 //!
-//! A pure function of the sources, the runtime's two lists and the time. It says what it knows and why; what a source
-//! that was not read may explain is left open and said to be.
+//! A pure function of the sources, the runtime's two lists, the kubelet's own word and the time. It says what it knows and
+//! why; what a source that was not read may explain is left open and said to be.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,15 +10,14 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Refused, Source, Wanted};
+use super::mirror::{Mirror, mirror};
+use super::runtime_pods::{InRuntime, RuntimePod};
+use super::{Part, Refused, Source, Wanted};
 use crate::clock::Wall;
-use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::manifests::PodIdentity;
 
 /// For so long nothing of a change need show: one scan of the files, a worker's pause, and the pull of an image begun.
 pub const GRACE: Duration = Duration::from_secs(60);
-
-const SOURCE: &str = "kubernetes.io/config.source";
 
 /// What became of a pod, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -63,18 +62,6 @@ impl Standing {
     }
 }
 
-/// What the runtime has of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InRuntime {
-    /// `running`, `starting` or `exited`.
-    pub state: &'static str,
-    /// When its newest sandbox was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Wall>,
-    /// The UID that it runs under.
-    pub uid: String,
-}
-
 /// One pod and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodRow {
@@ -95,6 +82,35 @@ pub struct PodRow {
     /// What the runtime has of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<InRuntime>,
+    /// What the API server shows of it, if it is a static pod and the API server's pods are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<Mirror>,
+    /// Its labels, for who wants to see some pods only.
+    #[serde(skip)]
+    pub labels: Labels,
+}
+
+/// Where the labels of a row are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// It has none.
+    #[default]
+    None,
+    /// Of a pod that a source wants.
+    Wanted(Part),
+    /// Of a pod that only the runtime has.
+    Runs(BTreeMap<String, String>),
+}
+
+impl Labels {
+    /// As a map.
+    pub fn read(&self) -> BTreeMap<String, String> {
+        match self {
+            Self::None => BTreeMap::new(),
+            Self::Wanted(labels) => serde_json::from_value(labels.read()).unwrap_or_default(),
+            Self::Runs(labels) => labels.clone(),
+        }
+    }
 }
 
 /// A source and what it said.
@@ -106,81 +122,6 @@ pub struct SourceState {
     pub refused: Vec<Refused>,
 }
 
-/// A pod of the runtime: its sandboxes and the newest container of each name.
-#[derive(Clone, Debug)]
-pub struct RuntimePod {
-    identity: PodIdentity,
-    uid: String,
-    source: Option<Source>,
-    ready: usize,
-    newest: i64,
-    containers: BTreeMap<String, Container>,
-}
-
-impl RuntimePod {
-    /// The runtime's lists, by pod UID.
-    pub fn group(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeMap<String, Self> {
-        let mut pods: BTreeMap<String, Self> = BTreeMap::new();
-        for sandbox in sandboxes {
-            let Some(metadata) = &sandbox.metadata else { continue };
-            let pod = pods.entry(metadata.uid.clone()).or_insert_with(|| Self {
-                identity: PodIdentity { namespace: metadata.namespace.clone(), name: metadata.name.clone() },
-                uid: metadata.uid.clone(),
-                source: None,
-                ready: 0,
-                newest: i64::MIN,
-                containers: BTreeMap::new(),
-            });
-            pod.source = pod.source.or(match sandbox.annotations.get(SOURCE) {
-                Some("file") => Some(Source::File),
-                Some("http") => Some(Source::Http),
-                Some("api") => Some(Source::Api),
-                _ => None,
-            });
-            pod.ready += usize::from(sandbox.state == SandboxState::Ready);
-            pod.newest = pod.newest.max(sandbox.created_at);
-        }
-        for container in containers {
-            let uid = container.labels.get(label::POD_UID).unwrap_or_default();
-            let (Some(pod), Some(metadata)) = (pods.get_mut(uid), &container.metadata) else { continue };
-            let newer = |known: &Container| container.created_at > known.created_at;
-            if pod.containers.get(&metadata.name).is_none_or(newer) {
-                pod.containers.insert(metadata.name.clone(), container.clone());
-            }
-        }
-        pods
-    }
-
-    fn running(&self) -> usize {
-        self.containers.values().filter(|container| container.state == ContainerState::Running).count()
-    }
-
-    /// Whether anything of it is alive.
-    pub fn lives(&self) -> bool {
-        self.ready > 0 || self.running() > 0
-    }
-
-    /// Whether a container of it runs in a ready sandbox.
-    pub fn runs(&self) -> bool {
-        self.ready > 0 && self.running() > 0
-    }
-
-    fn since(&self) -> Option<Wall> {
-        (self.newest > 0).then(|| Wall::from_nanos(self.newest))
-    }
-
-    fn shown(&self) -> InRuntime {
-        let state = if self.runs() {
-            "running"
-        } else if self.lives() {
-            "starting"
-        } else {
-            "exited"
-        };
-        InRuntime { state, since: self.since(), uid: self.uid.clone() }
-    }
-}
-
 /// What is judged.
 #[derive(Debug)]
 pub struct Question<'a> {
@@ -188,21 +129,23 @@ pub struct Question<'a> {
     pub sources: &'a BTreeMap<Source, SourceState>,
     /// The runtime's pods by UID; `None` if it was not asked.
     pub runtime: Option<&'a BTreeMap<String, RuntimePod>>,
+    /// The kubelet's own pods with their status, by UID; `None` if it was not asked.
+    pub kubelet: Option<&'a HashMap<String, Part>>,
     /// The time.
     pub now: Wall,
 }
 
 /// A row for each pod that a source wants or the runtime runs, by namespace and name.
 pub fn standings(question: &Question<'_>) -> Vec<PodRow> {
-    let by_name = names(question.runtime);
+    let known = Known::of(question);
     let mut rows = Vec::new();
     for (source, state) in question.sources {
         let pods = state.pods.iter().flatten().filter(|pod| pod.mirror_of.is_none());
-        rows.extend(pods.map(|pod| wanted(question, *source, pod, &by_name)));
+        rows.extend(pods.map(|pod| known.wanted(*source, pod)));
         rows.extend(state.refused.iter().map(|refused| refused_file(*source, refused)));
     }
-    rows.extend(lonely_mirrors(question));
-    rows.extend(unwanted(question));
+    rows.extend(known.lonely_mirrors());
+    rows.extend(known.unwanted());
     rows.sort_by(|left, right| {
         (&left.namespace, &left.name, left.verdict, &left.uid).cmp(&(
             &right.namespace,
@@ -214,88 +157,276 @@ pub fn standings(question: &Question<'_>) -> Vec<PodRow> {
     rows
 }
 
-type ByName<'a> = HashMap<&'a PodIdentity, Vec<&'a RuntimePod>>;
-
-fn names(runtime: Option<&BTreeMap<String, RuntimePod>>) -> ByName<'_> {
-    let mut by_name: ByName<'_> = HashMap::new();
-    for pod in runtime.into_iter().flat_map(BTreeMap::values) {
-        by_name.entry(&pod.identity).or_default().push(pod);
-    }
-    by_name
+/// The question with its pods by name.
+pub(super) struct Known<'a> {
+    pub(super) question: &'a Question<'a>,
+    running: HashMap<&'a PodIdentity, Vec<&'a RuntimePod>>,
+    /// Mirrors included.
+    wanted: HashMap<&'a PodIdentity, Vec<(Source, &'a Wanted)>>,
+    /// UIDs of pods that are no mirrors.
+    uids: HashMap<&'a str, Source>,
+    /// Sources that were not heard.
+    deaf: Vec<Source>,
 }
 
 fn row(identity: &PodIdentity, uid: &str, source: Option<Source>, verdict: Standing, why: String) -> PodRow {
     let PodIdentity { namespace, name } = identity.clone();
-    PodRow { namespace, name, uid: uid.to_owned(), source, verdict, why, runtime: None }
+    PodRow {
+        namespace,
+        name,
+        uid: uid.to_owned(),
+        source,
+        verdict,
+        why,
+        runtime: None,
+        mirror: None,
+        labels: Labels::None,
+    }
 }
 
-fn wanted(question: &Question<'_>, source: Source, pod: &Wanted, by_name: &ByName<'_>) -> PodRow {
-    let uid = pod.told_uid().unwrap_or_default();
-    let say = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
-    let Some(runtime) = question.runtime else {
-        return say(Standing::Missing, "wanted; the runtime was not asked".to_owned());
-    };
-    let others = by_name.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
-    let own = match pod.told_uid() {
-        Some(uid) => runtime.get(uid),
-        // Which version runs cannot be told; that one runs can.
-        None => others.iter().copied().find(|other| other.source == Some(source)),
-    };
-    let shown = own.map(RuntimePod::shown);
-    let with = |row: PodRow| PodRow { runtime: shown.clone(), ..row };
-    if pod.is_terminating() {
-        let why = match own {
-            Some(own) if own.lives() => "its end was ordered and it still runs",
-            _ => "its end was ordered; nothing runs of it",
+impl<'a> Known<'a> {
+    fn of(question: &'a Question<'a>) -> Self {
+        let mut known = Self {
+            question,
+            running: HashMap::new(),
+            wanted: HashMap::new(),
+            uids: HashMap::new(),
+            deaf: Vec::new(),
         };
-        return with(say(Standing::Terminating, why.to_owned()));
+        for pod in question.runtime.into_iter().flat_map(BTreeMap::values) {
+            known.running.entry(&pod.identity).or_default().push(pod);
+        }
+        for (source, state) in question.sources {
+            if state.pods.is_none() {
+                known.deaf.push(*source);
+            }
+            for pod in state.pods.iter().flatten() {
+                known.wanted.entry(&pod.identity).or_default().push((*source, pod));
+                if pod.mirror_of.is_none() {
+                    known.uids.insert(&pod.uid, *source);
+                }
+            }
+        }
+        known
     }
-    if let Some(reason) = refusal(&pod.status) {
-        return with(say(Standing::Refused, reason));
+
+    /// What any source wants under this name, mirrors included.
+    pub(super) fn wanted_as(&self, identity: &PodIdentity) -> &[(Source, &'a Wanted)] {
+        self.wanted.get(identity).map(Vec::as_slice).unwrap_or_default()
     }
-    match own {
-        Some(own) if own.runs() => return with(say(Standing::Running, running(question, source, pod, own))),
-        Some(own) if own.lives() => return with(not_all(question, say, own)),
-        Some(own) if finished(pod) => {
-            let why = format!(
-                "has finished; restartPolicy does not start it again ({} containers ended)",
-                own.containers.len()
+
+    /// Whether something happened less than a moment ago.
+    pub(super) fn is_young(&self, time: Option<Wall>) -> bool {
+        time.is_some_and(|time| self.question.now.duration_since(time) <= GRACE)
+    }
+
+    /// The status that the kubelet itself gives a pod, else the one that came with it.
+    fn status(&self, pod: &Wanted) -> Value {
+        self.question.kubelet.and_then(|kubelet| kubelet.get(&pod.uid)).unwrap_or(&pod.status).read()
+    }
+
+    fn wanted(&self, source: Source, pod: &Wanted) -> PodRow {
+        let row = self.judged(source, pod);
+        PodRow { labels: Labels::Wanted(pod.content.labels.clone()), ..row }
+    }
+
+    fn judged(&self, source: Source, pod: &Wanted) -> PodRow {
+        let uid = pod.told_uid().unwrap_or_default();
+        let say = |verdict, why: String| row(&pod.identity, uid, Some(source), verdict, why);
+        let status = self.status(pod);
+        let Some(runtime) = self.question.runtime else {
+            return match refusal(&status) {
+                Some(reason) => say(Standing::Refused, reason),
+                None => say(Standing::Missing, "wanted; the runtime was not asked".to_owned()),
+            };
+        };
+        let others = self.running.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
+        let own = match pod.told_uid() {
+            Some(uid) => runtime.get(uid),
+            // Which version runs cannot be told; that one runs can.
+            None => others.iter().copied().find(|other| other.source == Some(source)),
+        };
+        let shown = own.map(RuntimePod::shown);
+        let with = |row: PodRow| PodRow { runtime: shown.clone(), ..row };
+        if pod.is_terminating() {
+            let why = match own {
+                Some(own) if own.lives() => "its end was ordered and it still runs",
+                _ => "its end was ordered; nothing runs of it",
+            };
+            return with(say(Standing::Terminating, why.to_owned()));
+        }
+        if let Some(reason) = refusal(&status) {
+            return with(say(Standing::Refused, reason));
+        }
+        match own {
+            Some(own) if own.runs() => {
+                let (mirror, word) = mirror(self, source, pod, own).unzip();
+                let mut why = running(source, pod, own);
+                if let Some(word) = word.flatten() {
+                    why.push_str("; ");
+                    why.push_str(&word);
+                }
+                return with(PodRow { mirror, ..say(Standing::Running, why) });
+            }
+            Some(own) if own.lives() => return with(self.not_all(say, own)),
+            Some(own) if finished(pod, &status) => {
+                let why = format!(
+                    "has finished; restartPolicy does not start it again ({} containers ended)",
+                    own.containers()
+                );
+                return with(say(Standing::Running, why));
+            }
+            _ => {}
+        }
+        if let Some(other) = others.iter().find(|other| other.uid != pod.uid && other.lives()) {
+            let row = self.beside(source, pod, other);
+            return PodRow { runtime: Some(other.shown()), ..row };
+        }
+        let (verdict, why) = self.absent(pod, own, &status);
+        with(say(verdict, why.to_owned()))
+    }
+
+    /// Why nothing runs of it.
+    fn absent(&self, pod: &Wanted, own: Option<&RuntimePod>, status: &Value) -> (Standing, &'static str) {
+        if self.is_young(pod.changed) {
+            return (Standing::Starting, "its file is younger than a minute; nothing runs of it yet");
+        }
+        let to_the_kubelet = self.question.kubelet.map(|kubelet| kubelet.contains_key(&pod.uid));
+        if status.get("phase").and_then(Value::as_str) == Some("Pending") && own.is_none() {
+            return (Standing::Starting, "Pending: the kubelet has not made a sandbox for it");
+        }
+        let why = match (own, to_the_kubelet) {
+            (Some(_), _) => "its sandboxes have ended and no new one was made",
+            (None, Some(false)) => {
+                "wanted, and the kubelet does not have it among its pods: it has not read this text, or runs another source"
+            }
+            (None, Some(true)) => "the kubelet has it, and the runtime has nothing of it: its worker waits or hangs",
+            (None, None) => {
+                "wanted, and the runtime has nothing of it: the kubelet did not admit it, or its worker waits; the kubelet's log and its /pods say which"
+            }
+        };
+        (Standing::Missing, why)
+    }
+
+    fn not_all(&self, say: impl Fn(Standing, String) -> PodRow, own: &RuntimePod) -> PodRow {
+        let (verdict, age) = if self.is_young(own.since()) {
+            (Standing::Starting, "young")
+        } else {
+            (Standing::Missing, "older than a minute")
+        };
+        let why = match (own.ready(), own.containers()) {
+            (0, _) => "containers run without a ready sandbox".to_owned(),
+            (_, 0) => format!("it has a sandbox, {age}, and no container yet"),
+            (_, all) => format!("it has a sandbox, and none of its {all} containers runs"),
+        };
+        say(verdict, why)
+    }
+
+    /// Another pod runs under this name.
+    fn beside(&self, source: Source, pod: &Wanted, other: &RuntimePod) -> PodRow {
+        let say =
+            |verdict, why: String| row(&pod.identity, pod.told_uid().unwrap_or_default(), Some(source), verdict, why);
+        let rival = self
+            .wanted_as(&pod.identity)
+            .iter()
+            .find(|(_, wanted)| wanted.uid == other.uid && wanted.mirror_of.is_none());
+        if let Some((rival, _)) = rival {
+            return say(
+                Standing::Duplicate,
+                format!(
+                    "source {rival} has a pod of the same name, and that one runs: the kubelet starts the other only when it is gone"
+                ),
             );
-            return with(say(Standing::Running, why));
         }
-        _ => {}
+        say(
+            Standing::Stale,
+            format!(
+                "another version runs (uid {}): the kubelet has not taken this text, or the old pod still ends",
+                other.uid
+            ),
+        )
     }
-    if let Some(other) = others.iter().find(|other| other.uid != pod.uid && other.lives()) {
-        let row = beside(question, source, pod, other);
-        return PodRow { runtime: Some(other.shown()), ..row };
-    }
-    let fresh = pod.changed.is_some_and(|changed| question.now.duration_since(changed) <= GRACE);
-    let pending = pod.status.get("phase").and_then(Value::as_str) == Some("Pending");
-    if fresh {
-        return with(say(
-            Standing::Starting,
-            "its file is younger than a minute; nothing runs of it yet".to_owned(),
-        ));
-    }
-    if pending && own.is_none() {
-        return with(say(
-            Standing::Starting,
-            "Pending: the kubelet has not made a sandbox for it".to_owned(),
-        ));
-    }
-    let why = match own {
-        Some(_) => "its sandboxes have ended and no new one was made",
-        None => {
-            "wanted, and the runtime has nothing of it: the kubelet did not admit it, or its worker waits; the kubelet's log and its /pods say which"
+
+    /// Mirrors whose static pod no source wants any more.
+    fn lonely_mirrors(&self) -> Vec<PodRow> {
+        let sources = self.question.sources;
+        let Some(api) = sources.get(&Source::Api).and_then(|state| state.pods.as_ref()) else {
+            return Vec::new();
+        };
+        // Without the static sources nobody knows whether one of them has it.
+        let mut of_the_node = sources.iter().filter(|(source, _)| **source != Source::Api).peekable();
+        if of_the_node.peek().is_none() || of_the_node.any(|(_, state)| state.pods.is_none()) {
+            return Vec::new();
         }
-    };
-    with(say(Standing::Missing, why.to_owned()))
+        let is_wanted = |mirror: &Wanted| {
+            self.wanted_as(&mirror.identity).iter().any(|(source, _)| *source != Source::Api)
+        };
+        let lonely = api.iter().filter(|pod| pod.mirror_of.is_some() && !is_wanted(pod));
+        lonely
+            .map(|pod| {
+                let lives = pod.mirror_of.as_ref().and_then(|hash| self.question.runtime?.get(hash));
+                let (verdict, why) = match lives.filter(|pod| pod.lives()) {
+                    _ if pod.is_terminating() => (
+                        Standing::Terminating,
+                        "the mirror of a static pod that no source has; the API server is deleting it",
+                    ),
+                    Some(_) => (
+                        Standing::Stale,
+                        "the mirror of a static pod that no source has and that still runs; the kubelet deletes it when that has ended",
+                    ),
+                    None => (
+                        Standing::Stale,
+                        "the API server still shows the mirror of a static pod that no source has and that does not run; the kubelet deletes it within a minute once it has heard every source",
+                    ),
+                };
+                let row = row(&pod.identity, &pod.uid, Some(Source::Api), verdict, why.to_owned());
+                PodRow { labels: Labels::Wanted(pod.content.labels.clone()), ..row }
+            })
+            .collect()
+    }
+
+    /// Pods that live and that no source wants.
+    fn unwanted(&self) -> Vec<PodRow> {
+        let runtime = self.question.runtime.into_iter().flat_map(BTreeMap::values);
+        let heard = |source: Source| self.question.sources.get(&source).is_some_and(|state| state.pods.is_some());
+        runtime
+            .filter(|pod| pod.lives() && !self.uids.contains_key(pod.uid.as_str()))
+            // Whose source was not read may well be wanted there; that is no finding.
+            .filter(|pod| pod.source.is_some_and(heard))
+            .filter_map(|pod| self.left_over(pod))
+            .collect()
+    }
+
+    fn left_over(&self, pod: &RuntimePod) -> Option<PodRow> {
+        let wanted = self.wanted_as(&pod.identity);
+        if wanted.iter().any(|(_, wanted)| wanted.told_uid().is_none()) {
+            return None;
+        }
+        let (verdict, why) = if wanted.iter().any(|(_, wanted)| wanted.mirror_of.is_none()) {
+            let why = "the old version of a pod that is wanted; it ends before the new one starts";
+            (Standing::Terminating, why.to_owned())
+        } else if self.deaf.is_empty() {
+            let why = "it runs and no source wants it: it ends within seconds, or its worker hangs";
+            (Standing::Orphan, why.to_owned())
+        } else {
+            let deaf: Vec<&str> = self.deaf.iter().map(|source| source.as_str()).collect();
+            let why = format!(
+                "it runs and no source wants it; until source {} is heard the kubelet may not end it",
+                deaf.join(" and ")
+            );
+            (Standing::Orphan, why)
+        };
+        let row = row(&pod.identity, &pod.uid, pod.source, verdict, why);
+        Some(PodRow { runtime: Some(pod.shown()), labels: Labels::Runs(pod.labels.clone()), ..row })
+    }
 }
 
-/// What runs, and what the API server shows of it.
-fn running(question: &Question<'_>, source: Source, pod: &Wanted, own: &RuntimePod) -> String {
-    let (running, all) = (own.running(), own.containers.len());
-    let mut why = if pod.told_uid().is_none() {
+/// What runs.
+fn running(source: Source, pod: &Wanted, own: &RuntimePod) -> String {
+    let (running, all) = (own.running(), own.containers());
+    if source == Source::Api {
+        format!("{running} of {all} containers run")
+    } else if pod.told_uid().is_none() {
         format!(
             "{running} of {all} containers run; of which version cannot be told, because the file gives times"
         )
@@ -303,68 +434,7 @@ fn running(question: &Question<'_>, source: Source, pod: &Wanted, own: &RuntimeP
         format!("runs exactly this version, {running} of {all} containers")
     } else {
         format!("runs this version, {running} of {all} containers run")
-    };
-    if source == Source::Api {
-        why = format!("{running} of {all} containers run");
     }
-    if let Some(word) = mirror(question, source, pod) {
-        why.push_str("; ");
-        why.push_str(&word);
-    }
-    why
-}
-
-/// What is to be said of a static pod's mirror, where the API server's pods are known.
-fn mirror(question: &Question<'_>, source: Source, pod: &Wanted) -> Option<String> {
-    if source == Source::Api {
-        return None;
-    }
-    let shown = question.sources.get(&Source::Api)?.pods.as_ref()?;
-    let same_name = || shown.iter().filter(|other| other.identity == pod.identity);
-    let mirror = same_name().find_map(|other| other.mirror_of.as_deref());
-    match mirror {
-        Some(hash) if hash == pod.uid => None,
-        Some(_) => Some("its mirror in the API server is of another version (it follows within a minute while the API server answers)".to_owned()),
-        None if same_name().next().is_some() => {
-            Some("the API server has another pod of this name, which is no mirror of it".to_owned())
-        }
-        None => Some("it has no mirror in the API server (no namespace, refused there, not reachable, or younger than a minute)".to_owned()),
-    }
-}
-
-fn not_all(question: &Question<'_>, say: impl Fn(Standing, String) -> PodRow, own: &RuntimePod) -> PodRow {
-    let young = own.since().is_some_and(|since| question.now.duration_since(since) <= GRACE);
-    let (verdict, age) =
-        if young { (Standing::Starting, "young") } else { (Standing::Missing, "older than a minute") };
-    let why = match (own.ready, own.containers.len()) {
-        (0, _) => "containers run without a ready sandbox".to_owned(),
-        (_, 0) => format!("it has a sandbox, {age}, and no container yet"),
-        (_, all) => format!("it has a sandbox, and none of its {all} containers runs"),
-    };
-    say(verdict, why)
-}
-
-/// Another pod runs under this name.
-fn beside(question: &Question<'_>, source: Source, pod: &Wanted, other: &RuntimePod) -> PodRow {
-    let say = |verdict, why: String| row(&pod.identity, &pod.uid, Some(source), verdict, why);
-    let rival = question.sources.iter().find(|(_, state)| {
-        state.pods.iter().flatten().any(|wanted| wanted.uid == other.uid && wanted.identity == pod.identity)
-    });
-    if let Some((rival, _)) = rival {
-        return say(
-            Standing::Duplicate,
-            format!(
-                "source {rival} has a pod of the same name, and that one runs: the kubelet starts the other only when it is gone"
-            ),
-        );
-    }
-    say(
-        Standing::Stale,
-        format!(
-            "another version runs (uid {}): the kubelet has not taken this text, or the old pod still ends",
-            other.uid
-        ),
-    )
 }
 
 fn refused_file(source: Source, refused: &Refused) -> PodRow {
@@ -384,83 +454,11 @@ fn refusal(status: &Value) -> Option<String> {
 }
 
 /// Whether a pod that has ended is to stay so.
-fn finished(pod: &Wanted) -> bool {
-    let phase = pod.status.get("phase").and_then(Value::as_str);
-    let policy = pod.content.spec.get("restartPolicy").and_then(Value::as_str);
+fn finished(pod: &Wanted, status: &Value) -> bool {
+    let phase = status.get("phase").and_then(Value::as_str);
+    let spec = pod.content.spec.read();
+    let policy = spec.get("restartPolicy").and_then(Value::as_str);
     matches!(phase, Some("Succeeded" | "Failed")) || matches!(policy, Some("Never" | "OnFailure"))
-}
-
-/// Mirrors whose static pod no source wants any more.
-fn lonely_mirrors(question: &Question<'_>) -> Vec<PodRow> {
-    let Some(api) = question.sources.get(&Source::Api).and_then(|state| state.pods.as_ref()) else {
-        return Vec::new();
-    };
-    let static_sources = || question.sources.iter().filter(|(source, _)| **source != Source::Api);
-    // Without the static sources nobody knows whether one of them has it.
-    if static_sources().any(|(_, state)| state.pods.is_none()) || static_sources().next().is_none() {
-        return Vec::new();
-    }
-    let wanted = |mirror: &Wanted| {
-        static_sources()
-            .any(|(_, state)| state.pods.iter().flatten().any(|pod| pod.identity == mirror.identity))
-    };
-    let lonely = api.iter().filter(|pod| pod.mirror_of.is_some() && !wanted(pod));
-    lonely
-        .map(|pod| {
-            let why = "the API server still shows the mirror of a static pod that no source has; the kubelet deletes it once it has heard every source";
-            row(&pod.identity, &pod.uid, Some(Source::Api), Standing::Stale, why.to_owned())
-        })
-        .collect()
-}
-
-/// Pods that live and that no source wants.
-fn unwanted(question: &Question<'_>) -> Vec<PodRow> {
-    let sources = question.sources;
-    let is_wanted = |uid: &str| {
-        let mut all = sources.values().flat_map(|state| state.pods.iter().flatten());
-        all.any(|pod| pod.uid == uid && pod.mirror_of.is_none())
-    };
-    let untold = |identity: &PodIdentity| {
-        let mut all = sources.values().flat_map(|state| state.pods.iter().flatten());
-        all.any(|pod| pod.told_uid().is_none() && pod.identity == *identity)
-    };
-    let same_name = |identity: &PodIdentity| {
-        let mut all = sources.values().flat_map(|state| state.pods.iter().flatten());
-        all.any(|pod| pod.identity == *identity && pod.mirror_of.is_none())
-    };
-    let deaf: Vec<&str> =
-        sources.iter().filter(|(_, state)| state.pods.is_none()).map(|(source, _)| source.as_str()).collect();
-    let runtime = question.runtime.into_iter().flat_map(BTreeMap::values);
-    runtime
-        .filter(|pod| pod.lives() && !is_wanted(&pod.uid) && !untold(&pod.identity))
-        // Whose source was not read may well be wanted there; that is no finding.
-        .filter(|pod| {
-            pod.source.is_some_and(|source| sources.get(&source).is_some_and(|state| state.pods.is_some()))
-        })
-        .map(|pod| {
-            let (verdict, why) = if same_name(&pod.identity) {
-                (
-                    Standing::Terminating,
-                    "the old version of a pod that is wanted; it ends before the new one starts".to_owned(),
-                )
-            } else if deaf.is_empty() {
-                (
-                    Standing::Orphan,
-                    "it runs and no source wants it: it ends within seconds, or its worker hangs".to_owned(),
-                )
-            } else {
-                (
-                    Standing::Orphan,
-                    format!(
-                        "it runs and no source wants it; until source {} is heard the kubelet may not end it",
-                        deaf.join(" and ")
-                    ),
-                )
-            };
-            let row = row(&pod.identity, &pod.uid, pod.source, verdict, why);
-            PodRow { runtime: Some(pod.shown()), ..row }
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -468,7 +466,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cri::{ContainerMetadata, Labels, SandboxMetadata};
+    use crate::cri::{
+        Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState, label,
+    };
     use crate::manifests::podconfig::Content;
 
     const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
@@ -479,9 +479,10 @@ mod tests {
             identity: PodIdentity { namespace: "kube-system".into(), name: name.into() },
             uid: uid.into(),
             content: Content::default(),
-            status: Value::Null,
+            status: Part::default(),
             mirror_of: None,
             changed: None,
+            unmirrored: None,
             object: None,
         })
     }
@@ -504,7 +505,7 @@ mod tests {
             state,
             created_at: NOW.nanos() - age,
             labels: Labels::default(),
-            annotations: [(SOURCE, source)].into_iter().collect(),
+            annotations: [("kubernetes.io/config.source", source)].into_iter().collect(),
         }
     }
 
@@ -536,8 +537,8 @@ mod tests {
         runtime: impl IntoIterator<Item = (Sandbox, Container)>,
     ) -> Vec<(String, Standing, String)> {
         let (sandboxes, containers): (Vec<_>, Vec<_>) = runtime.into_iter().unzip();
-        let runtime = RuntimePod::group(&sandboxes, &containers);
-        let rows = standings(&Question { sources, runtime: Some(&runtime), now: NOW });
+        let runtime = RuntimePod::group(sandboxes, containers);
+        let rows = standings(&Question { sources, runtime: Some(&runtime), kubelet: None, now: NOW });
         rows.into_iter().map(|row| (row.uid, row.verdict, row.why)).collect()
     }
 
@@ -593,7 +594,7 @@ mod tests {
     fn the_kubelets_own_word_of_a_refusal_is_handed_on() {
         let refused = with(&pod("web", "1"), |pod| {
             pod.status =
-                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no cpu"});
+                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no cpu"}).into();
         });
         let sources = [(Source::Api, SourceState { pods: Some(vec![refused]), refused: Vec::new() })].into();
         let rows = judged(&sources, []);
@@ -603,7 +604,7 @@ mod tests {
 
     #[test]
     fn an_ordered_end_is_terminating_and_good() {
-        let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z"));
+        let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
         let sources = [(Source::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
         let rows = judged(&sources, [living("web", "1", "api")]);
         assert_eq!(verdicts(&rows), [("1", Standing::Terminating)]);
@@ -622,7 +623,7 @@ mod tests {
 
     #[test]
     fn what_has_finished_and_may_is_as_it_should_be() {
-        let once = with(&pod("job", "1"), |pod| pod.content.spec = json!({"restartPolicy": "Never"}));
+        let once = with(&pod("job", "1"), |pod| pod.content.spec = json!({"restartPolicy": "Never"}).into());
         let ended = (
             sandbox("job", "1", "file", SandboxState::NotReady, HOUR),
             container("1", ContainerState::Exited),
@@ -632,27 +633,43 @@ mod tests {
     }
 
     #[test]
-    fn mirrors_are_joined_by_hash_and_name() {
-        let mirror =
-            |name: &str, hash: &str| with(&pod(name, "api-uid"), |pod| pod.mirror_of = Some(hash.into()));
-        let why = |mirrors: Vec<Arc<Wanted>>| {
+    fn the_mirror_of_what_is_gone_is_stale_until_it_is_deleted() {
+        let mirror = |change: fn(&mut Wanted)| {
+            let mirror = with(&pod("gone-n1", "api-uid"), |pod| pod.mirror_of = Some("9".into()));
             let mut sources = file(vec![pod("etcd-n1", "1")]);
-            sources.insert(Source::Api, SourceState { pods: Some(mirrors), refused: Vec::new() });
+            let pods = Some(vec![with(&mirror, change)]);
+            sources.insert(Source::Api, SourceState { pods, refused: Vec::new() });
             judged(&sources, [living("etcd-n1", "1", "file")])
         };
-        assert!(!why(vec![mirror("etcd-n1", "1")])[0].2.contains("mirror"));
-        assert!(why(vec![mirror("etcd-n1", "0")])[0].2.contains("of another version"));
-        assert!(why(vec![pod("etcd-n1", "x")])[0].2.contains("another pod of this name"));
-        assert!(why(vec![])[0].2.contains("no mirror"));
-        let rows = why(vec![mirror("etcd-n1", "1"), mirror("gone-n1", "9")]);
-        assert_eq!(verdicts(&rows), [("1", Standing::Running), ("api-uid", Standing::Stale)]);
+        assert_eq!(verdicts(&mirror(|_| {})), [("1", Standing::Running), ("api-uid", Standing::Stale)]);
+        let ending = mirror(|pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
+        assert_eq!(verdicts(&ending), [("1", Standing::Running), ("api-uid", Standing::Terminating)]);
+    }
+
+    #[test]
+    fn the_kubelets_own_pods_say_why_nothing_runs() {
+        let sources = file(vec![pod("web", "1")]);
+        let said = |kubelet: &[(&str, Value)]| {
+            let kubelet: HashMap<String, Part> =
+                kubelet.iter().map(|(uid, status)| ((*uid).to_owned(), status.clone().into())).collect();
+            let runtime = BTreeMap::new();
+            let question =
+                Question { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet), now: NOW };
+            let row = standings(&question).remove(0);
+            (row.verdict, row.why)
+        };
+        let refused = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough"});
+        assert_eq!(said(&[("1", refused)]), (Standing::Refused, "OutOfcpu: Node didn't have enough".to_owned()));
+        assert!(said(&[]).1.contains("does not have it among its pods"));
+        assert_eq!(said(&[("1", json!({"phase": "Pending"}))]).0, Standing::Starting);
+        assert!(said(&[("1", json!({}))]).1.contains("its worker waits"));
     }
 
     #[test]
     fn a_refused_file_is_a_row_of_its_own() {
         let refused = vec![Refused { path: "/m/a.yaml".into(), reason: "invalid pod".into() }];
         let sources = [(Source::File, SourceState { pods: Some(vec![]), refused })].into();
-        let rows = standings(&Question { sources: &sources, runtime: None, now: NOW });
+        let rows = standings(&Question { sources: &sources, runtime: None, kubelet: None, now: NOW });
         assert_eq!((rows[0].verdict, rows[0].name.as_str()), (Standing::Refused, "/m/a.yaml"));
     }
 }

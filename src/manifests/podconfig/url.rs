@@ -1,6 +1,7 @@
 //! The URL source: what is made of each answer (pkg/kubelet/config/http.go).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Wanted;
 use crate::manifests::pipeline::{judge, judge_item};
@@ -24,7 +25,7 @@ pub struct UrlSource {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UrlAnswer {
     /// The whole set, if the source sends one.
-    pub set: Option<Vec<Wanted>>,
+    pub set: Option<Vec<Arc<Wanted>>>,
     /// What the kubelet logs as an error.
     pub error: Option<String>,
 }
@@ -52,7 +53,7 @@ impl UrlSource {
         // Remembered before it is read: a bad body is not tried again, and going back to an old one is a change.
         self.last = Some(body.to_vec());
         match served(url, body, &self.kubelet) {
-            Ok(reports) => match reports.iter().map(taken).collect() {
+            Ok(reports) => match reports.iter().map(|report| taken(report).map(Arc::new)).collect() {
                 Ok(set) => UrlAnswer { set: Some(set), error: None },
                 Err(why) => trouble(why),
             },

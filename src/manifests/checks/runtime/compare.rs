@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::RuntimeFinding;
 use super::hash::{SINCE, container_hash};
 use super::made::{self, Made};
-use super::running::{Instance, Latest, MANY_RESTARTS, Running, Source};
+use super::running::{Instance, Latest, MANY_RESTARTS, Running};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::manifests::Check;
 use crate::manifests::checks::containers::containers;
+use crate::manifests::podconfig::Source;
 use crate::manifests::{FileReport, Kubelet, PathKind, Place, PodIdentity, Severity, SourceReport, Verdict};
 
 /// How often the kubelet looks at its files (fileCheckFrequency).
@@ -537,7 +538,7 @@ fn touched(
 fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
     let newest = ready(instances).next()?;
     let ids = sandbox_ids(instances);
-    Some(match newest.source {
+    Some(match newest.source? {
         Source::File => RuntimeFinding::new(
             Check::NoManifest,
             Severity::Error,
@@ -548,6 +549,7 @@ fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
             "is the kubelet up? after its start it removes no pod before it has heard from the API server",
         )
         .with_ids(ids),
+        Source::Api => return None,
         Source::Http => RuntimeFinding::new(
             Check::NoManifest,
             Severity::Info,

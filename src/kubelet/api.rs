@@ -1,0 +1,85 @@
+//! A kubelet's own HTTPS API: its base URL, whom to trust there and who we are. Documents only, by GET.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::http::{self, Answer, Client, Identity, PemError, Trust, certificates};
+use super::kubeconfig::Cluster;
+
+/// Where a kubelet listens unless it is told otherwise.
+pub const DEFAULT_URL: &str = "https://127.0.0.1:10250";
+
+/// A node's pods can be more than what a kubelet says otherwise.
+const LARGEST: usize = 64 << 20;
+
+/// How it is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// A file with a bearer token.
+    pub token: Option<PathBuf>,
+    /// A client certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The authority that has signed its certificate.
+    pub authority: Option<PathBuf>,
+    /// Whether any certificate will do.
+    pub insecure: bool,
+}
+
+/// A kubelet that can be asked.
+#[derive(Clone, Debug)]
+pub struct KubeletApi {
+    base: String,
+    client: Client,
+}
+
+impl KubeletApi {
+    /// At `url`, with `credentials`.
+    pub fn new(url: &str, credentials: &Credentials) -> Result<Self, PemError> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
+        };
+        let trust = match &credentials.authority {
+            _ if credentials.insecure => Trust::Anybody,
+            Some(path) => Trust::Authorities(certificates(&read(path)?, &path.display().to_string())?),
+            None => Trust::System,
+        };
+        let identity = match &credentials.certificate {
+            Some((certificate, key)) => {
+                let name = certificate.display().to_string();
+                Some(Identity::from_pem(&read(certificate)?, &read(key)?, &name)?)
+            }
+            None => None,
+        };
+        let token = credentials.token.as_deref().map(read).transpose()?;
+        let token = token.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
+        // Without TLS there is nothing to trust, and the system may have no authorities at all.
+        let client = if url.starts_with("https://") {
+            Client::new(&trust, identity.as_ref())?
+        } else {
+            Client::default()
+        };
+        Ok(Self {
+            base: url.trim_end_matches('/').to_owned(),
+            client: client.with_token(token.as_deref()).with_largest(LARGEST),
+        })
+    }
+
+    /// Through the API server's node proxy.
+    pub fn through(cluster: &Cluster, node: &str) -> Self {
+        Self {
+            base: format!("{}/api/v1/nodes/{}/proxy", cluster.server, http::encoded(node)),
+            client: cluster.client.clone().with_largest(LARGEST),
+        }
+    }
+
+    /// The URL of a document.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    /// Asks for a document.
+    pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, http::Error> {
+        self.client.get(&self.url(path), limit).await
+    }
+}

@@ -1,0 +1,296 @@
+//! `pods --kubeconfig` against a scripted API server: list, watch, and each way in which they end.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::server::{Act, Asked, End, Server};
+use crate::support::plegctl::{Invocation, Output, Running};
+
+/// A directory that goes when the test ends.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pods-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A kubeconfig that leads to `server` with these lines for the user.
+    pub fn kubeconfig(&self, server: &str, user: &str) -> String {
+        self.file(
+            "kubeconfig",
+            format!(
+                "current-context: here\ncontexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n\
+                 clusters: [{{name: c, cluster: {{server: \"{server}\"}}}}]\nusers:\n- name: u\n  user:\n    {user}\n"
+            ),
+        )
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn pod(name: &str, version: u32, phase: &str) -> Value {
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+            "labels": {"app": name}},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "x"}]},
+        "status": {"phase": phase},
+    })
+}
+
+pub fn list(version: u32, pods: &[Value]) -> Act {
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}, "items": pods});
+    Act::ok(list.to_string())
+}
+
+fn event(kind: &str, object: &Value) -> String {
+    json!({"type": kind, "object": object}).to_string()
+}
+
+fn bookmark(version: u32) -> String {
+    event("BOOKMARK", &json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}}))
+}
+
+fn status(code: u16) -> String {
+    event("ERROR", &json!({"kind": "Status", "code": code, "message": "too old resource version"}))
+}
+
+fn is_watch(asked: &Asked) -> bool {
+    asked.path.contains("watch=true")
+}
+
+/// Lists and watches as they were written down; after the last a watch says nothing more, and a list is the last one again.
+fn scripted(lists: Vec<Act>, watches: Vec<Act>) -> Server {
+    Server::start(move |asked, before| {
+        let number = before.iter().filter(|earlier| is_watch(earlier) == is_watch(asked)).count();
+        if is_watch(asked) {
+            watches.get(number).cloned().unwrap_or(Act::Lines(Vec::new(), End::Stay))
+        } else {
+            lists.get(number).or(lists.last()).unwrap().clone()
+        }
+    })
+}
+
+/// `pods --watch` with this server alone.
+struct Watch(Running);
+
+impl Watch {
+    fn start(scratch: &Scratch, server: &Server, more: &[&str]) -> Self {
+        let config = scratch.kubeconfig(&server.url(), "token: x");
+        let arguments = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
+        Self(Invocation::new(&[&arguments, more].concat()).spawn())
+    }
+
+    /// The next update or error: `ADD a b`, `error …`.
+    fn next(&mut self) -> String {
+        let line = self.0.line().expect("a line");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        if line["kind"] == "PodSourceError" {
+            return format!("error {}", line["error"].as_str().unwrap());
+        }
+        let names = line["pods"].as_array().unwrap().iter().map(|pod| pod["name"].as_str().unwrap());
+        let words: Vec<&str> = [line["op"].as_str().unwrap()].into_iter().chain(names).collect();
+        words.join(" ")
+    }
+}
+
+fn versions(server: &Server) -> Vec<String> {
+    let version = |asked: &Asked| asked.path.rsplit_once("resourceVersion=").unwrap().1.to_owned();
+    server.asked().iter().filter(|asked| is_watch(asked)).map(version).collect()
+}
+
+#[test]
+fn a_list_and_what_a_watch_says_become_the_kubelets_updates() {
+    let scratch = Scratch::new("list-and-watch");
+    let mut ending = pod("a", 8, "Running");
+    ending["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
+    let events = [
+        event("ADDED", &pod("b", 6, "Pending")),
+        event("MODIFIED", &pod("b", 7, "Running")),
+        event("MODIFIED", &ending),
+        event("DELETED", &ending),
+    ];
+    let server = scripted(
+        vec![list(5, &[pod("a", 3, "Running")])],
+        vec![Act::Lines(events.to_vec(), End::Stay)],
+    );
+    let mut watch = Watch::start(&scratch, &server, &[]);
+    let told: Vec<String> = (0..5).map(|_| watch.next()).collect();
+    assert_eq!(told, ["ADD a", "ADD b", "RECONCILE b", "DELETE a", "REMOVE a"]);
+    let asked = server.asked();
+    assert_eq!(asked[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&resourceVersion=0");
+    assert_eq!(
+        asked[1].path,
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=5"
+    );
+    watch.0.signal("TERM");
+    assert_eq!(watch.0.wait().code, Some(0));
+}
+
+#[test]
+fn a_closed_watch_goes_on_from_its_bookmark() {
+    let scratch = Scratch::new("closed");
+    let server = scripted(
+        vec![list(5, &[])],
+        vec![
+            Act::Lines(vec![event("ADDED", &pod("a", 6, "Pending")), bookmark(9)], End::Close),
+            Act::Lines(vec![event("ADDED", &pod("b", 10, "Pending"))], End::Stay),
+        ],
+    );
+    let mut watch = Watch::start(&scratch, &server, &[]);
+    let told: Vec<String> = (0..3).map(|_| watch.next()).collect();
+    assert_eq!(told, ["ADD", "ADD a", "ADD b"]);
+    assert_eq!(versions(&server)[..2], ["5", "9"], "nothing is listed anew");
+    assert_eq!(server.asked().iter().filter(|asked| !is_watch(asked)).count(), 1);
+}
+
+#[test]
+fn a_version_that_is_gone_is_listed_anew_without_a_word() {
+    for gone in [Act::Lines(vec![status(410)], End::Close), Act::status(410, "too old")] {
+        let scratch = Scratch::new("gone");
+        let server = scripted(
+            vec![list(5, &[pod("a", 1, "Running")]), list(50, &[pod("b", 40, "Running")])],
+            vec![gone],
+        );
+        let mut watch = Watch::start(&scratch, &server, &[]);
+        let told: Vec<String> = (0..3).map(|_| watch.next()).collect();
+        assert_eq!(told, ["ADD a", "REMOVE a", "ADD b"]);
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_said_and_tried_again_and_what_was_known_stays() {
+    let scratch = Scratch::new("trouble");
+    let server = scripted(
+        vec![
+            list(5, &[pod("a", 1, "Running")]),
+            Act::status(403, "pods is forbidden: User \"x\" cannot list resource \"pods\""),
+            list(7, &[pod("a", 1, "Running"), pod("b", 6, "Running")]),
+        ],
+        vec![Act::Lines(vec![event("ADDED", &pod("c", 6, "Pending"))], End::Break)],
+    );
+    let mut watch = Watch::start(&scratch, &server, &[]);
+    assert_eq!((watch.next(), watch.next()), ("ADD a".to_owned(), "ADD c".to_owned()));
+    let cut = watch.next();
+    assert!(cut.contains("ended the connection after"), "{cut}");
+    let forbidden = watch.next();
+    assert!(forbidden.contains("cannot list resource") && forbidden.contains("`list` and `watch` on pods"), "{forbidden}");
+    assert_eq!((watch.next(), watch.next()), ("REMOVE c".to_owned(), "ADD b".to_owned()));
+}
+
+#[test]
+fn a_watch_that_talks_nonsense_or_ends_with_an_error_is_left_for_a_list() {
+    let scratch = Scratch::new("nonsense");
+    let server = scripted(
+        vec![list(5, &[])],
+        vec![
+            Act::Lines(vec!["<html>".to_owned()], End::Stay),
+            Act::Lines(vec![status(500)], End::Stay),
+        ],
+    );
+    let mut watch = Watch::start(&scratch, &server, &[]);
+    assert_eq!(watch.next(), "ADD");
+    let nonsense = watch.next();
+    assert!(nonsense.contains("a line of the watch"), "{nonsense}");
+    let ended = watch.next();
+    assert!(ended.contains("ends the watch: 500 too old"), "{ended}");
+}
+
+#[test]
+fn a_credential_that_is_refused_is_read_again() {
+    let scratch = Scratch::new("unauthorized");
+    // The program prints another token each time it is run.
+    let count = scratch.file("count", "");
+    let program = scratch.file(
+        "credential",
+        format!(
+            "#!/bin/sh\necho x >> {count}\necho '{{\"kind\": \"ExecCredential\", \"status\": {{\"token\": \"t\"}}}}'\n"
+        ),
+    );
+    let server = Server::start(|asked, before| match (is_watch(asked), before.len()) {
+        (false, 0) => Act::status(401, "Unauthorized"),
+        (false, _) => list(5, &[]),
+        (true, _) => Act::Lines(Vec::new(), End::Stay),
+    });
+    let user = format!("exec: {{apiVersion: v1, command: /bin/sh, args: [{program}]}}");
+    let config = scratch.kubeconfig(&server.url(), &user);
+    let arguments = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
+    let mut watch = Watch(Invocation::new(&arguments).spawn());
+    let refused = watch.next();
+    assert!(refused.contains("does not accept the credentials (401)"), "{refused}");
+    assert_eq!(watch.next(), "ADD");
+    assert_eq!(fs::read_to_string(count).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn namespace_and_labels_choose_among_the_updates() {
+    let scratch = Scratch::new("chosen");
+    let mut elsewhere = pod("b", 6, "Pending");
+    elsewhere["metadata"]["namespace"] = "other".into();
+    let events = [event("ADDED", &elsewhere), event("ADDED", &pod("c", 7, "Pending"))];
+    let server = scripted(
+        vec![list(5, &[pod("a", 1, "Running")])],
+        vec![Act::Lines(events.to_vec(), End::Stay)],
+    );
+    let mut watch = Watch::start(&scratch, &server, &["-n", "shop", "-l", "app in (b,c)"]);
+    assert_eq!(watch.next(), "ADD c");
+}
+
+fn once(scratch: &Scratch, server: &Server, more: &[&str]) -> Output {
+    let config = scratch.kubeconfig(&server.url(), "token: x");
+    let arguments = ["pods", "-o", "json", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
+    Invocation::new(&[&arguments, more].concat()).run()
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+#[test]
+fn once_is_one_list_and_the_kubelets_own_pods_where_they_may_be_read() {
+    let scratch = Scratch::new("once");
+    let refused = json!({"kind": "PodList", "apiVersion": "v1", "items": [{
+        "metadata": {"name": "a", "namespace": "shop", "uid": "uid-a"}, "spec": {"nodeName": "n1"},
+        "status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}}]});
+    let server = Server::start(move |asked, _| {
+        if asked.path == "/api/v1/nodes/n1/proxy/pods" {
+            Act::ok(refused.to_string())
+        } else {
+            list(5, &[pod("a", 1, "Pending"), pod("b", 1, "Running")])
+        }
+    });
+    let output = once(&scratch, &server, &["-l", "app=a"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let report = report(&output);
+    assert_eq!(report["sources"], json!([{"name": "api", "ready": true, "pods": 2}]));
+    assert_eq!(report["pods"].as_array().unwrap().len(), 1, "{output}");
+    assert_eq!(report["pods"][0]["verdict"], "refused");
+    assert_eq!(report["pods"][0]["why"], "OutOfcpu: Node didn't have enough resource: cpu");
+    assert!(server.asked().iter().all(|asked| !is_watch(asked)));
+}
+
+#[test]
+fn rights_on_the_kubelet_that_are_missing_are_no_trouble() {
+    let scratch = Scratch::new("no-proxy");
+    let server = Server::start(move |asked, _| {
+        if asked.path.contains("proxy") { Act::status(403, "nodes is forbidden") } else { list(5, &[]) }
+    });
+    let output = once(&scratch, &server, &[]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
+    assert!(report(&output)["kubeletError"].as_str().unwrap().contains("403"));
+}
