@@ -14,23 +14,30 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
+use super::manifest_url::{fetched, header};
 use super::render::json;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, complete};
-use crate::kubelet::KubeletProcess;
+use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::LintReport;
+use crate::manifests::podconfig::{ApiPods, Wanted, inspect_url, mirror_findings};
 use crate::manifests::{
     self, Check, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
 };
 use crate::report::document;
+use crate::report::load::load;
 use crate::report::{NotChecked, meant, save};
+
+/// Ten thousand pods are some sixty megabytes.
+const LARGEST_LIST: u64 = 256 << 20;
 
 /// Where kubeadm has the kubelet look.
 const USUAL_PATH: &str = "/etc/kubernetes/manifests";
@@ -66,6 +73,19 @@ pub struct LintArgs {
     /// Leave out these checks, such as SP053,SP007; may be given more than once
     #[arg(long, value_name = "ID", value_parser = check_id, value_delimiter = ',', add = ArgValueCompleter::new(complete::checks))]
     ignore: Vec<Check>,
+
+    /// Judge what a URL serves, as the kubelet does with its staticPodURL
+    #[arg(long, value_name = "URL")]
+    manifest_url: Option<String>,
+
+    /// A header to send there, as KEY:VALUE; may be given more than once
+    #[arg(long, value_name = "K:V", value_parser = header, requires = "manifest_url")]
+    manifest_url_header: Vec<(String, String)>,
+
+    /// The API server's pods of the node, as `kubectl get pods -A --field-selector spec.nodeName=N -o json` prints them,
+    /// to look for each pod's mirror; `-` for stdin
+    #[arg(long, value_name = "FILE")]
+    api_pods: Option<PathBuf>,
 
     /// Do not compare with what the runtime runs
     #[arg(long)]
@@ -134,7 +154,11 @@ fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
 pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     let kubelet = arguments.kubelet(context);
     let configured = configured_path(context);
-    let targets = arguments.targets(context, configured.as_deref());
+    let mut targets = arguments.targets(context, configured.as_deref());
+    if let Some(url) = &arguments.manifest_url {
+        http::check(url).map_err(Error::Kubelet)?;
+        targets.push(served(url, &arguments.manifest_url_header)?);
+    }
     let stdin = if targets.iter().any(Target::is_stdin) { read_stdin()? } else { Vec::new() };
     let mut sources: Vec<SourceReport> =
         targets.iter().map(|target| target.look(&kubelet, &stdin, configured.as_ref(), context)).collect();
@@ -143,8 +167,19 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
         let after: Vec<SourceReport> = targets.iter().map(|target| target.inspect(&later, &stdin)).collect();
         upgrade::compare(&mut sources, &after, &kubelet, &later)
     });
-    let (compared, not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
-    let cannot_look = sources.iter().any(cannot_look);
+    let (mut compared, mut not_checked) = arguments.compare(context, &targets, &sources, &kubelet);
+    let mut cannot_look = sources.iter().any(cannot_look);
+    match arguments.api_pods.as_deref().map(|path| api_pods(path, &kubelet.node_name)) {
+        Some(Ok(pods)) => {
+            compared.findings.extend(mirror_findings(&sources, &pods, context.clock.wall()));
+        }
+        Some(Err(why)) => {
+            context.remark(&format!("not compared with the API server's pods: {why}"));
+            not_checked.push(NotChecked { what: "mirror pods".to_owned(), why });
+            cannot_look = true;
+        }
+        None => {}
+    }
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
     for (format, path) in &arguments.output_file {
@@ -190,9 +225,35 @@ fn configured_path(context: &Context) -> Option<PathBuf> {
     }
 }
 
+/// What a URL serves, or why it serves nothing.
+fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
+    let answer = block_on(fetched(url, headers))?;
+    let body = answer.and_then(|answer| match answer.status {
+        200 if answer.body.is_empty() => Err(format!("`{url}` answers with nothing")),
+        200 => Ok(answer.body),
+        status => Err(format!("`{url}` answers {status}")),
+    });
+    Ok(Target { path: PathBuf::from(url), on_node: false, reads: None, served: Some(body) })
+}
+
+/// The API server's pods of the node.
+fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<Wanted>>, String> {
+    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
+    let text = if path.as_os_str() == "-" {
+        let mut text = Vec::new();
+        io::stdin().lock().take(LARGEST_LIST).read_to_end(&mut text).map(|_| text)
+    } else {
+        load(path, usize::try_from(LARGEST_LIST).unwrap_or(usize::MAX))
+    };
+    let text = text.map_err(|why| format!("cannot read {name}: {why}"))?;
+    ApiPods::parse(&text, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}"))
+}
+
 /// A path to look at.
 struct Target {
     path: PathBuf,
+    /// What it serves, if it is a URL.
+    served: Option<Result<Vec<u8>, String>>,
     /// The node's own, and not a copy of it somewhere.
     on_node: bool,
     /// The directory as the kubelet reads it, where that is not the path itself.
@@ -206,6 +267,18 @@ impl Target {
 
     fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
         let kubelet = Kubelet { reads: self.reads.clone(), ..kubelet.clone() };
+        match &self.served {
+            Some(Ok(body)) => return inspect_url(&self.path.to_string_lossy(), body, &kubelet),
+            Some(Err(why)) => {
+                return SourceReport {
+                    path: self.path.clone(),
+                    kind: PathKind::Unreadable,
+                    files: Vec::new(),
+                    findings: vec![Finding::error(Check::Unreadable, why.clone())],
+                };
+            }
+            None => {}
+        }
         if !self.is_stdin() {
             return manifests::inspect(&self.path, &kubelet);
         }
@@ -293,6 +366,9 @@ impl LintArgs {
     fn targets(&self, context: &Context, configured: Option<&Path>) -> Vec<Target> {
         let own = configured.unwrap_or(Path::new(USUAL_PATH));
         let ours = context.host.path(own);
+        if self.paths.is_empty() && self.manifest_url.is_some() {
+            return Vec::new();
+        }
         if self.paths.is_empty() {
             return vec![self.target(&ours, own, true, context)];
         }
@@ -312,7 +388,7 @@ impl LintArgs {
         // A single file is named in its directory.
         let whole = self.seen_as.is_some() || path.is_dir();
         let reads = seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
-        Target { path: path.to_path_buf(), on_node, reads: reads.filter(|_| !stdin) }
+        Target { path: path.to_path_buf(), on_node, reads: reads.filter(|_| !stdin), served: None }
     }
 
     fn compare(

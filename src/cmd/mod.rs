@@ -13,6 +13,7 @@ mod explain;
 mod health;
 mod kubelet_access;
 mod lint;
+mod manifest_url;
 mod nodes;
 mod pods;
 mod record;

@@ -234,7 +234,10 @@ mod tests {
     #[test]
     fn the_headers_of_the_manifest_url_are_those_of_the_flags_else_of_the_files() {
         let host = Scratch::new("headers");
-        host.write("etc/k.yaml", "staticPodURLHeader:\n  Authorization: [\"Bearer a\", b]\n  X-Node:\n  - n1\n");
+        host.write(
+            "etc/k.yaml",
+            "staticPodURLHeader:\n  Authorization: [\"Bearer a\", b]\n  X-Node:\n  - n1\n",
+        );
         host.write("etc/k.d/10.conf", "staticPodURLHeader: {Authorization: [c]}\n");
         let pairs = |line: &str| -> Vec<String> {
             let headers = host.told(line).url_headers();

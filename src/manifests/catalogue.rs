@@ -636,6 +636,26 @@ checks! {
             never ["that the text differs: it is the same"];
             act ["nothing, unless an upgrade is under way"];
     }
+    "Against the API server (`--api-pods`)" {
+        NoMirror "SP135" Warning "the API server shows nothing of a static pod";
+            "The kubelet makes a mirror pod of each static pod, so that the API server shows it. This one has none: kubectl, the scheduler and monitoring do not know that it is there.";
+            "the manifest, the pod's name, and of the possible causes those that can be: a reference to an API object, no such namespace, an admission rule, a kubelet that does not get through or did not admit the pod";
+            confirm ["journalctl -u kubelet | grep -i 'mirror pod'", "kubectl get namespace NAMESPACE", "plegctl pods --manifests PATH --kubeconfig FILE"];
+            never ["that the pod does not run", "anything within a minute of an edit"];
+            act ["what the kubelet's log names: make the namespace, relax the rule, take the reference out of the manifest"];
+        OldMirror "SP136" Warning "the API server shows another version of a static pod";
+            "The mirror's annotation kubernetes.io/config.mirror is not the hash of this file: kubectl shows the text and the image of another version.";
+            "the manifest, and the hash that the mirror bears";
+            confirm ["kubectl get pod NAME -o jsonpath='{.metadata.annotations}'", "plegctl pods --manifests PATH --kubeconfig FILE"];
+            never ["that the old version runs: ask the runtime", "anything within a minute of an edit", "by the API's UID of the mirror, which is always another one"];
+            act ["see whether the kubelet reaches the API server; it makes the mirror anew by itself"];
+        NameTaken "SP137" Error "another pod of the API server has a static pod's name";
+            "A pod that is no mirror bears the name of this static pod on this node. The kubelet runs only one of the two, and the static pod gets no mirror.";
+            "the manifest, and the pod that has its name";
+            confirm ["kubectl get pod NAME -o yaml   # no annotation kubernetes.io/config.mirror", "plegctl pods --manifests PATH --kubeconfig FILE"];
+            never ["that the two are one pod: their UIDs differ"];
+            act ["rename one of them"];
+    }
     "Against another release (`--upgrade-to`)" {
         NotLoadedThen "SP140" Error "the new release does not load the file";
             "The upgrade stops this pod and does not start it again.";

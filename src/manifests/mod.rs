@@ -53,7 +53,7 @@ pub use report::{
     DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,
     LaterDocument, Merge, Notes, PathKind, PodIdentity, SourceReport, Verdict,
 };
-pub use source::{inspect, inspect_bytes, inspect_file};
+pub use source::{each_file, inspect, inspect_bytes, inspect_file};
 pub use tree::{Entry, Map, Node, Position, Value};
 pub use uid::NotTold;
 

@@ -77,21 +77,25 @@ fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileRepo
     }
 }
 
-/// Judges one item of a `PodList`, whose kind is said by the list.
-pub fn judge_item(source: &Path, item: &Node, json: bool, kubelet: &Kubelet) -> FileReport {
+/// Judges one item of a `PodList`, whose kind is said by the list; `list` is what was read of that.
+pub fn judge_item(source: &Path, item: &Node, list: &Document, kubelet: &Kubelet) -> FileReport {
     let mut report = unjudged(source, None, kubelet);
-    let outcome = decoded(item, json, kubelet).and_then(|pod| {
-        let accepted = accept(&pod.pod, kubelet, &mut report.findings);
-        report.document =
-            Some(Document { text: Arc::from(""), root: None, notes: Notes::default(), pod: Some(pod) });
-        accepted
+    let mut document =
+        Document { text: Arc::clone(&list.text), root: None, notes: Notes::default(), pod: None };
+    let outcome = decoded(item, list.notes.json, kubelet).and_then(|pod| {
+        let pod = document.pod.insert(pod);
+        accept(&pod.pod, kubelet, &mut report.findings)
     });
+    report.document = Some(document);
     match outcome {
         Ok(identity) => {
             report.verdict = Verdict::Loaded;
             report.pod = Some(identity);
         }
-        Err(stop) => report.kubelet_reason = Some(stop.reason),
+        Err(stop) => {
+            report.kubelet_reason = Some(stop.reason);
+            report.findings.extend(stop.findings);
+        }
     }
     report
 }

@@ -17,16 +17,28 @@ use crate::report::load::opened;
 
 /// What the kubelet makes of `path`, without changing or opening anything but regular files.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
+    let mut files = Vec::new();
+    let mut report = each_file(path, kubelet, &mut |file| files.push(file));
+    if report.kind == PathKind::Directory {
+        settle_duplicates(&mut files);
+    }
+    report.files = files;
+    report
+}
+
+/// The same file by file, in the kubelet's order, so that none has to be kept. Which of two files of a pod wins is not said:
+/// it is the later one. What comes back has no files.
+pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) -> SourceReport {
     let path = strip_slashes(path);
     let mut report = SourceReport { path, kind: PathKind::Missing, files: Vec::new(), findings: Vec::new() };
     match fs::metadata(&report.path) {
         Ok(meta) if meta.is_dir() => {
             report.kind = PathKind::Directory;
-            directory(&mut report, kubelet);
+            directory(&mut report, kubelet, take);
         }
         Ok(meta) if meta.is_file() => {
             report.kind = PathKind::File;
-            report.files = vec![single_file(&report.path, kubelet)];
+            take(single_file(&report.path, kubelet));
         }
         Ok(_) => {
             report.kind = PathKind::Special;
@@ -75,7 +87,7 @@ fn strip_slashes(path: &Path) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
-fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
+fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) {
     if glob::has_meta(report.path.as_os_str().as_bytes()) {
         report.findings.push(
             Finding::error(
@@ -85,12 +97,10 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
             .with_fix("rename the directory"),
         );
     }
+    let mut paths: Vec<PathBuf> = Vec::new();
     for directory in glob::directories(&report.path) {
         match fs::read_dir(&directory) {
-            Ok(entries) => {
-                let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-                report.files.extend(paths.map(|path| entry(&path, kubelet)));
-            }
+            Ok(entries) => paths.extend(entries.filter_map(Result::ok).map(|entry| entry.path())),
             // The kubelet's listing swallows this error and looks empty.
             Err(error) => report.findings.push(Finding::error(
                 Check::Unreadable,
@@ -98,10 +108,10 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet) {
             )),
         }
     }
-    report
-        .files
-        .sort_by(|left, right| left.path.as_os_str().as_bytes().cmp(right.path.as_os_str().as_bytes()));
-    settle_duplicates(&mut report.files);
+    paths.sort_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
+    for path in paths {
+        take(entry(&path, kubelet));
+    }
 }
 
 /// The store is keyed by namespace and name, and filled in order: the last file wins.

@@ -3,5 +3,6 @@
 
 mod api_server;
 mod bad_sources;
+mod many;
 mod scripts;
 mod server;

@@ -136,7 +136,8 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
     let list = runtime.directory().join("list.json");
     let items = [ending, api_pod("twice-node1", "00000000-0000-4000-8000-00000000e002")];
     fs::write(&list, json!({"kind": "List", "items": items}).to_string()).unwrap();
-    let url = kubelet(&json!([{"metadata": {"name": "refused-node1", "namespace": "kube-system", "uid": refused},
+    let url =
+        kubelet(&json!([{"metadata": {"name": "refused-node1", "namespace": "kube-system", "uid": refused},
         "spec": {"nodeName": "node1"}, "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError",
         "message": "Allocate failed due to no devices"}}]));
     let output = pods(&runtime, &["--api-pods", list.to_str().unwrap(), "--kubelet-url", &url]);
@@ -197,8 +198,18 @@ struct Watch(Running);
 impl Watch {
     fn start(runtime: &RealRuntime) -> Self {
         let directory = directory(runtime).display().to_string();
-        let arguments =
-            ["pods", "--watch", "--manifests", &directory, "--node-name", "node1", "-r", &runtime.endpoint(), "-o", "jsonl"];
+        let arguments = [
+            "pods",
+            "--watch",
+            "--manifests",
+            &directory,
+            "--node-name",
+            "node1",
+            "-r",
+            &runtime.endpoint(),
+            "-o",
+            "jsonl",
+        ];
         Self(Invocation::new(&arguments).spawn())
     }
 

@@ -187,7 +187,8 @@ struct Printer<'a> {
 impl Printer<'_> {
     /// An update with those of its pods that are to be seen; nothing if none of them is.
     fn shown(&self, update: &Update) -> Option<Update> {
-        let pods: Vec<_> = update.pods.iter().filter(|pod| self.arguments.shows_wanted(pod)).cloned().collect();
+        let pods: Vec<_> =
+            update.pods.iter().filter(|pod| self.arguments.shows_wanted(pod)).cloned().collect();
         (!pods.is_empty() || update.pods.is_empty()).then_some(Update { pods, ..*update })
     }
 

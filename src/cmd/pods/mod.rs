@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::kubelet_access::KubeletAccess;
+use super::manifest_url::header;
 use super::render::{json, pods as text};
 use super::{Error, Exit, positive_duration};
 use crate::clock::Wall;
@@ -125,16 +126,6 @@ enum Output {
     Name,
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once(':').ok_or("write it as KEY:VALUE")?;
-    let (key, value) = (key.trim(), value.trim());
-    let clean = |text: &str| text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if key.is_empty() || key.contains(' ') || !clean(key) || !clean(value) {
-        return Err("a header is printable ASCII and its key has no blank".to_owned());
-    }
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 /// One source in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceRow {
@@ -224,9 +215,8 @@ async fn once(
             Err(why) => Err(why),
         })
     };
-    let runtimes = async {
-        if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) }
-    };
+    let runtimes =
+        async { if arguments.no_cri { Err(None) } else { runtime_pods(context).await.map_err(Some) } };
     let ((states, rows), runtime, kubelets) =
         tokio::join!(sources::read_once(configured), runtimes, kubelets);
     let heard = rows.iter().any(|row| row.ready);
@@ -242,18 +232,19 @@ async fn once(
         None => (None, None),
         Some(Ok(pods)) => (Some(pods), None),
         Some(Err(why)) => {
-            context.note(u8::from(!arguments.kubelet.is_given()), &format!("the kubelet's own pods are not known: {why}"));
+            context.note(
+                u8::from(!arguments.kubelet.is_given()),
+                &format!("the kubelet's own pods are not known: {why}"),
+            );
             (None, Some(why))
         }
     };
     let now = context.clock.wall();
-    let question =
-        Question { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
+    let question = Question { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
     let mut pods = standings(&question);
     pods.retain(|pod| arguments.shows(pod));
     let node = kubelet.node_name.clone();
-    let report =
-        PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
+    let report = PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
     Ok((report, heard))
 }
 
@@ -266,7 +257,8 @@ fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<Kubelet
     if arguments.names_a_source() {
         return Ok(None);
     }
-    let port = context.kubelet().and_then(|running| running.setting("read-only-port", "readOnlyPort").ok()?);
+    let port =
+        context.kubelet().and_then(|running| running.setting("read-only-port", "readOnlyPort").ok()?);
     let port = port.and_then(|setting| setting.value.parse::<u16>().ok()).filter(|port| *port != 0);
     Ok(match port {
         Some(port) => Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?),
@@ -279,7 +271,8 @@ async fn kubelet_pods(api: &KubeletApi, node: &str) -> Result<HashMap<String, Pa
     let url = api.url("/pods");
     let answer = api.get("/pods", KUBELET_PATIENCE).await.and_then(|answer| answer.bytes(&url));
     let text = answer.map_err(|why| why.to_string())?;
-    let list = ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;
+    let list =
+        ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;
     Ok(list.pods.iter().map(|pod| (pod.uid.clone(), pod.status.clone())).collect())
 }
 

@@ -7,24 +7,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{PodsArgs, SourceRow, States};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
+use crate::cmd::manifest_url;
 use crate::kubelet::kubeconfig::Places;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiError, ApiPods, ApiServer, BODY_LIMIT, FileSource, List, PodConfig, Source, SourceState, UrlAnswer, UrlSource,
+    ApiError, ApiPods, ApiServer, FileSource, List, PodConfig, Source, SourceState, UrlAnswer, UrlSource,
     Wanted,
 };
-
-/// How long the kubelet waits for a URL (pkg/kubelet/config/http.go).
-pub const URL_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Go's client goes no further (net/http, `defaultCheckRedirect`).
-const MAX_REDIRECTS: usize = 10;
 
 /// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
 const API_LIMIT: u64 = 256 << 20;
@@ -90,7 +84,8 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
     let url =
         |url: String, headers| Url { source: UrlSource::new(&url, kubelet.clone()), place: url, headers };
     let node = || kubelet.node_name.clone();
-    let document = arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
+    let document =
+        arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = Places { flag: Some(path.clone()), ..Places::default() };
         Api::Server(ApiServer { places, context: arguments.context.clone(), node: node() })
@@ -221,46 +216,12 @@ async fn api_once(api: Api) -> Result<Vec<Arc<Wanted>>, String> {
     }
 }
 
-/// Asks a URL once, as the kubelet does: ten seconds in all, and on to where it is sent.
+/// Asks a URL once.
 pub async fn ask(url: &mut Url) -> UrlAnswer {
-    let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
-    match tokio::time::timeout(URL_PATIENCE, followed(&url.place, &url.headers)).await {
-        Err(_) => trouble(format!("`{}` did not answer within {} s", url.place, URL_PATIENCE.as_secs())),
-        Ok(Err(why)) => trouble(why),
-        Ok(Ok(answer)) if u64::try_from(answer.body.len()).is_ok_and(|length| length > BODY_LIMIT) => {
-            trouble(format!("`{}` answers with more than {} MiB", url.place, BODY_LIMIT >> 20))
-        }
-        Ok(Ok(answer)) => url.source.answered(answer.status, &answer.body),
+    match manifest_url::fetched(&url.place, &url.headers).await {
+        Ok(answer) => url.source.answered(answer.status, &answer.body),
+        Err(why) => UrlAnswer { set: None, error: Some(why) },
     }
-}
-
-/// The answer at the end of the redirects.
-async fn followed(url: &str, headers: &[(String, String)]) -> Result<http::Answer, String> {
-    let client = http::Client::default().with_headers(headers);
-    let mut next = url.to_owned();
-    for _ in 0..=MAX_REDIRECTS {
-        let answer = client.get(&next, URL_PATIENCE).await.map_err(|why| why.to_string())?;
-        match (answer.status, &answer.location) {
-            (301 | 302 | 303 | 307 | 308, Some(location)) => next = resolved(&next, location),
-            _ => return Ok(answer),
-        }
-    }
-    Err(format!("`{url}` redirects more than {MAX_REDIRECTS} times"))
-}
-
-/// Where a `Location` leads from `url`.
-fn resolved(url: &str, location: &str) -> String {
-    if location.contains("://") {
-        return location.to_owned();
-    }
-    let authority_at = url.find("://").map_or(0, |at| at + 3);
-    let (scheme, rest) = url.split_at_checked(authority_at).unwrap_or((url, ""));
-    let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-    if location.starts_with('/') {
-        return format!("{scheme}{authority}{location}");
-    }
-    let folder = path.rfind('/').and_then(|at| path.get(..=at)).unwrap_or("/");
-    format!("{scheme}{authority}{folder}{location}")
 }
 
 /// The last whole state that a file or stdin holds.
@@ -274,10 +235,7 @@ fn last_state(document: &Document) -> Result<Vec<Arc<Wanted>>, String> {
 }
 
 /// Hands on every state that a file or stdin holds, one JSON document after the other, until told to stop.
-pub fn each_state(
-    document: &Document,
-    take: &mut dyn FnMut(Result<Vec<Arc<Wanted>>, String>) -> bool,
-) {
+pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wanted>>, String>) -> bool) {
     let Document { path, node } = document;
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let opened: io::Result<Box<dyn Read>> = match path.to_str() {
@@ -318,17 +276,5 @@ impl Read for Rationed {
         let read = self.input.by_ref().take(self.left.get()).read(buffer)?;
         self.left.set(self.left.get().saturating_sub(u64::try_from(read).unwrap_or(u64::MAX)));
         Ok(read)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_redirect_leads_where_a_browser_would_go() {
-        assert_eq!(resolved("http://a:1/b/c", "/d"), "http://a:1/d");
-        assert_eq!(resolved("http://a:1/b/c", "d"), "http://a:1/b/d");
-        assert_eq!(resolved("http://a:1", "https://x/"), "https://x/");
     }
 }

@@ -118,9 +118,11 @@ mod tests {
 
     #[tokio::test]
     async fn lines_come_whole_however_they_were_cut() {
-        let url =
-            serve(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\nb\r\n", "3\r\nc\nd\r\n0\r\n\r\n"])
-                .await;
+        let url = serve(&[
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\na\nb\r\n",
+            "3\r\nc\nd\r\n0\r\n\r\n",
+        ])
+        .await;
         let mut lines = Client::default().lines(&url, PATIENCE).await.unwrap();
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"a"[..]));
         assert_eq!(lines.next().await.unwrap().as_deref(), Some(&b"bc"[..]));

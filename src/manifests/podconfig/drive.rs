@@ -164,11 +164,9 @@ mod tests {
 
     #[test]
     fn a_limit_of_inotify_is_named_by_its_sysctl() {
-        let said = |errno: rustix::io::Errno| {
-            match Watch::default().failed(Path::new("/m"), &errno.into()) {
-                Step::Failed(why) => why,
-                _ => String::new(),
-            }
+        let said = |errno: rustix::io::Errno| match Watch::default().failed(Path::new("/m"), &errno.into()) {
+            Step::Failed(why) => why,
+            _ => String::new(),
         };
         // The pause is a timer.
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {

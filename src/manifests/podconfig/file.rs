@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Wanted;
-use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, inspect, inspect_file};
+use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, each_file, inspect_file};
 
 /// A file that holds no pod which the kubelet would run, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,9 +66,13 @@ impl FileSource {
 
     /// A whole look at the path, as every fileCheckFrequency.
     pub fn scan(&mut self) -> Scan {
-        let report = inspect(&self.path, &self.kubelet);
-        let mut scan = Scan { refused: report.files.iter().filter_map(refused).collect(), ..Scan::default() };
-        let pods: Vec<Wanted> = report.files.iter().filter_map(|file| self.remember(file)).collect();
+        let mut scan = Scan::default();
+        let mut pods: Vec<Wanted> = Vec::new();
+        let (path, kubelet) = (self.path.clone(), self.kubelet.clone());
+        let report = each_file(&path, &kubelet, &mut |file| {
+            scan.refused.extend(refused(&file));
+            pods.extend(self.remember(&file));
+        });
         match report.kind {
             PathKind::Missing => {
                 scan.set = Some(Vec::new());

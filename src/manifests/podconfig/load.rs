@@ -4,10 +4,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{Content, Part, UNTOLD, Wanted};
 use crate::clock::Wall;
-use crate::manifests::{CheckId, FileReport, Node, Verdict, tree};
-
-/// The check for references that the API server refuses in a mirror.
-const REFERENCES: CheckId = CheckId::new(66);
+use crate::manifests::{Check, FileReport, Node, Verdict, tree};
 
 impl Wanted {
     /// The pod of a file, if the kubelet takes it.
@@ -19,7 +16,7 @@ impl Wanted {
         let part = |of: Option<&Node>, key: &str| {
             Part::from(of.and_then(|of| of.get(key)).map_or(Value::Null, value))
         };
-        let refers = file.findings.iter().find(|finding| finding.id == REFERENCES);
+        let refers = file.findings.iter().find(|finding| finding.id == Check::ApiReference);
         let modified = file.meta.as_ref().and_then(|meta| meta.modified_nanos);
         let stand_in = || format!("{UNTOLD}{}/{}", identity.namespace, identity.name);
         let uid = file.uid.clone()?.unwrap_or_else(|_| stand_in());

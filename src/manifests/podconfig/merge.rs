@@ -109,8 +109,11 @@ fn compared(
         }
         let terminating = pod.is_terminating();
         // The kubelet changes the pod it has: a fixed UID keeps the name it came with first.
-        let pod =
-            Arc::new(Wanted { identity: old.identity.clone(), object: old.object, ..Arc::unwrap_or_clone(pod) });
+        let pod = Arc::new(Wanted {
+            identity: old.identity.clone(),
+            object: old.object,
+            ..Arc::unwrap_or_clone(pod)
+        });
         now.insert(uid, Arc::clone(&pod));
         if same_content {
             changes.reconciled.push(pod);
@@ -205,7 +208,10 @@ mod tests {
             [(Op::Reconcile, true, uids(["1"]))]
         );
         changed.content.deleted = json!("2026-11-21T00:00:00Z").into();
-        assert_eq!(told(&config.set(Source::Api, vec![Arc::new(changed)])), [(Op::Delete, true, uids(["1"]))]);
+        assert_eq!(
+            told(&config.set(Source::Api, vec![Arc::new(changed)])),
+            [(Op::Delete, true, uids(["1"]))]
+        );
     }
 
     #[test]

@@ -3,12 +3,18 @@
 //! A mirror is joined by its annotation `kubernetes.io/config.mirror`, never by its UID. Its hash and its status are two
 //! reports of two moments, and a mirror is up to a minute behind: what is younger says nothing.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use super::runtime_pods::RuntimePod;
-use super::standing::Known;
+use super::standing::{GRACE, Known};
 use super::{Source, Wanted};
+use crate::clock::Wall;
+use crate::manifests::checks::runtime::RuntimeFinding;
+use crate::manifests::{Check, PodIdentity, Severity, SourceReport, Verdict};
 
 /// Namespaces that every cluster has.
 const ALWAYS_THERE: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -38,14 +44,24 @@ pub(super) fn mirror(
         return None;
     }
     // Not heard is not the same as empty.
-    known.question.sources.get(&Source::Api)?.pods.as_ref()?;
+    let all = known.question.sources.get(&Source::Api)?.pods.as_ref()?;
     let young = known.is_young(pod.changed) || known.is_young(own.since());
     let of_the_api = known.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == Source::Api);
-    let mut shown = of_the_api.map(|(_, pod)| *pod).peekable();
-    let other = shown.peek().copied();
-    let found = shown.find_map(|shown| Some((shown, shown.mirror_of.as_deref()?)));
+    let shown: Vec<&Wanted> = of_the_api.map(|(_, pod)| *pod).collect();
+    Some(judged(pod, &shown, all, Some(own), young))
+}
+
+/// `shown` are the API server's pods of the name, `all` those of the node; `own` is what runs, if that is known.
+fn judged(
+    pod: &Wanted,
+    shown: &[&Wanted],
+    all: &[Arc<Wanted>],
+    own: Option<&RuntimePod>,
+    young: bool,
+) -> (Mirror, Option<String>) {
+    let found = shown.iter().find_map(|shown| Some((shown, shown.mirror_of.as_deref()?)));
     let Some((shown, hash)) = found else {
-        return Some(match other {
+        return match shown.first() {
             Some(other) => (
                 Mirror { state: "taken", uid: Some(other.uid.clone()), hash: None },
                 Some(
@@ -54,33 +70,60 @@ pub(super) fn mirror(
                 ),
             ),
             None if young => (Mirror { state: "young", uid: None, hash: None }, None),
-            None => (Mirror { state: "absent", uid: None, hash: None }, Some(absent(known, pod))),
-        });
+            None => (Mirror { state: "absent", uid: None, hash: None }, Some(absent(pod, all))),
+        };
     };
     let says = |state| Mirror { state, uid: Some(shown.uid.clone()), hash: Some(hash.to_owned()) };
+    let status = shown.status.read();
+    let is_of_this = own.and_then(|own| status_is_of(own, &status));
     // Of a UID that cannot be told there is no version to compare.
     if pod.told_uid().is_some_and(|uid| uid != hash) {
-        let words = match (status_is_of(own, &shown.status.read()), young) {
-            (_, true) => return Some((says("young"), None)),
-            (Some(true), _) => {
-                "its mirror in the API server has the hash of another version and the status of this one: the kubelet makes it anew when the API server answers"
-            }
-            _ => {
-                "its mirror in the API server is of another version, so that what the API shows is not what runs: the kubelet makes it anew when the API server answers"
-            }
-        };
-        return Some((says("old"), Some(words.to_owned())));
-    }
-    let status = shown.status.read();
-    let words = match status_is_of(own, &status) {
-        _ if young => None,
-        Some(false) => Some("the API server's status of it is of containers that no longer run: it is behind"),
-        None if status.get("phase").and_then(Value::as_str) == Some("Pending") => {
-            Some("its mirror shows Pending: it was made anew a moment ago, or the kubelet's status does not get through")
+        if young {
+            return (says("young"), None);
         }
+        let words = if is_of_this == Some(true) {
+            "its mirror in the API server has the hash of another version and the status of this one: the kubelet makes it anew when the API server answers"
+        } else {
+            "its mirror in the API server is of another version, so that what the API shows is not what runs: the kubelet makes it anew when the API server answers"
+        };
+        return (says("old"), Some(words.to_owned()));
+    }
+    let words = match is_of_this {
+        _ if young || own.is_none() => None,
+        Some(false) => {
+            Some("the API server's status of it is of containers that no longer run: it is behind")
+        }
+        None if status.get("phase").and_then(Value::as_str) == Some("Pending") => Some(
+            "its mirror shows Pending: it was made anew a moment ago, or the kubelet's status does not get through",
+        ),
         _ => None,
     };
-    Some((says("current"), words.map(str::to_owned)))
+    (says("current"), words.map(str::to_owned))
+}
+
+/// A finding for each loaded manifest whose mirror is missing, old, or taken by another pod.
+pub fn mirror_findings(sources: &[SourceReport], api: &[Arc<Wanted>], now: Wall) -> Vec<RuntimeFinding> {
+    let mut by_name: HashMap<&PodIdentity, Vec<&Wanted>> = HashMap::new();
+    for pod in api {
+        by_name.entry(&pod.identity).or_default().push(pod);
+    }
+    let files = sources.iter().flat_map(|source| &source.files);
+    let loaded = files.filter(|file| file.verdict == Verdict::Loaded);
+    let findings = loaded.filter_map(|file| {
+        let pod = Wanted::of_file(file)?;
+        let shown = by_name.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
+        let young = pod.changed.is_some_and(|changed| now.duration_since(changed) <= GRACE);
+        let (mirror, words) = judged(&pod, shown, api, None, young);
+        let (check, severity) = match mirror.state {
+            "absent" => (Check::NoMirror, Severity::Warning),
+            "old" => (Check::OldMirror, Severity::Warning),
+            "taken" => (Check::NameTaken, Severity::Error),
+            _ => return None,
+        };
+        let file = file.path.to_string_lossy().into_owned();
+        Some(RuntimeFinding::of_file(check, severity, &pod.identity, words?, file))
+    });
+    findings.collect()
 }
 
 /// Whether the containers of a status are the ones that the runtime has; nothing if it has none.
@@ -96,33 +139,29 @@ fn status_is_of(own: &RuntimePod, status: &Value) -> Option<bool> {
 }
 
 /// What may be the cause. One that the pod's own text shows is certain; of the others only the kubelet's log knows.
-fn absent(known: &Known<'_>, pod: &Wanted) -> String {
+fn absent(pod: &Wanted, all: &[Arc<Wanted>]) -> String {
     if let Some(why) = &pod.unmirrored {
         return format!("it has no mirror in the API server: {why}");
     }
     let namespace = &pod.identity.namespace;
-    let mut shown = known.question.sources.get(&Source::Api).into_iter().flat_map(|state| &state.pods).flatten();
     let there = ALWAYS_THERE.contains(&namespace.as_str())
-        || shown.any(|other| other.identity.namespace == *namespace);
+        || all.iter().any(|other| other.identity.namespace == *namespace);
     let missing = if there { String::new() } else { format!("there is no namespace {namespace}, ") };
     format!(
-        "it has no mirror in the API server: {missing}an admission rule (Pod Security, a webhook) refuses it, or the kubelet does not get through; its log says which"
+        "it has no mirror in the API server: {missing}an admission rule (Pod Security, a webhook) refuses it, the kubelet did not admit the pod, or it does not get through; its log says which"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
     use serde_json::json;
 
     use super::*;
-    use crate::clock::Wall;
     use crate::cri::{
         Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState,
     };
-    use crate::manifests::PodIdentity;
     use crate::manifests::podconfig::{Content, Part, Question, SourceState, Standing, standings};
 
     const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
@@ -177,8 +216,7 @@ mod tests {
             pods: Some(pods.into_iter().map(Arc::new).collect()),
             refused: Vec::new(),
         };
-        let sources =
-            BTreeMap::from([(Source::File, state(vec![wanted])), (Source::Api, state(api))]);
+        let sources = BTreeMap::from([(Source::File, state(vec![wanted])), (Source::Api, state(api))]);
         let rows =
             standings(&Question { sources: &sources, runtime: Some(&runtime), kubelet: None, now: NOW });
         let row = rows.into_iter().find(|row| row.source == Some(Source::File)).unwrap();
@@ -221,7 +259,10 @@ mod tests {
     #[test]
     fn one_name_may_be_two_pods() {
         let (mirror, why) = said_of(named("shop", "1"), HOUR, vec![named("shop", "x")]);
-        assert!(mirror.state == "taken" && mirror.uid.as_deref() == Some("x") && why.contains("another pod"), "{why}");
+        assert!(
+            mirror.state == "taken" && mirror.uid.as_deref() == Some("x") && why.contains("another pod"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -56,7 +56,9 @@ pub enum ApiServerError {
     #[error("{0}")]
     Http(#[from] http::Error),
     /// It knows who asks, and these pods are not for them.
-    #[error("{0}; listing the pods of a node takes `list` and `watch` on pods, or the kubelet's own kubeconfig")]
+    #[error(
+        "{0}; listing the pods of a node takes `list` and `watch` on pods, or the kubelet's own kubeconfig"
+    )]
     Forbidden(http::Error),
     /// What it answers is something else.
     #[error("what `{url}` answers cannot be used: {why}")]
@@ -130,7 +132,11 @@ impl Store {
         if event.r#type == "ERROR" {
             let code = event.object.get("code").and_then(Value::as_u64).unwrap_or_default();
             let message = event.object.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
-            return Err(if code == u64::from(GONE) { Trouble::Gone } else { ApiServerError::Ended { code, message }.into() });
+            return Err(if code == u64::from(GONE) {
+                Trouble::Gone
+            } else {
+                ApiServerError::Ended { code, message }.into()
+            });
         }
         let mut object: Pod = serde_json::from_value(event.object).map_err(|why| no(why.to_string()))?;
         let version = std::mem::take(&mut object.metadata.resource_version);
@@ -207,7 +213,12 @@ impl ApiServer {
     }
 
     /// Watches from where the store is until something ends it.
-    async fn watch(&self, cluster: &Cluster, store: &mut Store, heard: &Sender<Heard>) -> Result<End, Trouble> {
+    async fn watch(
+        &self,
+        cluster: &Cluster,
+        store: &mut Store,
+        heard: &Sender<Heard>,
+    ) -> Result<End, Trouble> {
         let from = encoded(&store.version);
         let query = format!(
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}"
@@ -238,7 +249,12 @@ impl ApiServer {
 
     /// Lists and then watches, watch after watch. Comes back with what ended it; `failures` is set to nothing once there
     /// was an answer.
-    async fn session(&self, cluster: &Cluster, failures: &mut u32, heard: &Sender<Heard>) -> Result<End, ApiServerError> {
+    async fn session(
+        &self,
+        cluster: &Cluster,
+        failures: &mut u32,
+        heard: &Sender<Heard>,
+    ) -> Result<End, ApiServerError> {
         let mut store = Store::new(self.list_from(cluster).await?);
         if heard.send(store.set()).await.is_err() {
             return Ok(End::Deaf);
@@ -330,7 +346,8 @@ mod tests {
     #[test]
     fn each_event_moves_the_store_on() {
         let mut store = store();
-        let mut take = |kind: &str, object: Value| store.take(&line(kind, &object), "u").is_ok_and(|changed| changed);
+        let mut take =
+            |kind: &str, object: Value| store.take(&line(kind, &object), "u").is_ok_and(|changed| changed);
         assert!(take("ADDED", pod("a", "6")));
         assert!(take("MODIFIED", pod("a", "7")));
         assert!(!take("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "9"}})));

@@ -60,7 +60,9 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn condition(text: &str) -> Result<Condition, String> {
-    let no = || format!("`{text}` is no condition on a label; write key=value, key!=value, key in (a,b), key or !key");
+    let no = || {
+        format!("`{text}` is no condition on a label; write key=value, key!=value, key in (a,b), key or !key")
+    };
     let made = |key: &str, test| {
         let key = key.trim();
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
@@ -115,7 +117,9 @@ mod tests {
         ] {
             assert!(matches(yes, &labels), "{yes}");
         }
-        for no in ["app", "!tier", "tier=x", "component in (x,y)", "component!=etcd", "component notin (etcd)"] {
+        for no in
+            ["app", "!tier", "tier=x", "component in (x,y)", "component!=etcd", "component notin (etcd)"]
+        {
             assert!(!matches(no, &labels), "{no}");
         }
     }

@@ -300,7 +300,9 @@ impl<'a> Known<'a> {
             (None, Some(false)) => {
                 "wanted, and the kubelet does not have it among its pods: it has not read this text, or runs another source"
             }
-            (None, Some(true)) => "the kubelet has it, and the runtime has nothing of it: its worker waits or hangs",
+            (None, Some(true)) => {
+                "the kubelet has it, and the runtime has nothing of it: its worker waits or hangs"
+            }
             (None, None) => {
                 "wanted, and the runtime has nothing of it: the kubelet did not admit it, or its worker waits; the kubelet's log and its /pods say which"
             }
@@ -324,8 +326,9 @@ impl<'a> Known<'a> {
 
     /// Another pod runs under this name.
     fn beside(&self, source: Source, pod: &Wanted, other: &RuntimePod) -> PodRow {
-        let say =
-            |verdict, why: String| row(&pod.identity, pod.told_uid().unwrap_or_default(), Some(source), verdict, why);
+        let say = |verdict, why: String| {
+            row(&pod.identity, pod.told_uid().unwrap_or_default(), Some(source), verdict, why)
+        };
         let rival = self
             .wanted_as(&pod.identity)
             .iter()
@@ -388,7 +391,8 @@ impl<'a> Known<'a> {
     /// Pods that live and that no source wants.
     fn unwanted(&self) -> Vec<PodRow> {
         let runtime = self.question.runtime.into_iter().flat_map(BTreeMap::values);
-        let heard = |source: Source| self.question.sources.get(&source).is_some_and(|state| state.pods.is_some());
+        let heard =
+            |source: Source| self.question.sources.get(&source).is_some_and(|state| state.pods.is_some());
         runtime
             .filter(|pod| pod.lives() && !self.uids.contains_key(pod.uid.as_str()))
             // Whose source was not read may well be wanted there; that is no finding.
@@ -659,7 +663,10 @@ mod tests {
             (row.verdict, row.why)
         };
         let refused = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough"});
-        assert_eq!(said(&[("1", refused)]), (Standing::Refused, "OutOfcpu: Node didn't have enough".to_owned()));
+        assert_eq!(
+            said(&[("1", refused)]),
+            (Standing::Refused, "OutOfcpu: Node didn't have enough".to_owned())
+        );
         assert!(said(&[]).1.contains("does not have it among its pods"));
         assert_eq!(said(&[("1", json!({"phase": "Pending"}))]).0, Standing::Starting);
         assert!(said(&[("1", json!({}))]).1.contains("its worker waits"));

@@ -1,13 +1,13 @@
 //! The URL source: what is made of each answer (pkg/kubelet/config/http.go).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Wanted;
 use crate::manifests::pipeline::{judge, judge_item};
 use crate::manifests::tree::{Node, Value};
 use crate::manifests::uid::uid_from_url;
-use crate::manifests::{FileReport, Kubelet};
+use crate::manifests::{FileReport, Kubelet, PathKind, SourceReport, Verdict};
 
 /// The kubelet reads no more of an answer (maxConfigLength in pkg/kubelet/config/file.go).
 pub const BODY_LIMIT: u64 = 10 << 20;
@@ -57,30 +57,55 @@ impl UrlSource {
                 Ok(set) => UrlAnswer { set: Some(set), error: None },
                 Err(why) => trouble(why),
             },
-            Err(why) => trouble(why),
+            Err((_, why)) => trouble(why),
         }
     }
 }
 
-/// One Pod, or the items of a list of them.
-fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, String> {
-    let one = judge(Path::new(url), None, body, kubelet);
-    let document = one.document.as_ref();
-    let json = document.is_some_and(|document| document.notes.json);
-    let items = document.and_then(|document| document.root.as_ref()).and_then(pod_list);
-    let mut reports = match items {
-        _ if document.is_some_and(|document| document.pod.is_some()) => vec![one],
-        Some(items) => items.iter().map(|item| judge_item(Path::new(url), item, json, kubelet)).collect(),
-        None => {
-            let why = one.kubelet_reason.unwrap_or_default();
-            return Err(format!("{url}: received what is neither a Pod nor a PodList: {why}"));
+/// What the kubelet makes of what a URL serves, file by file, as of what a path holds.
+pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
+    let mut files = match served(url, body, kubelet) {
+        Ok(files) => files,
+        Err((report, why)) => vec![FileReport { kubelet_reason: Some(why), ..*report }],
+    };
+    let several = files.len() > 1;
+    let refused = files.iter().any(|file| file.verdict == Verdict::Rejected);
+    for (number, file) in files.iter_mut().enumerate().filter(|_| several) {
+        file.path = PathBuf::from(format!("{url}#{number}"));
+        if refused && file.verdict == Verdict::Loaded {
+            file.verdict = Verdict::Rejected;
+            file.kubelet_reason =
+                Some("another pod of the list is refused, and the kubelet then takes none of it".to_owned());
         }
+    }
+    SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }
+}
+
+/// One Pod, or the items of a list of them; else what was judged, and the kubelet's word on it.
+fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, (Box<FileReport>, String)> {
+    let mut one = judge(Path::new(url), None, body, kubelet);
+    let Some(document) = &one.document else { return Err(neither(url, one)) };
+    let json = document.notes.json;
+    let mut reports = if document.pod.is_some() {
+        vec![one]
+    } else if let Some(items) = document.root.as_ref().and_then(pod_list) {
+        items.iter().map(|item| judge_item(Path::new(url), item, document, kubelet)).collect()
+    } else {
+        // The kubelet says no more than that; what is wrong with it as a Pod stays said.
+        one.verdict = Verdict::Rejected;
+        return Err(neither(url, one));
     };
     for report in &mut reports {
         let pod = report.document.as_ref().and_then(|document| document.pod.as_ref());
         report.uid = pod.map(|pod| uid_from_url(&pod.pod, kubelet, url, json));
     }
     Ok(reports)
+}
+
+fn neither(url: &str, report: FileReport) -> (Box<FileReport>, String) {
+    let why = report.kubelet_reason.as_deref().unwrap_or_default();
+    let why = format!("{url}: received what is neither a Pod nor a PodList: {why}");
+    (Box::new(report), why)
 }
 
 /// One item that the kubelet refuses has it refuse all.

@@ -13,7 +13,8 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pods-{name}-{}", std::process::id()));
+        let path =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pods-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -92,7 +93,8 @@ struct Watch(Running);
 impl Watch {
     fn start(scratch: &Scratch, server: &Server, more: &[&str]) -> Self {
         let config = scratch.kubeconfig(&server.url(), "token: x");
-        let arguments = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
+        let arguments =
+            ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
         Self(Invocation::new(&[&arguments, more].concat()).spawn())
     }
 
@@ -125,10 +127,8 @@ fn a_list_and_what_a_watch_says_become_the_kubelets_updates() {
         event("MODIFIED", &ending),
         event("DELETED", &ending),
     ];
-    let server = scripted(
-        vec![list(5, &[pod("a", 3, "Running")])],
-        vec![Act::Lines(events.to_vec(), End::Stay)],
-    );
+    let server =
+        scripted(vec![list(5, &[pod("a", 3, "Running")])], vec![Act::Lines(events.to_vec(), End::Stay)]);
     let mut watch = Watch::start(&scratch, &server, &[]);
     let told: Vec<String> = (0..5).map(|_| watch.next()).collect();
     assert_eq!(told, ["ADD a", "ADD b", "RECONCILE b", "DELETE a", "REMOVE a"]);
@@ -189,7 +189,10 @@ fn what_goes_wrong_is_said_and_tried_again_and_what_was_known_stays() {
     let cut = watch.next();
     assert!(cut.contains("ended the connection after"), "{cut}");
     let forbidden = watch.next();
-    assert!(forbidden.contains("cannot list resource") && forbidden.contains("`list` and `watch` on pods"), "{forbidden}");
+    assert!(
+        forbidden.contains("cannot list resource") && forbidden.contains("`list` and `watch` on pods"),
+        "{forbidden}"
+    );
     assert_eq!((watch.next(), watch.next()), ("REMOVE c".to_owned(), "ADD b".to_owned()));
 }
 
@@ -198,10 +201,7 @@ fn a_watch_that_talks_nonsense_or_ends_with_an_error_is_left_for_a_list() {
     let scratch = Scratch::new("nonsense");
     let server = scripted(
         vec![list(5, &[])],
-        vec![
-            Act::Lines(vec!["<html>".to_owned()], End::Stay),
-            Act::Lines(vec![status(500)], End::Stay),
-        ],
+        vec![Act::Lines(vec!["<html>".to_owned()], End::Stay), Act::Lines(vec![status(500)], End::Stay)],
     );
     let mut watch = Watch::start(&scratch, &server, &[]);
     assert_eq!(watch.next(), "ADD");
@@ -229,7 +229,8 @@ fn a_credential_that_is_refused_is_read_again() {
     });
     let user = format!("exec: {{apiVersion: v1, command: /bin/sh, args: [{program}]}}");
     let config = scratch.kubeconfig(&server.url(), &user);
-    let arguments = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
+    let arguments =
+        ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--kubeconfig", &config];
     let mut watch = Watch(Invocation::new(&arguments).spawn());
     let refused = watch.next();
     assert!(refused.contains("does not accept the credentials (401)"), "{refused}");
@@ -243,10 +244,8 @@ fn namespace_and_labels_choose_among_the_updates() {
     let mut elsewhere = pod("b", 6, "Pending");
     elsewhere["metadata"]["namespace"] = "other".into();
     let events = [event("ADDED", &elsewhere), event("ADDED", &pod("c", 7, "Pending"))];
-    let server = scripted(
-        vec![list(5, &[pod("a", 1, "Running")])],
-        vec![Act::Lines(events.to_vec(), End::Stay)],
-    );
+    let server =
+        scripted(vec![list(5, &[pod("a", 1, "Running")])], vec![Act::Lines(events.to_vec(), End::Stay)]);
     let mut watch = Watch::start(&scratch, &server, &["-n", "shop", "-l", "app in (b,c)"]);
     assert_eq!(watch.next(), "ADD c");
 }

@@ -103,11 +103,18 @@ fn request(stream: &TcpStream) -> Asked {
 fn perform(stream: &mut TcpStream, act: &Act) -> std::io::Result<()> {
     match act {
         Act::Say(code, body) => {
-            write!(stream, "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())?;
+            write!(
+                stream,
+                "HTTP/1.1 {code} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            )?;
             stream.write_all(body)
         }
         Act::Redirect(to) => {
-            write!(stream, "HTTP/1.1 302 X\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            write!(
+                stream,
+                "HTTP/1.1 302 X\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
         }
         Act::Silent => stay(stream),
         Act::Lines(lines, end) => {

@@ -66,6 +66,17 @@ impl RuntimeFinding {
         }
     }
 
+    /// One about the pod of a file.
+    pub(in crate::manifests) fn of_file(
+        check: Check,
+        severity: Severity,
+        pod: &PodIdentity,
+        message: String,
+        file: String,
+    ) -> Self {
+        Self { file: Some(file), ..Self::new(check, severity, pod, message) }
+    }
+
     fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self

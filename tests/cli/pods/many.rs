@@ -1,0 +1,77 @@
+//! Ten thousand files and ten thousand pods of the API server: all of them are told, in memory that follows their bytes.
+
+use std::fs;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::api_server::Scratch;
+use crate::support::plegctl::{Invocation, Running};
+
+const MANY: usize = 10_000;
+const MIB: usize = 1024 * 1024;
+/// What a run takes that has nothing to do with the pods.
+const BASE: usize = 40 * MIB;
+/// A debug build on a busy machine takes its time.
+const BOUND: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// `pods --watch` until its first update, which has so many pods: the most memory that it had.
+fn peak_at_the_first_update(arguments: &[&str]) -> usize {
+    let fixed = ["pods", "--watch", "-o", "jsonl", "--no-cri", "--node-name", "n1", "--quiet"];
+    let started = Instant::now();
+    let mut watch = Invocation::new(&[&fixed, arguments].concat()).bound(BOUND).spawn();
+    let update: Value = serde_json::from_str(&watch.line().unwrap()).unwrap();
+    assert_eq!((update["op"].as_str(), update["pods"].as_array().unwrap().len()), (Some("ADD"), MANY));
+    let peak = peak(&watch);
+    println!("{arguments:?}: {} MiB, {:.1} s", peak / MIB, started.elapsed().as_secs_f64());
+    peak
+}
+
+fn peak(running: &Running) -> usize {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+fn ten_thousand_files_take_memory_by_their_bytes() {
+    let scratch = Scratch::new("many-files");
+    let mut bytes = 0;
+    for number in 0..MANY {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-{number}\n  namespace: shop\n  labels: {{app: web, number: \"{number}\"}}\n\
+             spec:\n  containers:\n  - name: main\n    image: registry.example/web:{number}\n    args: [--listen=:8080, --verbose]\n\
+             {:4}resources: {{requests: {{cpu: 100m, memory: 64Mi}}}}\n  volumes:\n  - name: data\n    hostPath: {{path: /srv/{number}}}\n",
+            ""
+        );
+        bytes += text.len();
+        scratch.file(&format!("web-{number:05}.yaml"), text);
+    }
+    let peak = peak_at_the_first_update(&["--manifests", scratch.0.to_str().unwrap()]);
+    // A pod as the kubelet completes it has three times the bytes of its manifest.
+    assert!(peak < 12 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
+}
+
+#[test]
+fn ten_thousand_pods_of_the_api_server_take_memory_by_their_bytes() {
+    let scratch = Scratch::new("many-pods");
+    let environment: Vec<Value> = (0..20)
+        .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(60)}))
+        .collect();
+    let items: Vec<Value> = (0..MANY)
+        .map(|number| {
+            json!({
+                "metadata": {"name": format!("web-{number}"), "namespace": "shop", "uid": format!("uid-{number}"),
+                    "labels": {"app": "web"}},
+                "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "x", "env": environment}]},
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+            })
+        })
+        .collect();
+    let text = json!({"kind": "PodList", "apiVersion": "v1", "items": items}).to_string();
+    let bytes = text.len();
+    let list = scratch.file("list.json", text);
+    drop(items);
+    let peak = peak_at_the_first_update(&["--api-pods", &list]);
+    assert!(peak < 4 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
+}
