@@ -11,35 +11,35 @@ use crate::kubelet::{Credentials, DEFAULT_URL, KubeletApi, http};
 /// The kubelet's own API.
 #[derive(Debug, Default, Args)]
 pub struct KubeletAccess {
-    /// The kubelet's own API [default: https://127.0.0.1:10250 where a credential is given]
-    #[arg(long, value_name = "URL")]
-    kubelet_url: Option<String>,
+    /// The kubelet's own API [default: `https://127.0.0.1:10250` where a credential is given]
+    #[arg(long = "kubelet-url", value_name = "URL")]
+    url: Option<String>,
 
     /// A file with a bearer token for it
-    #[arg(long, value_name = "FILE")]
-    kubelet_token_file: Option<PathBuf>,
+    #[arg(long = "kubelet-token-file", value_name = "FILE")]
+    token_file: Option<PathBuf>,
 
     /// A client certificate for it
-    #[arg(long, value_name = "FILE", requires = "kubelet_client_key")]
-    kubelet_client_cert: Option<PathBuf>,
+    #[arg(long = "kubelet-client-cert", value_name = "FILE", requires = "client_key")]
+    client_cert: Option<PathBuf>,
 
     /// The key of the client certificate
-    #[arg(long, value_name = "FILE", requires = "kubelet_client_cert")]
-    kubelet_client_key: Option<PathBuf>,
+    #[arg(long = "kubelet-client-key", value_name = "FILE", requires = "client_cert")]
+    client_key: Option<PathBuf>,
 
     /// The authority that has signed its certificate [default: the system's]
-    #[arg(long, value_name = "FILE")]
-    kubelet_ca_file: Option<PathBuf>,
+    #[arg(long = "kubelet-ca-file", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 
     /// Take whatever certificate it shows; anybody may then claim to be it
-    #[arg(long, conflicts_with = "kubelet_ca_file")]
-    kubelet_insecure_tls: bool,
+    #[arg(long = "kubelet-insecure-tls", conflicts_with = "ca_file")]
+    insecure_tls: bool,
 }
 
 impl KubeletAccess {
     /// Whether one was named.
     pub const fn is_given(&self) -> bool {
-        self.kubelet_url.is_some() || self.kubelet_token_file.is_some() || self.kubelet_client_cert.is_some()
+        self.url.is_some() || self.token_file.is_some() || self.client_cert.is_some()
     }
 
     /// The kubelet that was named, if one was.
@@ -47,17 +47,17 @@ impl KubeletAccess {
         if !self.is_given() {
             return Ok(None);
         }
-        let url = self.kubelet_url.as_deref().unwrap_or(DEFAULT_URL);
+        let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
         http::check(url).map_err(Error::Kubelet)?;
-        if self.kubelet_insecure_tls {
+        if self.insecure_tls {
             context.remark(&format!("anybody may claim to be {url}: its certificate is not looked at"));
         }
-        let pair = self.kubelet_client_cert.clone().zip(self.kubelet_client_key.clone());
+        let pair = self.client_cert.clone().zip(self.client_key.clone());
         let credentials = Credentials {
-            token: self.kubelet_token_file.clone(),
+            token: self.token_file.clone(),
             certificate: pair,
-            authority: self.kubelet_ca_file.clone(),
-            insecure: self.kubelet_insecure_tls,
+            authority: self.ca_file.clone(),
+            insecure: self.insecure_tls,
         };
         Ok(Some(KubeletApi::new(url, &credentials)?))
     }

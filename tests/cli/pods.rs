@@ -3,6 +3,7 @@
 
 mod api_server;
 mod bad_sources;
+mod linted;
 mod many;
 mod scripts;
 mod server;

@@ -16,6 +16,9 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Why a text is no list of pods.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
+    /// It is no JSON, or it ends too early.
+    #[error("it is no JSON: {0}")]
+    Json(String),
     /// It is JSON, and not of this shape.
     #[error("it is no list of pods: {0}")]
     Shape(String),
@@ -192,6 +195,7 @@ mod tests {
     #[test]
     fn what_is_no_list_of_pods_is_refused() {
         let refused = |text: &str| parse(text).unwrap_err();
+        assert!(matches!(refused(&LIST[..LIST.len() / 2]), ApiError::Json(_)));
         assert_eq!(refused(r#"{"kind": "Pod"}"#), ApiError::Kind("Pod".into()));
         assert_eq!(
             refused(r#"{"kind": "List", "items": [{"kind": "Node"}]}"#),

@@ -23,12 +23,12 @@ pub use drive::{Heard, follow_files};
 pub use file::{FileSource, Refused};
 pub use follow::{Following, Stage, Step};
 pub use merge::PodConfig;
-pub use mirror::{Mirror, mirror_findings};
+pub use mirror::mirror_findings;
 pub use part::Part;
-pub use reflect::{ApiServer, ApiServerError, follow_api};
-pub use runtime_pods::{InRuntime, Instance, Latest, RuntimePod, instances};
+pub use reflect::{ApiServer, follow_api};
+pub use runtime_pods::{Instance, Latest, RuntimePod, instances};
 pub use selector::Selector;
-pub use standing::{GRACE, PodRow, Question, SourceState, Standing, standings};
+pub use standing::{PodRow, Question, SourceState, standings};
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
 
 use std::fmt;

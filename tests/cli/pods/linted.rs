@@ -1,0 +1,150 @@
+//! `static-pods lint` for what a URL serves, and for the mirrors of what a directory holds.
+
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::api_server::Scratch;
+use super::server::{Act, Server};
+use crate::support::plegctl::{Invocation, Output};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn lint(arguments: &[&str]) -> Output {
+    let fixed = ["static-pods", "lint", "--node-name", "n1", "--no-cri", "-o", "json"];
+    Invocation::new(&[&fixed, arguments].concat()).run()
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+fn pod(name: &str, image: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"containers": [{"name": "main", "image": image}]}})
+    .to_string()
+}
+
+fn of_url(body: &str) -> Output {
+    let body = body.to_owned();
+    let server = Server::start(move |_, _| Act::ok(body.clone()));
+    lint(&["--manifest-url", &format!("{}/pods", server.url())])
+}
+
+/// `verdict name` of each entry.
+fn verdicts(output: &Output) -> Vec<String> {
+    let report = report(output);
+    let files = report["files"].as_array().unwrap().iter();
+    files
+        .map(|file| {
+            let path = file["path"].as_str().unwrap();
+            let number = path.rsplit_once('#').map_or("", |(_, number)| number);
+            format!(
+                "{number} {} {}",
+                file["verdict"].as_str().unwrap(),
+                file["podName"].as_str().unwrap_or("-")
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn one_pod_of_a_url_is_judged_as_one_of_a_file() {
+    let output = of_url(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nspec:\n  containers:\n  - name: main\n    image: x\n    comand: [a]\n",
+    );
+    assert_eq!((output.code, verdicts(&output)), (Some(0), vec![" loaded web-n1".to_owned()]), "{output}");
+    let finding = &report(&output)["files"][0]["findings"];
+    let dropped = finding.as_array().unwrap().iter().find(|finding| finding["id"] == "SP053").unwrap();
+    assert_eq!((dropped["line"].as_u64(), dropped["column"].as_u64()), (Some(9), Some(5)), "{output}");
+}
+
+#[test]
+fn one_refused_item_of_a_list_refuses_all() {
+    let list = |items: &[String]| {
+        format!(r#"{{"apiVersion": "v1", "kind": "PodList", "items": [{}]}}"#, items.join(","))
+    };
+    let output = of_url(&list(&[pod("a", "x"), pod("b", "x")]));
+    assert_eq!(verdicts(&output), ["0 loaded a-n1", "1 loaded b-n1"], "{output}");
+    let output = of_url(&list(&[pod("a", "x"), pod("b", "")]));
+    assert_eq!(
+        (output.code, verdicts(&output)),
+        (Some(1), vec!["0 rejected -".to_owned(), "1 rejected -".to_owned()])
+    );
+    let report = report(&output);
+    assert!(
+        report["files"][0]["kubeletReason"].as_str().unwrap().contains("another pod of the list"),
+        "{output}"
+    );
+    assert!(!report["files"][1]["findings"].as_array().unwrap().is_empty(), "{output}");
+}
+
+#[test]
+fn a_url_that_serves_nothing_of_use_is_named() {
+    let output = of_url(r#"{"apiVersion": "v1", "kind": "List", "items": []}"#);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert!(output.stdout.contains("neither a Pod nor a PodList"), "{output}");
+    for (act, word) in [
+        (Act::Say(404, Vec::new()), "answers 404"),
+        (Act::ok(""), "answers with nothing"),
+        (Act::Redirect("/again".to_owned()), "redirects more than 10 times"),
+    ] {
+        let server = Server::start(move |_, _| act.clone());
+        let output = lint(&["--manifest-url", &server.url()]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stdout.contains(word), "{word}: {output}");
+    }
+    let output = lint(&["--manifest-url", "ftp://x/"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("not an http or https URL"), "{output}");
+}
+
+/// A directory with the manifest of `shop/web`, that old, and the API server's pods.
+fn with_pods(scratch: &Scratch, age: Duration, pods: &Value) -> Output {
+    let directory = scratch.0.join("manifests");
+    fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("web.yaml");
+    fs::write(&file, pod("web", "x:1")).unwrap();
+    File::options().write(true).open(&file).unwrap().set_modified(SystemTime::now() - age).unwrap();
+    let list = scratch.file("list.json", json!({"kind": "List", "items": pods}).to_string());
+    lint(&[directory.to_str().unwrap(), "--api-pods", &list])
+}
+
+fn found(output: &Output) -> Vec<String> {
+    let report = report(output);
+    let findings = report["runtime"].as_array().unwrap().iter();
+    findings.map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_mirror_is_current_old_missing_or_another_pod() {
+    let scratch = Scratch::new("lint-mirrors");
+    let shown = |hash: Option<&str>| {
+        let annotations = hash.map(|hash| json!({"kubernetes.io/config.mirror": hash}));
+        json!([{"metadata": {"name": "web-n1", "namespace": "shop", "uid": "api", "annotations": annotations},
+            "spec": {"nodeName": "n1"}}])
+    };
+    let nothing = with_pods(&scratch, HOUR, &json!([]));
+    assert_eq!((nothing.code, found(&nothing)), (Some(0), vec!["SP135".to_owned()]), "{nothing}");
+    assert!(nothing.stdout.contains("no namespace shop"), "{nothing}");
+    let uid = report(&nothing)["files"][0]["podUid"].as_str().unwrap().to_owned();
+    assert_eq!(found(&with_pods(&scratch, HOUR, &shown(Some(&uid)))), [""; 0]);
+    assert_eq!(found(&with_pods(&scratch, HOUR, &shown(Some("0123")))), ["SP136"]);
+    let taken = with_pods(&scratch, HOUR, &shown(None));
+    assert_eq!((taken.code, found(&taken)), (Some(1), vec!["SP137".to_owned()]), "{taken}");
+    // For a minute nothing is missed.
+    assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &json!([]))), [""; 0]);
+    assert_eq!(found(&with_pods(&scratch, Duration::ZERO, &shown(Some("0123")))), [""; 0]);
+}
+
+#[test]
+fn a_list_of_pods_that_cannot_be_read_is_no_silence() {
+    let scratch = Scratch::new("lint-list");
+    let file = scratch.file("web.yaml", pod("web", "x"));
+    let half = scratch.file("half.json", r#"{"kind": "PodList", "items": ["#);
+    let output = lint(&[&file, "--api-pods", &half]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("half.json: it is no JSON"), "{output}");
+    assert_eq!(report(&output)["notChecked"][0]["what"], "mirror pods", "{output}");
+}
