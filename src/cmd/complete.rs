@@ -18,7 +18,7 @@ use clap::CommandFactory;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter, complete};
 use clap_complete::env::Shells;
 
-use super::{Cli, explain};
+use super::{Cli, catalogue};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::sim;
 
@@ -158,7 +158,7 @@ pub fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
 /// Every id that `explain` knows.
 pub fn ids(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_ascii_uppercase();
-    offered(&current, explain::ids())
+    offered(&current, catalogue::ids())
 }
 
 /// The ids of `static-pods lint`; of several with commas between, the last.
@@ -166,7 +166,7 @@ pub fn checks(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy().to_ascii_uppercase();
     let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
     let before = if before.is_empty() { String::new() } else { format!("{before},") };
-    let checks = explain::ids().filter(|id| id.starts_with("SP")).map(|id| format!("{before}{id}"));
+    let checks = catalogue::ids().filter(|id| id.starts_with("SP")).map(|id| format!("{before}{id}"));
     offered(OsStr::new(&current), checks)
 }
 

@@ -13,13 +13,11 @@ use std::io::{self, Write};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
+use super::catalogue::{Entry, entries};
 use super::context::Context;
 use super::{Error, Exit, complete};
-use crate::diagnosis::rules::CATALOGUE;
-use crate::manifests::Check;
 use crate::report::escape::escaped;
-use crate::report::{Rule, meant};
-use crate::stacks::signatures::rules;
+use crate::report::meant;
 
 /// What a finding's id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list.
 #[derive(Debug, Args)]
@@ -27,25 +25,6 @@ pub struct ExplainArgs {
     /// The id, in any case: D01, ST05, SP053
     #[arg(value_name = "ID", add = ArgValueCompleter::new(complete::ids))]
     id: Option<String>,
-}
-
-/// One entry of any catalogue.
-struct Entry {
-    rule: &'static Rule,
-    /// For a check of manifests: where it stands in the manual and how much it matters.
-    check: Option<Check>,
-}
-
-/// The ids, for whoever completes one.
-pub fn ids() -> impl Iterator<Item = String> {
-    entries().into_iter().map(|entry| entry.rule.id.to_owned())
-}
-
-/// Every id that this program prints, catalogue by catalogue.
-fn entries() -> Vec<Entry> {
-    let bare = |rule| Entry { rule, check: None };
-    let checks = Check::ALL.iter().map(|check| Entry { rule: &check.row().rule, check: Some(*check) });
-    CATALOGUE.iter().map(|row| &row.rule).chain(rules()).map(bare).chain(checks).collect()
 }
 
 /// Runs the command.

@@ -3,6 +3,7 @@
 //! The only part that knows terminals, flags and exit status. It decides nothing that a report does not say.
 
 mod capture;
+mod catalogue;
 mod complete;
 mod completions;
 mod context;

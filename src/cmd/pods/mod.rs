@@ -11,6 +11,7 @@
 //! It reads the sources as the kubelet does and changes none of them.
 
 mod live;
+pub mod report;
 mod sources;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,14 +20,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::kubelet_access::KubeletAccess;
 use super::manifest_url::header;
 use super::render::{json, pods as text};
 use super::{Error, Exit, positive_duration};
-use crate::clock::Wall;
 use crate::cri::{Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
@@ -35,6 +34,7 @@ use crate::manifests::podconfig::{
     ApiPods, Part, PodRow, Question, RuntimePod, Selector, Source, SourceState, Wanted, standings,
 };
 use crate::report::document;
+use report::PodsReport;
 use sources::{Api, Configured};
 
 /// What the kubelet's answer about its own pods may take.
@@ -124,40 +124,6 @@ enum Output {
     Jsonl,
     /// NAMESPACE/NAME
     Name,
-}
-
-/// One source in a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceRow {
-    /// Which.
-    pub name: Source,
-    /// Whether it has been heard.
-    pub ready: bool,
-    /// How many pods it wants.
-    pub pods: usize,
-    /// What is wrong with it, or why it was not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-/// What the command says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename = "PodsReport")]
-pub struct PodsReport {
-    /// When.
-    pub taken_at: Wall,
-    /// Which node.
-    pub node: String,
-    /// The sources.
-    pub sources: Vec<SourceRow>,
-    /// The pods.
-    pub pods: Vec<PodRow>,
-    /// Why the runtime was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_error: Option<String>,
-    /// Why the kubelet's own pods are not known, where it was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kubelet_error: Option<String>,
 }
 
 /// Runs the command.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{PodsArgs, SourceRow, States};
+use super::report::SourceRow;
+use super::{PodsArgs, States};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::manifest_url;

@@ -6,7 +6,7 @@ use super::watch::time_of_day;
 use super::words::{elapsed, or_none};
 use super::{Style, table as kubectl};
 use crate::clock::Wall;
-use crate::cmd::pods::{PodsReport, SourceRow};
+use crate::cmd::pods::report::{PodsReport, SourceRow};
 use crate::manifests::podconfig::{Op, PodRow, Source, Stage, Step};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
