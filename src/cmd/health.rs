@@ -26,11 +26,12 @@ use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
-use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode};
+use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::save::save;
+use crate::sim::{self, KubeletLife, KubeletPages};
 
 /// The time for everything, unless somebody says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);
@@ -228,6 +229,7 @@ async fn ask(
     inputs.probe_shims = arguments.probe_shims;
     if let Some(proc) = &arguments.proc {
         inputs.proc = Some(proc.clone());
+        inputs.played = None;
         inputs.proc_is_explicit = true;
     }
     let progress = Progress::begin(context.quiet || arguments.npd);
@@ -279,14 +281,45 @@ fn inputs(
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);
             inputs.commands = true;
         }
-        // A simulated node has no processes, no kubelet and no journal; this machine's are somebody else's.
-        // Nor has a capture, whose node this may not be.
-        Endpoint::Sim { .. } | Endpoint::Capture { .. } => {
+        // This machine's processes, kubelet and journal are not those of a simulated node. Nor those of a capture, whose
+        // node this may not be.
+        Endpoint::Sim { scenario } => {
+            inputs.kubelet.healthz = None;
+            inputs.proc = None;
+            play_around(&mut inputs, context, scenario)?;
+        }
+        Endpoint::Capture { .. } => {
             inputs.kubelet.healthz = None;
             inputs.proc = None;
         }
     }
     Ok(inputs)
+}
+
+/// What a scenario has besides its runtime: processes, and a kubelet that can be asked.
+fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -> Result<(), Error> {
+    let scenario = sim::load(scenario)?;
+    let Some(around) = scenario.around.clone() else { return Ok(()) };
+    let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
+    let pods = sim::pods_around(&scenario, &around, context.clock.wall()).into_iter();
+    inputs.played = Some(Played {
+        kubelet: match around.kubelet {
+            KubeletLife::Dead => None,
+            life => Some(letter(life == KubeletLife::Stopped)),
+        },
+        pods: pods
+            .map(|pod| PlayedPod {
+                sandbox_id: pod.sandbox_id,
+                uid: pod.uid,
+                shim: letter(pod.shim_is_stopped),
+                containers: pod.containers,
+            })
+            .collect(),
+    });
+    let url = KubeletPages::new(around, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
+    inputs.kubelet.healthz = Some(format!("{url}/healthz"));
+    inputs.kubelet.metrics.get_or_insert_with(|| MetricsSource::Url(format!("{url}/metrics")));
+    Ok(())
 }
 
 impl HealthArgs {

@@ -7,7 +7,8 @@
 //! $ plegctl health -r sim:hung-list
 //! ```
 //!
-//! `serve` makes one socket and removes it when it ends; nothing else is touched.
+//! `serve` makes one socket and removes it when it ends; nothing else is touched. Where the scenario has a kubelet, the second
+//! line that it prints is the URL of its `/metrics` and `/healthz`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::capture::Plain;
 use crate::cri::server::Listening;
 use crate::report::escape::escaped;
 use crate::report::{document, save};
-use crate::sim::{Scenario, Socket, built_in, load};
+use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
 
 /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
 #[derive(Debug, Args)]
@@ -157,6 +158,10 @@ fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Er
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
+        if let Some(around) = &scenario.around {
+            let pages = KubeletPages::new(around.clone(), Arc::clone(&context.clock));
+            writeln!(out, "{}", pages.serve().map_err(Error::Start)?)?;
+        }
         out.flush()?;
         socket.serve(stops.next()).await?;
         Ok(())

@@ -43,6 +43,7 @@ pub(crate) mod kubelet;
 pub(crate) mod limits;
 pub(crate) mod names;
 mod offload;
+mod played;
 mod probes;
 pub mod report;
 pub(crate) mod rules;
@@ -65,6 +66,7 @@ pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource};
+pub use played::{Played, PlayedPod};
 pub use probes::KnownHang;
 pub use report::HealthReport;
 
@@ -105,6 +107,8 @@ pub struct Inputs<R> {
     pub host_root: PathBuf,
     /// Where the node's process file system is; `None` leaves it out.
     pub proc: Option<PathBuf>,
+    /// What is played instead of it.
+    pub played: Option<Played>,
     /// Whether the user named [`Self::proc`], so that a wrong one is worth more than a note.
     pub proc_is_explicit: bool,
     /// Where the node's cgroup file system is.
@@ -139,6 +143,7 @@ impl<R> Inputs<R> {
             node: String::new(),
             host_root: PathBuf::from("/"),
             proc: Some(PathBuf::from("/proc")),
+            played: None,
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),

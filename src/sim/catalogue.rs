@@ -16,17 +16,21 @@ macro_rules! built_in {
 }
 
 /// Name and file of each, in the order in which they are worth reading.
-const BUILT_IN: [(&str, &str); 14] = built_in![
+const BUILT_IN: [(&str, &str); 18] = built_in![
     "quiet",
     "busy-deploy",
     "crash-loop",
     "hung-container",
     "hung-two-pods",
     "hung-list",
+    "stopped-shim",
     "slow-disk",
+    "slow-status",
     "too-many-dead",
     "list-too-large",
     "runtime-down",
+    "stale-kubelet",
+    "dead-kubelet",
     "flapping",
     "missed-events",
     "stale-static-pod",

@@ -7,7 +7,10 @@ use super::error::Malformed;
 use super::fields::{
     Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
 };
-use super::scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
+use super::scenario::{
+    Delivery, Effect, Family, Fault, Group, KubeletLife, NodeAround, Owner, Ready, Runtime, Scenario,
+    Successor,
+};
 use super::tree::{Value, Wrong, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 
@@ -44,7 +47,9 @@ fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
         runtime: runtime(fields.get("runtime"))?,
         groups: groups(fields.need("pods")?)?,
         faults: Vec::new(),
+        around: None,
     };
+    let around = fields.maybe("node", |value| node(value, &scenario.groups))?;
     let faults = match fields.get("faults") {
         Some(faults) => {
             list(faults)?.iter().map(|value| fault(value, &scenario.groups)).collect::<Result<_, _>>()?
@@ -52,7 +57,7 @@ fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
         None => Vec::new(),
     };
     fields.end()?;
-    Ok(Scenario { faults, ..scenario })
+    Ok(Scenario { faults, around, ..scenario })
 }
 
 fn runtime(value: Option<&Value>) -> Result<Runtime, Wrong> {
@@ -214,6 +219,24 @@ fn life(value: &Value) -> Result<Duration, Wrong> {
         return Err(Wrong::new(value.at, "nothing here takes less than 100ms"));
     }
     Ok(time)
+}
+
+/// What there is besides the runtime.
+fn node(value: &Value, groups: &[Group]) -> Result<NodeAround, Wrong> {
+    let mut fields = Fields::of(value, "a node")?;
+    let lives =
+        [("running", KubeletLife::Running), ("stopped", KubeletLife::Stopped), ("dead", KubeletLife::Dead)];
+    let stopped = |value: &Value| {
+        let names = list(value)?.iter().map(|item| find_group(item, groups).map(|group| group.name.clone()));
+        names.collect::<Result<Vec<String>, Wrong>>()
+    };
+    let node = NodeAround {
+        kubelet: fields.or("kubelet", KubeletLife::Running, |value| word(value, &lives))?,
+        last_relist: fields.maybe("last-relist", duration)?,
+        stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
+    };
+    fields.end()?;
+    Ok(node)
 }
 
 fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
@@ -414,6 +437,22 @@ mod tests {
                 every: Some(Duration::from_secs(60)),
             }]
         );
+    }
+
+    #[test]
+    fn what_is_around_the_runtime_is_read() {
+        let scenario = with(
+            "pods: [{ name: web }]\nnode: { kubelet: stopped, last-relist: 10m, stopped-shims: [web] }\n",
+        )
+        .unwrap();
+        let around = scenario.around.unwrap();
+        assert_eq!((around.kubelet, around.stopped_shims), (KubeletLife::Stopped, vec!["web".to_owned()]));
+        assert_eq!(around.last_relist, Some(Duration::from_secs(600)));
+        let (message, hint) = wrong("pods: [{ name: web }]\nnode: { kubelet: daed }\n");
+        assert_eq!(message, "mine.yaml:6:18: `daed` is not one of running, stopped, dead");
+        assert_eq!(hint.as_deref(), Some("did you mean `dead`?"));
+        let (message, _) = wrong("pods: [{ name: web }]\nnode: { stopped-shims: [wed] }\n");
+        assert!(message.starts_with("mine.yaml:6:25: `wed` is not one of web"), "{message}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod events;
 mod fault;
 mod fields;
 mod format;
+mod kubelet;
 mod life;
 mod naming;
 mod node;
@@ -44,16 +45,59 @@ mod tests;
 mod tree;
 
 use crate::clock::Wall;
+use crate::cri::{ContainerState, SandboxState};
 
 pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
-pub use scenario::{Delivery, Effect, Family, Fault, Group, Owner, Ready, Runtime, Scenario, Successor};
+pub use kubelet::KubeletPages;
+pub use scenario::{
+    Delivery, Effect, Family, Fault, Group, KubeletLife, NodeAround, Owner, Ready, Runtime, Scenario,
+    Successor,
+};
 pub use simulator::{Simulator, Socket};
 
 /// When the story began that is told at `now`: at midnight (UTC), so that it goes on from one command to the next.
 pub fn beginning(now: Wall) -> Wall {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     Wall::from_nanos(now.nanos() - now.nanos().rem_euclid(DAY))
+}
+
+/// A pod as the node's processes show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAround {
+    /// Id of its sandbox.
+    pub sandbox_id: String,
+    /// UID.
+    pub uid: String,
+    /// Whether its shim is stopped.
+    pub shim_is_stopped: bool,
+    /// Ids and names of its running containers.
+    pub containers: Vec<(String, String)>,
+}
+
+/// The pods of a scenario that run at `now`, as the node's processes show them.
+pub fn pods_around(scenario: &Scenario, around: &NodeAround, now: Wall) -> Vec<PodAround> {
+    let begun = beginning(now);
+    let node = node::Node::new(scenario, begun.nanos());
+    let at = now.nanos().saturating_sub(begun.nanos());
+    let stopped = |group: Option<&str>| {
+        group.is_some_and(|group| around.stopped_shims.iter().any(|stopped| stopped == group))
+    };
+    let running = node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready).into_iter();
+    let pods = running.map(|sandbox| {
+        let containers = node.containers(at, |container| {
+            container.sandbox_id == sandbox.id && container.state == ContainerState::Running
+        });
+        let named =
+            containers.into_iter().filter_map(|container| Some((container.id, container.metadata?.name)));
+        PodAround {
+            shim_is_stopped: stopped(sandbox.labels.get("app")),
+            containers: named.collect(),
+            uid: sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default(),
+            sandbox_id: sandbox.id,
+        }
+    });
+    pods.collect()
 }
 
 /// Namespace and name of each pod that the node has when the simulation begins.

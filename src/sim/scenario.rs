@@ -27,6 +27,30 @@ pub struct Scenario {
     pub groups: Vec<Group>,
     /// What goes wrong with which calls.
     pub faults: Vec<Fault>,
+    /// What there is besides the runtime, if anything is played.
+    pub around: Option<NodeAround>,
+}
+
+/// What a node has besides its runtime: a kubelet and processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAround {
+    /// What became of the kubelet.
+    pub kubelet: KubeletLife,
+    /// How old its last relist is when it is first asked, if it makes no more.
+    pub last_relist: Option<Duration>,
+    /// The groups whose pods have a stopped shim.
+    pub stopped_shims: Vec<String>,
+}
+
+/// What became of a kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubeletLife {
+    /// It runs.
+    Running,
+    /// A signal has stopped it.
+    Stopped,
+    /// It is gone.
+    Dead,
 }
 
 /// The runtime that is played.

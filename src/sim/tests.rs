@@ -397,7 +397,7 @@ async fn the_same_seed_tells_the_same_story_and_another_seed_another() {
 
 #[test]
 fn every_built_in_scenario_is_found_by_its_name() {
-    assert_eq!(names().count(), 14);
+    assert_eq!(names().count(), 18);
     for name in names() {
         assert_eq!(load(name).unwrap().name, name);
     }

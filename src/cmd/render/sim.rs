@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, table};
 use crate::report::escape::escaped;
-use crate::sim::{Delivery, Family, Scenario};
+use crate::sim::{Delivery, Family, KubeletLife, Scenario};
 
 /// Width of running text.
 const WIDTH: usize = 96;
@@ -72,7 +72,15 @@ fn node(scenario: &Scenario) -> String {
         Delivery::Ends => "an event stream that is switched off",
     };
     let pods: u64 = scenario.groups.iter().map(|group| u64::from(group.count)).sum();
-    format!("{family} {} with {events}; {pods} places for pods; seed {}.", runtime.version, scenario.seed)
+    let around = scenario.around.as_ref().map_or("", |around| match around.kubelet {
+        KubeletLife::Running => " A kubelet runs on it, with its metrics and its health check.",
+        KubeletLife::Stopped => " Its kubelet is stopped.",
+        KubeletLife::Dead => " Its kubelet is dead.",
+    });
+    format!(
+        "{family} {} with {events}; {pods} places for pods; seed {}.{around}",
+        runtime.version, scenario.seed
+    )
 }
 
 #[cfg(test)]
@@ -111,7 +119,7 @@ mod tests {
         let mut out = Vec::new();
         list(&crate::sim::built_in().unwrap(), PLAIN, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().count(), 15);
+        assert_eq!(text.lines().count(), 19);
         assert!(text.starts_with("ENDPOINT "), "{text}");
         assert!(text.contains("sim:quiet "), "{text}");
     }

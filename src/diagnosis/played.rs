@@ -1,0 +1,75 @@
+//! A node that is played: what a process table would show of it, for a simulated runtime that has none.
+
+use std::time::Duration;
+
+use super::proc::{ProcSample, Process, Role};
+use crate::host::proc::Tasks;
+
+/// What a node is played with, besides its runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Played {
+    /// State letter of the kubelet; `None` where none runs.
+    pub kubelet: Option<char>,
+    /// The pods that run.
+    pub pods: Vec<PlayedPod>,
+}
+
+/// A pod that is played.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlayedPod {
+    /// Id of its sandbox.
+    pub sandbox_id: String,
+    /// UID.
+    pub uid: String,
+    /// State letter of its shim.
+    pub shim: char,
+    /// Ids and names of its running containers.
+    pub containers: Vec<(String, String)>,
+}
+
+/// The id that the daemon has in every story; the others count from there.
+const DAEMON: u32 = 812;
+
+/// As long as anything has been running.
+const AGE: Duration = Duration::from_secs(40 * 86_400);
+
+impl Played {
+    /// One look at its processes.
+    pub(super) fn sample(&self) -> ProcSample {
+        let mut sample = ProcSample {
+            complete: true,
+            tasks: Tasks { now: 600, pid_max: 4_194_304, threads_max: 120_000 },
+            ..ProcSample::default()
+        };
+        let mut next = DAEMON;
+        let mut add = |process: Process| {
+            let pid = next;
+            next += 1;
+            sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
+            pid
+        };
+        let of = |comm: &str, parent, state, command: &[&str]| Process {
+            comm: comm.chars().take(15).collect(),
+            role: Role::of(&comm.chars().take(15).collect::<String>()),
+            parent,
+            state,
+            command: command.iter().copied().collect(),
+            ..Process::default()
+        };
+        add(of("containerd", 1, 'S', &["/usr/bin/containerd"]));
+        if let Some(state) = self.kubelet {
+            add(of("kubelet", 1, state, &["/usr/bin/kubelet"]));
+        }
+        for pod in &self.pods {
+            let command =
+                ["/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &pod.sandbox_id];
+            let shim = add(of("containerd-shim-runc-v2", 1, pod.shim, &command));
+            for (id, name) in &pod.containers {
+                let process = of(name, shim, 'S', &[name]);
+                let (container_id, pod_uid) = (Some(id.clone()), Some(pod.uid.clone()));
+                add(Process { container_id, pod_uid, ..process });
+            }
+        }
+        sample
+    }
+}

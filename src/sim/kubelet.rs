@@ -1,0 +1,106 @@
+//! The kubelet of a simulated node, as far as one is seen from outside: its metrics and its health check over plain HTTP, on
+//! the loopback device.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::scenario::{KubeletLife, NodeAround};
+use crate::clock::{Clock, Wall};
+
+/// The release that the metrics tell of.
+const VERSION: &str = "v1.36.2";
+
+/// The pages of a simulated kubelet.
+pub struct KubeletPages {
+    around: NodeAround,
+    clock: Arc<dyn Clock>,
+    /// When the kubelet was first asked.
+    first: Wall,
+}
+
+impl KubeletPages {
+    /// Those of a kubelet that is first asked now.
+    pub fn new(around: NodeAround, clock: Arc<dyn Clock>) -> Self {
+        let first = clock.wall();
+        Self { around, clock, first }
+    }
+
+    /// Serves them on a port that is free; the URL before `/healthz`. Nobody answers there if the kubelet is dead, and
+    /// whoever asks a stopped one waits. Only within a tokio runtime, with which it ends.
+    pub fn serve(self) -> io::Result<String> {
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address: SocketAddr = listener.local_addr()?;
+        match self.around.kubelet {
+            KubeletLife::Dead => drop(listener),
+            life => {
+                listener.set_nonblocking(true)?;
+                let listener = TcpListener::from_std(listener)?;
+                tokio::spawn(accept(listener, Arc::new(self), life));
+            }
+        }
+        Ok(format!("http://{address}"))
+    }
+
+    fn answer(&self, path: &str) -> Response<String> {
+        let (status, body) = match path {
+            "/healthz" => (StatusCode::OK, "ok".to_owned()),
+            "/metrics" => (StatusCode::OK, self.metrics()),
+            _ => (StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+        };
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        response
+    }
+
+    /// What of the kubelet's metrics is about PLEG.
+    fn metrics(&self) -> String {
+        let now = self.clock.wall();
+        let seen = match self.around.last_relist {
+            // Nobody has relisted since.
+            Some(ago) => self.first.minus(ago),
+            None => now,
+        };
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "# TYPE kubernetes_build_info gauge\n\
+             kubernetes_build_info{{git_version=\"{VERSION}\",major=\"1\",minor=\"36\"}} 1\n\
+             # TYPE kubelet_pleg_last_seen_seconds gauge\n\
+             kubelet_pleg_last_seen_seconds {}\n\
+             # TYPE kubelet_pleg_discard_events counter\n\
+             kubelet_pleg_discard_events 0\n",
+            seen.nanos().div_euclid(1_000_000_000)
+        );
+        text
+    }
+}
+
+async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, life: KubeletLife) {
+    let mut kept = Vec::new();
+    // Without file descriptors there is no kubelet to be seen either.
+    while let Ok((stream, _)) = listener.accept().await {
+        if life == KubeletLife::Stopped {
+            kept.push(stream);
+            continue;
+        }
+        let pages = Arc::clone(&pages);
+        let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+            let response = pages.answer(request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
+        });
+        tokio::spawn(async move {
+            // Whoever hangs up in the middle has had enough.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
