@@ -7,7 +7,7 @@
 //! $ plegctl health -r sim:hung-list
 //! ```
 //!
-//! `serve` makes one socket and removes it when it ends; nothing else is touched. Where the scenario has a kubelet, the second
+//! `serve` makes one socket and removes it when it ends, and with `--logs` the logs of containers; nothing else is touched. Where the scenario has a kubelet, the second
 //! line that it prints is the URL of its `/metrics` and `/healthz`.
 
 use std::io::{self, Write};
@@ -57,6 +57,9 @@ enum Action {
         /// Socket to make, with or without `unix://`; nothing may be there yet
         #[arg(long, value_name = "PATH", value_parser = socket_path, value_hint = ValueHint::FilePath)]
         listen: PathBuf,
+        /// Write the log of each container that is asked about below this directory, where crictl's `logs` finds it
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        logs: Option<PathBuf>,
     },
 }
 
@@ -118,9 +121,9 @@ pub fn run(arguments: &SimArgs, context: &Context) -> Result<Exit, Error> {
         Action::Describe { scenario } => {
             text::describe(&load(scenario)?, context.style(), &mut io::stdout().lock())?;
         }
-        Action::Serve { scenario, listen } => match scenario.strip_prefix(CAPTURE) {
+        Action::Serve { scenario, listen, logs } => match scenario.strip_prefix(CAPTURE) {
             Some(what) => serve_capture(what, listen, context)?,
-            None => serve(&load(scenario)?, listen, context)?,
+            None => serve(&load(scenario)?, listen, logs.as_deref(), context)?,
         },
     }
     Ok(Exit::Good)
@@ -149,11 +152,11 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
 }
 
 /// Serves until a signal comes. Says on stdout where, once it can be connected to.
-fn serve(scenario: &Scenario, listen: &Path, context: &Context) -> Result<(), Error> {
+fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Context) -> Result<(), Error> {
     block_on(async {
         let mut stops = Stops::listen(None).map_err(Error::Start)?;
         let begun = context.clock.wall().minus(context.at.unwrap_or_default());
-        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), begun)?;
+        let socket = Socket::bind_since(listen, scenario, Arc::clone(&context.clock), begun, logs)?;
         context.remark(&format!("playing {} until Ctrl-C", scenario.name));
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;

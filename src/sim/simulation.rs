@@ -1,5 +1,7 @@
 //! A scenario being played: what the runtime answers now.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::events::{Stage, broadcast, compete};
@@ -23,6 +25,8 @@ pub struct Simulation {
     seed: Seed,
     runtime: Runtime,
     images: Vec<StoredImage>,
+    /// Where logs of containers are written, if anywhere.
+    logs: Option<PathBuf>,
     stage: Arc<Stage>,
 }
 
@@ -38,7 +42,18 @@ struct About {
 impl Simulation {
     /// Plays `scenario` from now on, as it has come to be since `begun`.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Arc<Self> {
+        Self::start_with(scenario, clock, begun, None)
+    }
+
+    /// The same, with the logs of containers below `logs`.
+    pub fn start_with(
+        scenario: &Scenario,
+        clock: Arc<dyn Clock>,
+        begun: Wall,
+        logs: Option<&Path>,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            logs: logs.map(Path::to_path_buf),
             story: Arc::new(Story::begin(scenario, clock, begun)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
@@ -162,7 +177,11 @@ impl Simulation {
         let now = self.story.elapsed();
         let (pod, container) =
             self.story.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
-        Ok(self.story.node().scribe().container_status(&pod, &container, now))
+        let mut status = self.story.node().scribe().container_status(&pod, &container, now);
+        if let Some(written) = self.logs.as_deref().and_then(|logs| log_of(&status, logs)) {
+            status.log_path = written;
+        }
+        Ok(status)
     }
 
     /// Where the runtime keeps what containers write.
@@ -285,6 +304,22 @@ impl Service for Simulation {
             },
         })
     }
+}
+
+/// Writes what a container has said below `logs`, unless that was done already; where that is. A disk that is full keeps
+/// nobody from asking.
+fn log_of(status: &ContainerStatus, logs: &Path) -> Option<String> {
+    let path = logs.join(Path::new(&status.log_path).strip_prefix("/var/log/pods").ok()?);
+    if !path.exists() {
+        fs::create_dir_all(path.parent()?).ok()?;
+        let line = |at: i64, text: &str| format!("{} stdout F {text}\n", Wall::from_nanos(at));
+        let mut text = line(status.started_at, "started");
+        if status.finished_at > 0 {
+            text += &line(status.finished_at, &format!("exits with {}", status.exit_code));
+        }
+        fs::write(&path, text).ok()?;
+    }
+    Some(std::path::absolute(&path).ok()?.to_string_lossy().into_owned())
 }
 
 fn is_called(image: &StoredImage, wanted: &str) -> bool {

@@ -57,18 +57,19 @@ impl Socket {
     /// Starts to play `scenario` on a socket at `path`, where nothing may be yet.
     pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let begun = clock.wall();
-        Self::bind_since(path, scenario, clock, begun)
+        Self::bind_since(path, scenario, clock, begun, None)
     }
 
-    /// The same as it has come to be since `begun`.
+    /// The same as it has come to be since `begun`, with logs of containers below `logs`.
     pub fn bind_since(
         path: &Path,
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
         begun: Wall,
+        logs: Option<&Path>,
     ) -> Result<Self, Error> {
         // The node first: who sees the socket does not want to wait.
-        let simulation = Simulation::start(scenario, clock, begun);
+        let simulation = Simulation::start_with(scenario, clock, begun, logs);
         let path = path.to_path_buf();
         let listening = match Listening::at(&path) {
             Ok(listening) if scenario.runtime.listens => listening,

@@ -4,6 +4,7 @@
 #[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
 pub mod support;
 
+mod crictl;
 mod diff;
 mod evented;
 mod exhausted;
@@ -15,6 +16,7 @@ mod memory;
 mod pods;
 mod relist;
 mod runner;
+mod screens;
 mod sim;
 mod stacks;
 mod standing;

@@ -2,15 +2,106 @@
 
 use std::fs;
 
-use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::socket::TempDir;
 
 #[test]
 fn list_names_every_scenario() {
     let output = plegctl(&["sim", "list", "--no-headers"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!(output.stdout.lines().count(), 14, "{output}");
+    assert_eq!(output.stdout.lines().count(), 18, "{output}");
     assert!(output.stdout.lines().all(|line| line.starts_with("sim:")), "{output}");
+    let json = plegctl(&["sim", "list", "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&list["kind"], list["scenarios"].as_array().unwrap().len()), (&"ScenarioList".into(), 18));
+    assert_eq!(list["scenarios"][0]["endpoint"], "sim:quiet");
+    let names = plegctl(&["sim", "list", "-o", "name"]);
+    assert_eq!(names.stdout.lines().nth(1), Some("sim:busy-deploy"), "{names}");
+}
+
+#[test]
+fn a_story_goes_on_from_one_command_to_the_next() {
+    let folder = TempDir::new();
+    let saved = folder.path().join("before.json").display().to_string();
+    let node = ["-r", "sim:busy-deploy"];
+    let before = plegctl(&[&["relist", "--at", "1m", "--save", &saved], node.as_slice()].concat());
+    assert_eq!(before.code, Some(0), "{before}");
+    // Nobody has to wait: ten seconds later is where one says that it is.
+    let after = plegctl(&[&["diff", "--at", "70s", &saved], node.as_slice()].concat());
+    assert_eq!(after.code, Some(1), "{after}");
+    assert!(
+        after.stdout.contains("ContainerStarted") && after.stdout.contains("ContainerRemoved"),
+        "{after}"
+    );
+    // What was there before is the same now: PLEG does not miss other times of creation.
+    assert!(!after.stdout.contains("not noticed by PLEG"), "{after}");
+    assert!(after.stdout.starts_with("00:01:10"), "{after}");
+    // Without a word about the moment it is the moment of the day.
+    let first = plegctl(&[&["relist", "-o", "json", "-n", "kube-system"], node.as_slice()].concat());
+    let second = plegctl(&[&["relist", "-o", "json", "-n", "kube-system"], node.as_slice()].concat());
+    let pods =
+        |output: &Output| serde_json::from_str::<serde_json::Value>(&output.stdout).unwrap()["pods"].clone();
+    assert_eq!(pods(&first), pods(&second));
+}
+
+#[test]
+fn lines_of_a_difference_that_read_alike_are_told_apart() {
+    let folder = TempDir::new();
+    let saved = folder.path().join("before.json").display().to_string();
+    plegctl(&["relist", "-r", "sim:crash-loop", "--at", "1m", "--save", &saved]);
+    let output = plegctl(&["diff", "-r", "sim:crash-loop", "--at", "3m", &saved]);
+    let mut lines: Vec<&str> = output.stdout.lines().collect();
+    let all = lines.len();
+    assert!(all > 5, "{output}");
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), all, "{output}");
+}
+
+#[test]
+fn a_kubelet_is_served_beside_the_socket() {
+    let folder = TempDir::new();
+    let path = folder.path().join("sim.sock").display().to_string();
+    let mut serving = Invocation::new(&["sim", "serve", "stale-kubelet", "--listen", &path]).spawn();
+    assert_eq!(serving.line().unwrap(), format!("unix://{path}"));
+    let url = serving.line().unwrap();
+    let nothing = folder.path().display().to_string();
+    let health = plegctl(&[
+        "health",
+        "-r",
+        &path,
+        "--proc",
+        &nothing,
+        "-o",
+        "json",
+        "--kubelet-metrics",
+        &format!("{url}/metrics"),
+        "--kubelet-healthz",
+        &format!("{url}/healthz"),
+    ]);
+    assert_eq!(health.code, Some(1), "{health}");
+    let report: serde_json::Value = serde_json::from_str(&health.stdout).unwrap();
+    assert_eq!((&report["primary"]["id"], &report["phase"]), (&"D22".into(), &"kubelet".into()), "{health}");
+    serving.signal("TERM");
+    assert_eq!(serving.wait().code, Some(0));
+}
+
+/// The scenarios about a kubelet and a shim, as `health` sees them.
+#[test]
+fn what_is_around_a_simulated_runtime_is_judged() {
+    for (scenario, id, verdict) in [
+        ("stale-kubelet", "D22", "unhealthy"),
+        ("dead-kubelet", "D32", "unhealthy"),
+        ("slow-status", "D02", "degraded"),
+    ] {
+        let output = plegctl(&["health", "-r", &format!("sim:{scenario}"), "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(report["verdict"], verdict, "{output}");
+        assert_eq!(report["primary"]["id"], id, "{output}");
+        assert!(!output.stdout.contains("D01"), "nothing hangs here: {output}");
+    }
+    let shim = plegctl(&["health", "-r", "sim:stopped-shim", "-o", "json"]);
+    assert!(shim.stdout.contains("containerd-shim") && shim.stdout.contains("db-0"), "{shim}");
 }
 
 #[test]

@@ -80,6 +80,21 @@ impl Invocation {
         self
     }
 
+    /// With every signal as it is for a program that a person starts: whoever runs the tests in the background may have them
+    /// ignored, and what is ignored stays ignored.
+    pub fn default_signals(mut self) -> Self {
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(self.command.get_program()).args(self.command.get_args());
+        command.env_clear();
+        for (key, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                command.env(key, value);
+            }
+        }
+        self.command = command;
+        self
+    }
+
     /// Killed, and the test failed, after this time.
     pub fn bound(mut self, bound: Duration) -> Self {
         self.bound = bound;

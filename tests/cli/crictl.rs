@@ -1,0 +1,194 @@
+//! `plegctl sim serve` as crictl meets it: the calls of its commands, in their order, with what it looks at in the answers.
+//!
+//! crictl 1.36 asks the image service for `ImageFsInfo` before it does anything that may have to do with images, and gives
+//! up if that is refused.
+
+use std::path::{Path, PathBuf};
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use crate::support::plegctl::Invocation;
+use crate::support::socket::TempDir;
+use crate::support::wire;
+
+const RUNTIME: &str = "runtime.v1.RuntimeService";
+const IMAGES: &str = "runtime.v1.ImageService";
+
+/// A connection as crictl makes one: the same socket for both services.
+struct Crictl(Grpc<Channel>);
+
+impl Crictl {
+    async fn connect(socket: PathBuf) -> Self {
+        let connector = tower::service_fn(move |_| {
+            let socket = socket.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
+        });
+        let channel =
+            Endpoint::from_static("http://localhost").connect_with_connector(connector).await.unwrap();
+        Self(Grpc::new(channel))
+    }
+
+    async fn call<Q, A>(&mut self, service: &str, method: &str, question: Q) -> Result<A, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        self.0.ready().await.unwrap();
+        let path = format!("/{service}/{method}").parse().unwrap();
+        let answer = self.0.unary(Request::new(question), path, tonic_prost::ProstCodec::default()).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// What every command begins with.
+    async fn begin(&mut self) {
+        let version: wire::VersionResponse =
+            self.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
+        assert_eq!(
+            (version.runtime_name.as_str(), version.runtime_api_version.as_str()),
+            ("containerd", "v1")
+        );
+        let filesystems: wire::ImageFsInfoResponse = self.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
+        assert!(filesystems.image_filesystems[0].fs_id.as_ref().unwrap().mountpoint.starts_with('/'));
+        assert!(filesystems.image_filesystems[0].used_bytes.unwrap().value > 0);
+    }
+
+    async fn running(&mut self) -> Vec<wire::Container> {
+        let state = Some(wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() });
+        let filter = Some(wire::ContainerFilter { state, ..wire::ContainerFilter::default() });
+        let list: wire::ListContainersResponse =
+            self.call(RUNTIME, "ListContainers", wire::ListContainersRequest { filter }).await.unwrap();
+        list.containers
+    }
+
+    async fn image(&mut self, name: &str) -> Option<wire::Image> {
+        let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
+        let question = wire::ImageStatusRequest { image, verbose: false };
+        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", question).await.unwrap();
+        answer.image
+    }
+}
+
+fn with_crictl<T>(socket: &Path, session: impl AsyncFnOnce(Crictl) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { session(Crictl::connect(socket.to_path_buf()).await).await })
+}
+
+#[test]
+fn crictls_commands_get_what_they_ask_for() {
+    let folder = TempDir::new();
+    let socket = folder.path().join("sim.sock");
+    let listen = socket.display().to_string();
+    let logs = folder.path().join("logs").display().to_string();
+    let mut serving =
+        Invocation::new(&["sim", "serve", "quiet", "--listen", &listen, "--logs", &logs]).spawn();
+    assert!(serving.line().is_some());
+    with_crictl(&socket, async |mut crictl| {
+        crictl.begin().await;
+
+        // ps: running containers, and the image of each.
+        let running = crictl.running().await;
+        assert!(running.len() > 20, "{}", running.len());
+        for container in &running {
+            let named = &container.image.as_ref().unwrap().image;
+            let image = crictl.image(named).await.unwrap();
+            assert_eq!(&image.id, named);
+            assert!(image.repo_tags[0].starts_with("registry.example/"), "{image:?}");
+        }
+        assert!(crictl.image("registry.example/nobody:v1").await.is_none());
+
+        // images, all of them and by name.
+        let all: wire::ListImagesResponse =
+            crictl.call(IMAGES, "ListImages", wire::ListImagesRequest::default()).await.unwrap();
+        let image = Some(wire::ImageSpec { image: "registry.example/etcd".into(), ..Default::default() });
+        let filter = Some(wire::ImageFilter { image });
+        let one: wire::ListImagesResponse =
+            crictl.call(IMAGES, "ListImages", wire::ListImagesRequest { filter }).await.unwrap();
+        assert!(all.images.len() > 5 && all.images.iter().all(|image| image.size > 0), "{all:?}");
+        assert_eq!(one.images.len(), 1, "{one:?}");
+        assert_eq!(one.images[0].repo_tags, ["registry.example/etcd:v1"]);
+
+        // inspect and logs, by the beginning of an id.
+        let question =
+            wire::ContainerStatusRequest { container_id: running[0].id[..13].to_owned(), verbose: true };
+        let answer: wire::ContainerStatusResponse =
+            crictl.call(RUNTIME, "ContainerStatus", question).await.unwrap();
+        let status = answer.status.unwrap();
+        assert_eq!(status.id, running[0].id);
+        let log = std::fs::read_to_string(&status.log_path).unwrap();
+        let first: Vec<&str> = log.lines().next().unwrap().splitn(4, ' ').collect();
+        assert!(first[0].ends_with('Z') && first[1..3] == ["stdout", "F"], "{log}");
+
+        // stats and statsp.
+        let stats: wire::ListContainerStatsResponse = crictl
+            .call(RUNTIME, "ListContainerStats", wire::ListContainerStatsRequest::default())
+            .await
+            .unwrap();
+        assert_eq!(stats.stats.len(), running.len());
+        let used = &stats.stats[0];
+        assert!(used.cpu.as_ref().unwrap().usage_core_nano_seconds.unwrap().value > 0, "{used:?}");
+        assert!(used.memory.as_ref().unwrap().working_set_bytes.unwrap().value > 0, "{used:?}");
+        let pods: wire::ListPodSandboxStatsResponse = crictl
+            .call(RUNTIME, "ListPodSandboxStats", wire::ListPodSandboxStatsRequest::default())
+            .await
+            .unwrap();
+        let of_pods: usize = pods.stats.iter().map(|pod| pod.linux.as_ref().unwrap().containers.len()).sum();
+        assert_eq!(of_pods, running.len());
+        let question = wire::PodSandboxStatsRequest {
+            pod_sandbox_id: pods.stats[0].attributes.as_ref().unwrap().id.clone(),
+        };
+        let one: wire::PodSandboxStatsResponse =
+            crictl.call(RUNTIME, "PodSandboxStats", question).await.unwrap();
+        assert_eq!(one.stats.unwrap().attributes, pods.stats[0].attributes);
+
+        // What would change something is not there, in the words of a Go server.
+        let refused = crictl.call::<_, ()>(IMAGES, "RemoveImage", ()).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), refused.message()),
+            (Code::Unimplemented, "unknown service runtime.v1.ImageService")
+        );
+        let refused = crictl.call::<_, ()>(RUNTIME, "StopContainer", ()).await.unwrap_err();
+        assert_eq!(refused.message(), "unknown method StopContainer for service runtime.v1.RuntimeService");
+    });
+    serving.signal("TERM");
+    assert_eq!(serving.wait().code, Some(0));
+}
+
+#[test]
+fn usage_of_a_pod_whose_shim_is_stopped_is_never_told() {
+    let folder = TempDir::new();
+    let socket = folder.path().join("sim.sock");
+    let listen = socket.display().to_string();
+    let mut serving = Invocation::new(&["sim", "serve", "stopped-shim", "--listen", &listen]).spawn();
+    assert!(serving.line().is_some());
+    with_crictl(&socket, async |mut crictl| {
+        crictl.begin().await;
+        let running = crictl.running().await;
+        let answers = |pod: &str| {
+            let container = running.iter().find(|container| {
+                container
+                    .labels
+                    .iter()
+                    .any(|label| label.value == pod || label.value.starts_with(&format!("{pod}-")))
+            });
+            let filter = Some(wire::ContainerStatsFilter {
+                id: container.unwrap().id.clone(),
+                ..wire::ContainerStatsFilter::default()
+            });
+            wire::ListContainerStatsRequest { filter }
+        };
+        let web: wire::ListContainerStatsResponse =
+            crictl.call(RUNTIME, "ListContainerStats", answers("web")).await.unwrap();
+        assert_eq!(web.stats.len(), 1);
+        let db =
+            crictl.call::<_, wire::ListContainerStatsResponse>(RUNTIME, "ListContainerStats", answers("db"));
+        // It hangs for ever; a second of silence is as good as an hour of it.
+        assert!(tokio::time::timeout(std::time::Duration::from_secs(1), db).await.is_err());
+    });
+    serving.signal("TERM");
+    assert_eq!(serving.wait().code, Some(0));
+}

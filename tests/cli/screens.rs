@@ -1,0 +1,235 @@
+//! What a person sees: every screen of every scenario in real terminals, 80 columns by 24 lines and 120 by 40.
+//!
+//! The terminals are tmux's. Without tmux these tests say so and are skipped; where `CI=true` they fail instead.
+
+use std::fs;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use plegctl::sim;
+
+use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::socket::TempDir;
+
+/// Columns and lines.
+const SIZES: [(usize, usize); 2] = [(80, 24), (120, 40)];
+
+/// No screen is longer, and no line wider, however large the terminal is.
+const LARGEST: (usize, usize) = (100, 24);
+
+/// How many scenarios are asked at a time: most of them wait for what does not answer.
+const AT_A_TIME: usize = 6;
+
+/// Every call of a node of fifty thousand containers, in a build that is not optimised, on a machine that does other things.
+const BOUND: Duration = Duration::from_secs(300);
+
+/// Whether there are terminals to be had.
+fn has_tmux() -> bool {
+    if std::process::Command::new("tmux").arg("-V").output().is_ok() {
+        return true;
+    }
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "tmux is needed where CI=true");
+    eprintln!("skipped: there is no tmux here, so that nobody can look at a terminal");
+    false
+}
+
+/// A terminal in which a program has run to its end.
+struct Terminal {
+    folder: TempDir,
+    columns: usize,
+}
+
+impl Terminal {
+    /// Runs plegctl with these arguments in a terminal of this size.
+    fn after(arguments: &[&str], (columns, lines): (usize, usize)) -> Self {
+        let folder = TempDir::new();
+        let terminal = Self { folder, columns };
+        let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
+        // The screen as it is when the next prompt would come; then somebody has to hold the terminal open.
+        let script = format!(
+            "'{}' {}\necho $? > '{}'\ntmux wait-for -S over\nexec sleep 3600\n",
+            env!("CARGO_BIN_EXE_plegctl"),
+            words.join(" "),
+            terminal.folder.path().join("status").display()
+        );
+        let path = terminal.folder.path().join("script");
+        fs::write(&path, script).unwrap();
+        let (x, y) = (columns.to_string(), lines.to_string());
+        let run = format!("exec sh '{}'", path.display());
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &x, "-y", &y, &run]);
+        terminal.tmux(&["wait-for", "over"]);
+        terminal
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let output = Invocation::program("tmux", &[&["-u", "-L", "screens"], arguments].concat())
+            .env("TMUX_TMPDIR", self.folder.path())
+            .env("LANG", "C.UTF-8")
+            .bound(BOUND)
+            .run();
+        assert_eq!(output.code, Some(0), "{output}");
+        output
+    }
+
+    /// What can be seen.
+    fn seen(&self) -> Vec<String> {
+        lines(&self.tmux(&["capture-pane", "-p"]))
+    }
+
+    /// Everything that was written, what has scrolled away too; lines that did not fit are whole.
+    fn written(&self) -> Vec<String> {
+        lines(&self.tmux(&["capture-pane", "-p", "-J", "-S", "-"]))
+    }
+
+    fn status(&self) -> String {
+        fs::read_to_string(self.folder.path().join("status")).unwrap().trim().to_owned()
+    }
+
+    /// Nothing was wrapped.
+    fn assert_fits(&self, what: &str, width: usize) {
+        for line in self.written() {
+            let length = line.trim_end().chars().count();
+            assert!(length <= width.min(self.columns), "{what}: {length} columns: {line}");
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = Invocation::program("tmux", &["-L", "screens", "kill-server"])
+            .env("TMUX_TMPDIR", self.folder.path())
+            .run();
+    }
+}
+
+/// Without what is empty at the end.
+fn lines(output: &Output) -> Vec<String> {
+    let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_end().to_owned()).collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+/// What `health` says of each scenario.
+const VERDICTS: [(&str, &str); 18] = [
+    ("quiet", "HEALTHY"),
+    ("busy-deploy", "HEALTHY"),
+    ("crash-loop", "HEALTHY"),
+    ("hung-container", "DEGRADED"),
+    ("hung-two-pods", "UNHEALTHY"),
+    ("hung-list", "UNHEALTHY"),
+    ("stopped-shim", "DEGRADED"),
+    ("slow-disk", "DEGRADED"),
+    ("slow-status", "DEGRADED"),
+    ("too-many-dead", "DEGRADED"),
+    ("list-too-large", "UNHEALTHY"),
+    ("runtime-down", "UNHEALTHY"),
+    ("stale-kubelet", "UNHEALTHY"),
+    ("dead-kubelet", "UNHEALTHY"),
+    ("flapping", "HEALTHY"),
+    ("missed-events", "HEALTHY"),
+    ("stale-static-pod", "HEALTHY"),
+    ("big-node", "HEALTHY"),
+];
+
+/// Looks at the screens of one scenario; what there is to say about them.
+fn health_screens(scenario: &str, verdict: &str) -> String {
+    let folder = TempDir::new();
+    let saved = folder.path().join("report.json").display().to_string();
+    let endpoint = format!("sim:{scenario}");
+    let mut counts = Vec::new();
+    for (number, size) in SIZES.into_iter().enumerate() {
+        // Asked once and shown twice: what a node says does not depend on the terminal.
+        let asked = ["health", "-r", &endpoint, "--at", "0s", "--save", &saved];
+        let terminal = if number == 0 {
+            Terminal::after(&asked, size)
+        } else {
+            Terminal::after(&["health", "--from", &saved], size)
+        };
+        let what = format!("{scenario} in {}x{}", size.0, size.1);
+        let seen = terminal.seen();
+        let written = terminal.written();
+        assert!(seen.iter().any(|line| line.starts_with(verdict)), "{what}: {seen:#?}");
+        assert!(written.first().is_some_and(|line| line.starts_with(verdict)), "{what}: {written:#?}");
+        assert!(written.len() <= LARGEST.1.min(size.1 - 1), "{what}: {} lines: {written:#?}", written.len());
+        terminal.assert_fits(&what, LARGEST.0);
+        let status = if verdict == "UNHEALTHY" { "1" } else { "0" };
+        assert_eq!(terminal.status(), status, "{what}");
+        counts.push(format!("{}x{}: {} lines", size.0, size.1, written.len()));
+    }
+    format!("{scenario:<18} {verdict:<10} {}", counts.join("   "))
+}
+
+#[test]
+fn every_scenario_is_one_screen_with_the_verdict_on_it() {
+    if !has_tmux() {
+        return;
+    }
+    let named: Vec<&str> = VERDICTS.iter().map(|(scenario, _)| *scenario).collect();
+    let mut known: Vec<&str> = sim::names().collect();
+    known.sort_unstable();
+    let mut sorted = named.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, known, "every scenario has a screen here");
+    let waiting = Mutex::new(VERDICTS.iter());
+    let mut said: Vec<String> = Vec::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut said = Vec::new();
+                    loop {
+                        let next = waiting.lock().unwrap().next();
+                        let Some((scenario, verdict)) = next else { return said };
+                        said.push(health_screens(scenario, verdict));
+                    }
+                })
+            })
+            .collect();
+        said.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
+    });
+    said.sort_by_key(|line| named.iter().position(|name| line.starts_with(&format!("{name} "))));
+    println!("{}", said.join("\n"));
+}
+
+#[test]
+fn a_watch_fits_its_terminal_and_ends_with_its_summary_in_sight() {
+    if !has_tmux() {
+        return;
+    }
+    for size in SIZES {
+        let arguments =
+            ["watch", "-r", "sim:crash-loop", "--at", "0s", "--count", "2", "--period", "50ms", "--initial"];
+        let terminal = Terminal::after(&arguments, size);
+        let what = format!("watch in {}x{}", size.0, size.1);
+        terminal.assert_fits(&what, size.0);
+        let seen = terminal.seen();
+        assert!(seen.iter().any(|line| line.starts_with("2 relists in ")), "{what}: {seen:#?}");
+        // Rows are cut only where they do not fit.
+        let cut = terminal.written().iter().filter(|line| line.ends_with('…')).count();
+        assert_eq!(cut > 0, size.0 == 80, "{what}: {cut} lines are cut");
+        println!("{what}: {} lines, {cut} of them cut", terminal.written().len());
+    }
+}
+
+#[test]
+fn a_comparison_gives_its_sentence_first_and_whole() {
+    if !has_tmux() {
+        return;
+    }
+    let arguments = ["watch", "--mode", "compare", "-r", "sim:quiet", "--at", "0s", "--for", "2s"];
+    let terminal = Terminal::after(&arguments, SIZES[0]);
+    terminal.assert_fits("compare", 80);
+    let text = terminal.written().join(" ");
+    let (sentence, summary) = (text.find("EventedPLEG would"), text.find(" relists in "));
+    assert!(sentence.is_some() && sentence < summary, "{text}");
+}
+
+#[test]
+fn without_a_terminal_a_screen_is_as_wide_as_a_page() {
+    let output = plegctl(&["health", "-r", "sim:stale-kubelet", "--at", "0s"]);
+    assert!(output.stdout.lines().count() <= LARGEST.1, "{output}");
+    assert!(output.stdout.lines().all(|line| line.chars().count() <= LARGEST.0), "{output}");
+}
