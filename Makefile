@@ -24,8 +24,8 @@ build:
 static:
 	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(HOST)
 
-# What has to pass before anything lands. The real-runtime tests run too where this machine can run them, and say so
-# where it cannot.
+# What has to pass before anything lands. The real-runtime tests run too once `make real-runtimes` has fetched what they
+# need, and those of screens where there is tmux; elsewhere they say that they are skipped.
 test: lint unit docs
 
 lint:

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use super::context::{CAPTURE, Context, block_on};
 use super::relist::lists_only;
 use super::render::diff as text;
-use super::render::json;
+use super::render::{json, yaml};
 use super::{Error, Exit};
 use crate::pleg::diff::same_node;
 use crate::pleg::{DiffReport, RelistReport, diff, document};
@@ -64,6 +64,8 @@ enum Output {
     Table,
     /// One document
     Json,
+    /// The same as YAML
+    Yaml,
     /// The same on one line
     Jsonl,
 }
@@ -104,6 +106,7 @@ fn print(output: Output, difference: &DiffReport) -> io::Result<()> {
     match output {
         Output::Table => text::table(difference, &mut out)?,
         Output::Json => json::pretty(&document(difference), &mut out)?,
+        Output::Yaml => yaml::write(&document(difference), &mut out)?,
         Output::Jsonl => json::line(&document(difference), &mut out)?,
     }
     out.flush()

@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::context::{Context, block_on};
 use super::render::health::{self as text, npd, screen};
-use super::render::json;
+use super::render::{json, yaml};
 use super::{Error, Exit, positive_duration, standing};
 use crate::clock::Wall;
 use crate::cri::{Client, Endpoint, EndpointError};
@@ -139,6 +139,8 @@ enum Output {
     Wide,
     /// One document
     Json,
+    /// The same as YAML
+    Yaml,
     /// The same on one line
     Jsonl,
     /// Verdict, findings and estimate as metrics
@@ -393,6 +395,7 @@ fn print(
     match arguments.output {
         Output::Table | Output::Wide => screen(report, &mut out, style)?,
         Output::Json => json::pretty(report, &mut out)?,
+        Output::Yaml => yaml::write(report, &mut out)?,
         Output::Jsonl => json::line(report, &mut out)?,
         Output::Prometheus => text::prometheus(report, &mut out)?,
     }

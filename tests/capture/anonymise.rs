@@ -67,7 +67,8 @@ fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
     let place = Place::make();
     for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
         let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
-        record(&format!("sim:{scenario}"), &directory, &["--period", period, "--for", "4s", "--slow", "1s"]);
+        let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
+        record(&format!("sim:{scenario}"), &directory, &how);
         let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
         assert_eq!(exported.code, Some(0), "{exported}");
         let texts = texts(&file);

@@ -90,8 +90,9 @@ fn every_history_of_1_28_6_is_the_same_when_it_is_replayed() {
 fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
     let place = Place::make();
     let directory = place.path("capture");
-    record("sim:quiet", &directory, &["--period", "100ms", "--count", "5"]);
-    let live = plegctl(&["relist", "-r", "sim:quiet", "-o", "json"]);
+    // A moment at which nothing is about to happen.
+    record("sim:quiet", &directory, &["--at", "5s", "--period", "100ms", "--count", "5"]);
+    let live = plegctl(&["relist", "-r", "sim:quiet", "--at", "5s", "-o", "json"]);
     let then = plegctl(&["relist", "-r", &replayed(&directory, "+300ms"), "-o", "json"]);
     assert_eq!(then.code, Some(0), "{then}");
     let pods = |text: &str| {

@@ -355,6 +355,21 @@ fn the_log_has_the_stream_while_the_table_is_shown() {
 }
 
 #[test]
+fn a_log_that_misses_its_second_is_no_success() {
+    // More than a pipe holds.
+    let fake = FakeRuntime::start(Node::many(500, 4));
+    let log = fake.folder().join("fifo").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
+    let mut reader = Invocation::program("sh", &["-c", "exec 3<\"$0\"; echo; exec sleep 1000", &log]).spawn();
+    let output =
+        Invocation::new(&["watch", "-r", &fake.endpoint(), "--count", "1", "--log", &log]).run();
+    assert!(reader.line().is_some(), "it opens what it does not read");
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains(&format!("cannot write `{log}`")), "{output}");
+    assert!(output.stdout.contains("1 relists in"), "{output}");
+}
+
+#[test]
 fn senseless_counts_and_periods_are_usage_errors() {
     for arguments in [["--count", "0"], ["--period", "0s"], ["--period", "5"], ["--threshold", "0s"]] {
         let output = plegctl(&[["watch"].as_slice(), &arguments].concat());
