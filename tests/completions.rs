@@ -32,6 +32,47 @@ fn committed_completions_are_current() {
     }
 }
 
+/// What bash offers behind each of these lines.
+fn offered(lines: &[&str]) -> Vec<Vec<String>> {
+    let script = r#"source "$1"; shift
+        for COMP_LINE; do
+            COMP_POINT=${#COMP_LINE} COMP_WORDBREAKS=$' \t\n:='
+            _plegctl
+            (IFS='|'; echo "${COMPREPLY[*]}")
+        done"#;
+    let folder = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
+    let completions = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/plegctl.bash");
+    let output = Command::new("bash")
+        .args(["-c", script, "bash"])
+        .arg(completions)
+        .args(lines)
+        .env_clear()
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.split('|').map(|word| word.trim_end().to_owned()).collect()).collect()
+}
+
+#[test]
+fn bash_is_offered_scenarios_ids_namespaces_and_pods() {
+    let offered = offered(&[
+        "plegctl health -r sim:hung-",
+        "plegctl explain d0",
+        "plegctl relist -r sim:quiet -n ",
+        "plegctl relist -r sim:quiet -n kube-system --pod etcd",
+        "plegctl sim describe sta",
+        "plegctl relist --sort-by d",
+    ]);
+    assert_eq!(offered[0], ["hung-container", "hung-two-pods", "hung-list"]);
+    assert!(offered[1].contains(&"D01".to_owned()), "{offered:?}");
+    assert_eq!(offered[2], ["kube-system", "monitoring", "shop"]);
+    assert_eq!(offered[3], ["etcd-sim-node"]);
+    assert_eq!(offered[4], ["stale-kubelet", "stale-static-pod"]);
+    assert_eq!(offered[5], ["duration"]);
+}
+
 #[test]
 fn there_is_a_man_page_for_each_command() {
     let folder = env::temp_dir().join(format!("plegctl-man-{}", std::process::id()));
