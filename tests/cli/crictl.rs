@@ -85,7 +85,8 @@ fn crictls_commands_get_what_they_ask_for() {
     let listen = socket.display().to_string();
     let logs = folder.path().join("logs").display().to_string();
     let mut serving =
-        Invocation::new(&["sim", "serve", "quiet", "--listen", &listen, "--logs", &logs]).spawn();
+        // A node on which nothing happens meanwhile.
+        Invocation::new(&["sim", "serve", "dead-kubelet", "--listen", &listen, "--logs", &logs]).spawn();
     assert!(serving.line().is_some());
     with_crictl(&socket, async |mut crictl| {
         crictl.begin().await;
@@ -104,13 +105,13 @@ fn crictls_commands_get_what_they_ask_for() {
         // images, all of them and by name.
         let all: wire::ListImagesResponse =
             crictl.call(IMAGES, "ListImages", wire::ListImagesRequest::default()).await.unwrap();
-        let image = Some(wire::ImageSpec { image: "registry.example/etcd".into(), ..Default::default() });
+        let image = Some(wire::ImageSpec { image: "registry.example/postgres".into(), ..Default::default() });
         let filter = Some(wire::ImageFilter { image });
         let one: wire::ListImagesResponse =
             crictl.call(IMAGES, "ListImages", wire::ListImagesRequest { filter }).await.unwrap();
         assert!(all.images.len() > 5 && all.images.iter().all(|image| image.size > 0), "{all:?}");
         assert_eq!(one.images.len(), 1, "{one:?}");
-        assert_eq!(one.images[0].repo_tags, ["registry.example/etcd:v1"]);
+        assert_eq!(one.images[0].repo_tags, ["registry.example/postgres:v1"]);
 
         // inspect and logs, by the beginning of an id.
         let question =

@@ -361,8 +361,7 @@ fn a_log_that_misses_its_second_is_no_success() {
     let log = fake.folder().join("fifo").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&log).status().unwrap().success());
     let mut reader = Invocation::program("sh", &["-c", "exec 3<\"$0\"; echo; exec sleep 1000", &log]).spawn();
-    let output =
-        Invocation::new(&["watch", "-r", &fake.endpoint(), "--count", "1", "--log", &log]).run();
+    let output = Invocation::new(&["watch", "-r", &fake.endpoint(), "--count", "1", "--log", &log]).run();
     assert!(reader.line().is_some(), "it opens what it does not read");
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains(&format!("cannot write `{log}`")), "{output}");
