@@ -1,5 +1,7 @@
 //! A place in a decoded Pod: easy to descend, whether or not something is there.
 
+use std::fmt;
+
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Position, Value};
 
@@ -23,25 +25,30 @@ impl<'a> Place<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(name));
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        self.below(entry.map(|entry| &entry.value), path)
+        let dot = if self.path.is_empty() { "" } else { "." };
+        self.below(entry.map(|entry| &entry.value), format_args!("{dot}{name}"))
     }
 
     /// The value of a map key, written `path[key]`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(key));
-        self.below(entry.map(|entry| &entry.value), format!("{}[{key}]", self.path))
+        self.below(entry.map(|entry| &entry.value), format_args!("[{key}]"))
     }
 
-    fn below(&self, node: Option<&'a Node>, path: String) -> Self {
-        Self { node, position: node.map_or(self.position, |node| node.position), path, kubelet_path: None }
+    fn below(&self, node: Option<&'a Node>, step: fmt::Arguments<'_>) -> Self {
+        Self {
+            node,
+            position: node.map_or(self.position, |node| node.position),
+            path: format!("{}{step}", self.path),
+            kubelet_path: self.kubelet_path.as_ref().map(|path| format!("{path}{step}")),
+        }
     }
 
     /// The items of a list; none if it is absent.
     pub fn items(&self) -> Vec<Self> {
         let items = self.node.and_then(Node::as_list).unwrap_or_default();
-        let item = |(index, node)| self.below(Some(node), format!("{}[{index}]", self.path));
+        let item = |(index, node)| self.below(Some(node), format_args!("[{index}]"));
         items.iter().enumerate().map(item).collect()
     }
 
@@ -148,7 +155,7 @@ impl<'a> Place<'a> {
         self.position
     }
 
-    /// The same place under the name that the kubelet's log has for it.
+    /// The same place under the name that the kubelet's log has for it, and for what is below it.
     #[must_use]
     pub fn called(mut self, kubelet_path: String) -> Self {
         self.kubelet_path = Some(kubelet_path);

@@ -9,7 +9,7 @@ use super::calls::{CallLog, Failure};
 use super::fetch::Fetch;
 use super::hub::{Hub, Moment};
 use super::known::{Known, Scan};
-use super::pods::{self, KubeletState, Pod, Pods};
+use super::pods::{KubeletState, Pod, Pods};
 use super::records::{Members, Record, Transition, transitions};
 use super::status::PodStatus;
 use super::stream::{Event, EventType, Relist, Source, Subject};
@@ -215,11 +215,7 @@ impl Generic {
             return Pods::default();
         }
         let wanted = |uid: Option<&str>| uid.is_some_and(|uid| uids.contains(uid));
-        Pods::group(
-            sandboxes.iter().filter(|sandbox| wanted(pods::uid_of_sandbox(sandbox))),
-            containers.iter().filter(|container| wanted(pods::uid_of_container(container))),
-            self.settings.era.into(),
-        )
+        Pods::of_lists(sandboxes, containers, self.settings.era.into(), wanted)
     }
 
     /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.

@@ -89,7 +89,7 @@ pub async fn relist_watched<R: Runtime>(
         Ok(lists) => lists,
         Err(failure) => return Err(NoLists { failure, calls }),
     };
-    let pods = Pods::group(&sandboxes, &containers, order.era.into());
+    let pods = Pods::of_lists(&sandboxes, &containers, order.era.into(), |uid| uid.is_some());
     let mut reported = reported(&pods);
     if let Inspect::Everything { concurrency } = order.inspect {
         let pods = pods.newest_first();

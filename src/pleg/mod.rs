@@ -41,6 +41,7 @@ pub mod diff;
 pub mod evented;
 mod fetch;
 pub(crate) mod generic;
+mod go_sort;
 pub(crate) mod health;
 pub(crate) mod hub;
 pub mod inspect;

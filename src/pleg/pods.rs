@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::go_sort::go_sort;
 use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::kubelet::Era;
 use crate::report::PodRef;
@@ -162,11 +163,44 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Pods<'a> {
-    /// Groups what two lists have.
+    /// Groups the members of two whole lists that are of pods whose UID is `wanted`.
+    ///
+    /// The kubelet sorts each list before it groups. That is the same as sorting each pod's members, but for a sandbox
+    /// without metadata: it makes no pod, but moves others while the list is sorted. The CRI forbids such a sandbox. It
+    /// forbids the same id twice too, and there we do not follow: with equal times in a list of more than twelve Go's
+    /// sort leaves it open which of the two comes first, and to find out would cost a sort of everything in each relist.
+    pub fn of_lists(
+        sandboxes: &'a [Sandbox],
+        containers: &'a [Container],
+        order: MemberOrder,
+        wanted: impl Fn(Option<&str>) -> bool,
+    ) -> Self {
+        let containers = containers.iter().filter(|container| wanted(uid_of_container(container)));
+        let disturbed = sandboxes.iter().any(|sandbox| sandbox.metadata.is_none());
+        if disturbed && order == MemberOrder::NewestFirst {
+            let mut all: Vec<&Sandbox> = sandboxes.iter().collect();
+            go_sort(&mut all, |one, other| sandbox_precedes(one, other));
+            let own = all.into_iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
+            return Self::grouped(own, MemberOrder::AsListed, containers, order);
+        }
+        let own = sandboxes.iter().filter(|sandbox| wanted(uid_of_sandbox(sandbox)));
+        Self::grouped(own, order, containers, order)
+    }
+
+    /// Groups members that are all well formed.
     pub fn group(
         sandboxes: impl IntoIterator<Item = &'a Sandbox>,
         containers: impl IntoIterator<Item = &'a Container>,
         order: MemberOrder,
+    ) -> Self {
+        Self::grouped(sandboxes, order, containers, order)
+    }
+
+    fn grouped(
+        sandboxes: impl IntoIterator<Item = &'a Sandbox>,
+        sandbox_order: MemberOrder,
+        containers: impl IntoIterator<Item = &'a Container>,
+        container_order: MemberOrder,
     ) -> Self {
         let mut index = Index::default();
         let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
@@ -183,7 +217,7 @@ impl<'a> Pods<'a> {
             head.sandboxes = gather(
                 &mut pods.sandboxes,
                 sandbox_buckets.of(number),
-                order,
+                sandbox_order,
                 newest_sandbox_first,
                 |first| {
                     if let Some(metadata) = &first.metadata {
@@ -199,7 +233,7 @@ impl<'a> Pods<'a> {
             head.containers = gather(
                 &mut pods.containers,
                 container_buckets.of(number),
-                order,
+                container_order,
                 newest_container_first,
                 |first| {
                     if number >= with_sandbox {
@@ -395,6 +429,19 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
         .then_with(|| one.id.cmp(&other.id))
 }
 
+/// The kubelet's comparison of two sandboxes, one of which may lack metadata. With such a one it is no order.
+fn sandbox_precedes(one: &Sandbox, other: &Sandbox) -> bool {
+    if let (Some(first), Some(second)) = (&one.metadata, &other.metadata)
+        && first.attempt != second.attempt
+    {
+        return first.attempt > second.attempt;
+    }
+    if one.created_at != other.created_at {
+        return one.created_at > other.created_at;
+    }
+    one.id < other.id
+}
+
 fn newest_container_first(one: &Container, other: &Container) -> Ordering {
     other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id))
 }
@@ -480,6 +527,21 @@ mod tests {
         let imageless = Container { image: None, ..container("c", "b", 2) };
         let pods = grouped(&[sandbox("", "a", 3, 10)], &[imageless, container("d", "b", 1)]);
         assert_eq!(pods, ["a a-3 0 [] []", "b named by c 0 [] [d]"]);
+    }
+
+    #[test]
+    fn a_sandbox_without_metadata_moves_others_while_the_whole_list_is_sorted() {
+        let nameless = |id: &str, created_at| Sandbox { metadata: None, ..sandbox(id, "", 0, created_at) };
+        let order = |sandboxes: &[Sandbox]| {
+            let pods = Pods::of_lists(sandboxes, &[], MemberOrder::NewestFirst, |uid| uid.is_some());
+            let own = pods.iter().find(|pod| pod.uid == "a").unwrap();
+            (own.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect::<Vec<_>>(), own.created_at)
+        };
+        // Attempt 1 is older than attempt 0, and the one without metadata lies between the two in time.
+        let (first, second) = (sandbox("s1", "a", 1, 10), sandbox("s0", "a", 0, 30));
+        assert_eq!(order(&[second.clone(), first.clone()]), (vec!["s1".into(), "s0".into()], 30));
+        let disturbed = [second, nameless("x", 20), first];
+        assert_eq!(order(&disturbed), (vec!["s0".into(), "s1".into()], 10));
     }
 
     #[test]

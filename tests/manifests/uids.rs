@@ -246,3 +246,22 @@ fn the_path_the_node_and_the_release_are_part_of_the_uid_and_a_given_one_is_not_
     let fixed = text.replace("\"name\":\"web\"", "\"name\":\"web\",\"uid\":\"mine\"");
     assert_eq!(of("/anywhere", "node1", &fixed), "mine");
 }
+
+/// Without quotes these are numbers of YAML, and the kubelet sees the number and not how it was written.
+#[test]
+fn an_unquoted_number_is_the_quantity_that_it_reads_as() {
+    let of = |amount: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - {{name: c, image: i, resources: {{limits: {{memory: {amount}}}}}}}\n"
+        );
+        uid(&text, 36)
+    };
+    for (written, number) in
+        [("1e3", "1000"), ("1_000", "1000"), ("010", "8"), ("0x10", "16"), ("1e18", "1000000000000000000")]
+    {
+        assert_eq!(of(written), of(number), "{written}");
+        assert_eq!(of(written), of(&format!("\"{number}\"")), "{written}");
+    }
+    assert_ne!(of("1e3"), of("\"1e3\""));
+    assert_ne!(of("1000"), of("1k"));
+}

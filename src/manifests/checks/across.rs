@@ -206,6 +206,35 @@ mod tests {
         assert_eq!(alone.found_in("b.yaml"), [65]);
     }
 
+    #[test]
+    fn sp101_says_of_pods_that_look_the_same_that_they_do_not_change_for_ever() {
+        use crate::manifests::Check;
+        use crate::manifests::checks::Surroundings;
+        use crate::manifests::checks::testing::kubelet;
+        let first = in_metadata("uid: u");
+        let said = |second: &str| {
+            let directory = Directory::new().with("a.yaml", &first).with("b.yaml", second);
+            let kubelet = kubelet();
+            let mut report = crate::manifests::inspect(&directory.0, &kubelet);
+            let nowhere =
+                Surroundings { kubelet: &kubelet, configured: None, on_node: false, host: None, told: None };
+            crate::manifests::checks::run(&mut report, &nowhere);
+            let findings = report.files.into_iter().flat_map(|file| file.findings);
+            findings
+                .filter(|finding| finding.id == Check::SameUid)
+                .map(|finding| finding.message)
+                .collect::<Vec<_>>()
+        };
+        let twin = first.replace("name: web", "name: db");
+        let messages = said(&twin);
+        assert_eq!(messages.len(), 2);
+        assert!(
+            messages.iter().all(|message| message.contains("never runs") && !message.contains("for ever"))
+        );
+        let other = said(&twin.replace("app:1.0", "app:2.0"));
+        assert!(other.len() == 2 && other.iter().all(|message| message.contains("for ever")), "{other:?}");
+    }
+
     fn ports(first: &str, second: &str) -> Vec<u16> {
         let pod = |name: &str, port: &str| {
             in_container(&format!("ports: [{{containerPort: 80, {port}}}]"))

@@ -199,3 +199,124 @@ impl Printer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(quantity: &Quantity) -> String {
+        let mut printer = Printer { text: String::new(), minor: 36, json: false };
+        printer.quantity(Some(quantity)).unwrap();
+        printer.text
+    }
+
+    fn parsed(text: &str) -> Quantity {
+        Quantity::parse(text).unwrap_or_else(|_| panic!("{text} is a quantity"))
+    }
+
+    /// An amount in the fast form.
+    fn small(value: i64, scale: i32, cache: &str, format: &str) -> String {
+        format!(
+            "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} s:(string){cache} Format:(resource.Format){format}}}"
+        )
+    }
+
+    /// An amount in the other form.
+    fn large(negative: bool, words: &str, scale: i32, format: &str) -> String {
+        format!(
+            "{{i:(resource.int64Amount){{value:(int64)0 scale:(resource.Scale)0}} d:(resource.infDecAmount){{Dec:(*inf.Dec){{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){words}}} scale:(inf.Scale){scale}}}}} s:(string) Format:(resource.Format){format}}}"
+        )
+    }
+
+    const SI: &str = "DecimalSI";
+    const BINARY: &str = "BinarySI";
+    const EXPONENT: &str = "DecimalExponent";
+
+    #[test]
+    fn what_fits_is_a_value_and_a_scale_and_keeps_its_text_where_the_kubelet_would_write_it_so() {
+        for (text, value, scale, cache, format) in [
+            ("0", 0, 0, "0", SI),
+            ("1", 1, 0, "1", SI),
+            ("+1", 1, 0, "+1", SI),
+            ("-1", -1, 0, "-1", SI),
+            ("01", 1, 0, "01", SI),
+            ("1.", 1, 0, "1.", SI),
+            ("1000", 1000, 0, "", SI),
+            ("100m", 100, -3, "100m", SI),
+            ("1n", 1, -9, "1n", SI),
+            ("1u", 1, -6, "1u", SI),
+            ("1G", 1, 9, "1G", SI),
+            ("1.5k", 15, 2, "", SI),
+            ("0.5", 5, -1, "", SI),
+            (".5", 5, -1, "", SI),
+            ("0.25", 25, -2, "", SI),
+            ("1e3", 1, 3, "1e3", EXPONENT),
+            ("1E3", 1, 3, "1E3", EXPONENT),
+            ("-5e-3", -5, -3, "-5e-3", EXPONENT),
+            ("100Mi", 104_857_600, 0, "100Mi", BINARY),
+            ("64Mi", 67_108_864, 0, "", BINARY),
+            ("8Gi", 8_589_934_592, 0, "", BINARY),
+            ("1Gi", 1_073_741_824, 0, "1Gi", BINARY),
+            ("999999999999999999", 999_999_999_999_999_999, 0, "999999999999999999", SI),
+        ] {
+            assert_eq!(printed(&parsed(text)), small(value, scale, cache, format), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_a_decimal_of_nine_places() {
+        for (text, negative, words, scale, format) in [
+            ("1.5Gi", false, "[1610612736000000000]", 9, BINARY),
+            ("0.5Mi", false, "[524288000000000]", 9, BINARY),
+            ("0.0001Ki", false, "[102400000]", 9, SI),
+            ("0.1n", false, "[1]", 9, SI),
+            ("-0.1n", true, "[1]", 9, SI),
+            ("0.0000000000", false, "<nil>", 10, SI),
+            ("1000000000000000000", false, "[11515845246265065472 54210108]", 9, SI),
+            ("1Ei", false, "[0 62500000]", 9, BINARY),
+            ("8Ei", false, "[9223372036854775807]", 0, BINARY),
+        ] {
+            assert_eq!(printed(&parsed(text)), large(negative, words, scale, format), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_of_resources_are_kept_in_thousandths() {
+        for (text, value, scale, cache) in [
+            ("100m", 100, -3, "100m"),
+            ("1u", 1, -3, ""),
+            ("-1u", -1, -3, ""),
+            ("1500u", 2, -3, ""),
+            ("0", 0, 0, "0"),
+        ] {
+            assert_eq!(printed(&parsed(text).rounded_to_milli()), small(value, scale, cache, SI), "{text}");
+        }
+        for (text, words, scale, format) in [
+            ("1.5Gi", "[1610612736000]", 3, BINARY),
+            ("0.1n", "[1]", 3, SI),
+            ("0.0000000000", "<nil>", 3, SI),
+        ] {
+            assert_eq!(
+                printed(&parsed(text).rounded_to_milli()),
+                large(false, words, scale, format),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_sum_has_no_text_and_an_absent_amount_nothing_at_all() {
+        let sum = parsed("100m").plus(&parsed("200m"));
+        assert_eq!(printed(&sum), small(300, -3, "", SI));
+        let mut printer = Printer { text: String::new(), minor: 36, json: false };
+        printer.quantity(None).unwrap();
+        assert_eq!(printer.text, small(0, 0, "", ""));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_never_printed() {
+        for text in ["", "m", "Ei", "e-10", "1K", "1GB", "1 Gi", "1e", "--1", "0x10"] {
+            assert!(Quantity::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -74,6 +74,34 @@ fn spec(judge: &mut Judge, spec: &Place<'_>) {
     for field in ["dataSource", "dataSourceRef"] {
         data_source(judge, &spec.get(field));
     }
+    two_sources(judge, spec);
+}
+
+/// The old and the new name of the source say the same, unless only the new one can say it.
+fn two_sources(judge: &mut Judge, spec: &Place<'_>) {
+    let (old, new) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    let namespace = new.get("namespace");
+    if !namespace.is_empty()
+        && let Some(wrong) = names::label(namespace.str())
+    {
+        judge.invalid(Check::Volume, &namespace, wrong);
+    }
+    if !old.is_set() || !new.is_set() {
+        return;
+    }
+    let same = ["apiGroup", "kind", "name"].iter().all(|field| {
+        let (old, new) = (old.get(field), new.get(field));
+        old.str() == new.str() && (*field != "apiGroup" || old.is_set() == new.is_set())
+    });
+    if !namespace.is_empty() {
+        judge.invalid(
+            Check::Volume,
+            spec,
+            "may not have a dataSource beside a dataSourceRef with a namespace",
+        );
+    } else if !same {
+        judge.invalid(Check::Volume, spec, "dataSource and dataSourceRef must be the same");
+    }
 }
 
 fn data_source(judge: &mut Judge, source: &Place<'_>) {

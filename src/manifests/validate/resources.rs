@@ -63,10 +63,12 @@ pub fn pod_level(judge: &mut Judge, spec: &Place<'_>) {
             );
         }
     }
-    for container in spec.get("containers").items() {
+    for (number, container) in spec.get("containers").items().iter().enumerate() {
         for (entry, limit) in container.get("resources").get("limits").entries() {
             let of_pod = limits.key(&entry.key);
             if of_pod.is_set() && limit.quantity() > of_pod.quantity() {
+                let limit =
+                    limit.called(format!("spec.resources.containers[{number}][{}].limits", entry.key));
                 judge.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
             }
         }
@@ -124,13 +126,12 @@ fn against_limits(judge: &mut Judge, limits: &Place<'_>, requests: &Place<'_>) {
         let limit = limits.key(&entry.key);
         let (asked, allowed) = (request.quantity(), limit.quantity());
         let overcommit = is_native(&entry.key) && !is_huge(&entry.key);
+        // Of these the kubelet names the list and not the resource.
+        let request = request.called(requests.path().to_owned());
         if !limit.is_set() {
             if !overcommit {
-                judge.required(
-                    Check::Resources,
-                    &limit,
-                    &format!("{} needs a limit, and one equal to its request", entry.key),
-                );
+                let why = format!("{} needs a limit, and one equal to its request", entry.key);
+                judge.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
             }
         } else if !overcommit && asked != allowed {
             judge.invalid(Check::Resources, &request, &format!("must be equal to the limit of {allowed}"));
@@ -140,7 +141,9 @@ fn against_limits(judge: &mut Judge, limits: &Place<'_>, requests: &Place<'_>) {
     }
     let huge = has(limits, is_huge) || has(requests, is_huge);
     if huge && !has(limits, is_compute) && !has(requests, is_compute) {
-        judge.forbidden(Check::Resources, limits, "huge pages need cpu or memory beside them");
+        let resources = limits.path().trim_end_matches(".limits").to_owned();
+        let limits = limits.clone().called(resources);
+        judge.forbidden(Check::Resources, &limits, "huge pages need cpu or memory beside them");
     }
 }
 

@@ -44,6 +44,23 @@ fn eleven_mebibytes_are_refused_unread() {
     assert_rejected(&large, "SP018");
 }
 
+/// `/proc/kmsg` has no end: whoever reads it waits for the kernel's next word.
+#[test]
+fn a_link_to_a_file_of_the_kernels_is_said_and_not_read() {
+    let directory = directory(&[("web.yaml", GOOD)]);
+    let endless =
+        ["/proc/kmsg", "/proc/version"].into_iter().find(|path| fs::metadata(path).is_ok()).unwrap();
+    symlink(endless, directory.path().join("a.yaml")).unwrap();
+    let output = lint(directory.path(), &["-o", "json", "--no-cri"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let report = report(&output);
+    let file = &report["files"][0];
+    assert_eq!(file["verdict"], "notJudged", "{report}");
+    assert_eq!(ids(&file["findings"]), ["SP016"], "{report}");
+    assert!(file["findings"][0]["message"].as_str().unwrap().contains("hangs the kubelet's file source"));
+    assert_eq!(report["files"][1]["verdict"], "loaded", "{report}");
+}
+
 #[test]
 fn an_alias_bomb_is_refused() {
     let levels = (1..12).map(|level| {

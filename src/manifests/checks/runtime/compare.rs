@@ -339,7 +339,7 @@ fn other_release(
         return None;
     }
     let message = format!(
-        "what runs was made from this very text by a kubelet {}; kubelet {asked} gives it another UID and restarts it",
+        "what runs was made from this text by a kubelet {}; kubelet {asked} gives it another UID and restarts it",
         by.join(" or ")
     );
     Some(

@@ -9,7 +9,8 @@ use crate::manifests::{FileReport, Kubelet, KubeletVersion};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "text", rename_all = "camelCase")]
 pub enum Made {
-    /// It is that of the file.
+    /// It is that of the file, as far as the kubelet tells texts apart: it prints lists without quotes, so that
+    /// `["a", "b"]` and `["a b"]` have one UID, and does not see such an edit itself.
     Same {
         /// The releases that give it the UID that runs.
         #[serde(rename = "madeBy")]
