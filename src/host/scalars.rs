@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_scalars_is_one_text_and_other_lists_are_left_out() {
+        let text = b"a: [x, y]\nb:\n- c: d\n- e\nf: {g: [1]}\nh: [[1], 2]\ni: []\nj: k\n";
+        let found = scalars(text).unwrap();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(found, [("a", "x,y"), ("f.g", "1"), ("i", ""), ("j", "k")]);
+    }
+
+    #[test]
     fn an_empty_file_has_no_settings() {
         assert!(scalars(b"").unwrap().is_empty());
         assert!(scalars(b"# nothing\n").unwrap().is_empty());

@@ -166,3 +166,113 @@ fn nesting_costs_no_more_than_its_size() {
     assert!(text.kubelet_reason.unwrap().contains("exceeded max depth of 10000"));
     assert!(judge(unknown("[]")).document.unwrap().root.as_ref().and_then(Node::as_map).is_some());
 }
+
+fn reason(text: &str, minor: u8) -> Option<String> {
+    let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
+    inspect_bytes(Path::new("/manifests/p.yaml"), text.as_bytes(), &kubelet).kubelet_reason
+}
+
+fn volume(source: &str) -> String {
+    format!("{HEAD}spec:\n  volumes: [{{name: v, {source}}}]\n  containers: [{{name: c, image: img}}]\n")
+}
+
+#[test]
+fn the_two_names_of_a_claims_source_say_the_same() {
+    let claim = |sources: &str| {
+        volume(&format!(
+            "ephemeral: {{volumeClaimTemplate: {{spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}, {sources}}}}}}}"
+        ))
+    };
+    let set = "{kind: PersistentVolumeClaim, name: a}";
+    for good in [
+        format!("dataSource: {set}"),
+        format!("dataSource: {set}, dataSourceRef: {set}"),
+        "dataSourceRef: {kind: PersistentVolumeClaim, name: a, namespace: other}".to_owned(),
+        "dataSource: {apiGroup: g.io, kind: K, name: a}".to_owned(),
+    ] {
+        assert_eq!(reason(&claim(&good), 33), None, "{good}");
+    }
+    for bad in [
+        format!("dataSource: {set}, dataSourceRef: {{kind: PersistentVolumeClaim, name: b}}"),
+        format!("dataSource: {set}, dataSourceRef: {{apiGroup: \"\", kind: PersistentVolumeClaim, name: a}}"),
+        format!(
+            "dataSource: {set}, dataSourceRef: {{kind: PersistentVolumeClaim, name: a, namespace: other}}"
+        ),
+        "dataSourceRef: {kind: PersistentVolumeClaim, name: a, namespace: Other}".to_owned(),
+        "dataSource: {kind: K, name: a}".to_owned(),
+        "dataSource: {kind: PersistentVolumeClaim}".to_owned(),
+    ] {
+        let said = reason(&claim(&bad), 33).unwrap_or_else(|| panic!("{bad} loads"));
+        assert!(said.contains("spec.volumes[0].ephemeral.volumeClaimTemplate.spec"), "{said}");
+    }
+}
+
+#[test]
+fn a_pod_certificate_is_judged_before_it_is_refused() {
+    let certificate =
+        |fields: &str| volume(&format!("projected: {{sources: [{{podCertificate: {{{fields}}}}}]}}"));
+    let good = "keyType: ED25519, signerName: example.com/signer, credentialBundlePath: bundle";
+    let refused = reason(&certificate(good), 36).unwrap();
+    assert!(refused.contains("static pods may not reference podcertificates"), "{refused}");
+    let at = "spec.volumes[0].projected.sources[0].podCertificate";
+    for (from, to, wrong) in [
+        ("ED25519", "RSA1024", ".keyType: Unsupported value"),
+        ("example.com/signer", "signer", ".signerName: Invalid value"),
+        ("credentialBundlePath: bundle", "maxExpirationSeconds: 3600", ": Required value"),
+        (
+            "credentialBundlePath: bundle",
+            "keyPath: k, maxExpirationSeconds: 60",
+            ".maxExpirationSeconds: Invalid value",
+        ),
+    ] {
+        let said = reason(&certificate(&good.replace(from, to)), 36).unwrap();
+        assert!(said.contains(&format!("{at}{wrong}")), "{said}");
+    }
+}
+
+#[test]
+fn an_empty_projected_source_is_unknown_to_those_that_look_for_references() {
+    let empty = volume("projected: {sources: [{}]}");
+    assert_eq!(reason(&empty, 33), None);
+    assert!(reason(&empty, 36).unwrap().contains("unknown source for projected volume"));
+}
+
+#[test]
+fn a_pod_without_spec_lacks_its_containers_and_nothing_else() {
+    for minor in [28, 36] {
+        let said = reason(HEAD, minor).unwrap();
+        assert_eq!(said.matches("spec.").count(), 1, "{said}");
+        assert!(said.contains("spec.containers: Required value"), "{said}");
+    }
+}
+
+#[test]
+fn refusals_name_fields_as_the_kubelets_log_does() {
+    for (text, name) in [
+        (
+            volume("downwardAPI: {items: [{path: a}, {path: ../b, fieldRef: {fieldPath: metadata.name}}]}"),
+            "spec.volumes[0].downwardAPI.path",
+        ),
+        (
+            volume(
+                "projected: {sources: [{configMap: {name: m, items: [{key: a, path: x}, {key: b, path: x}]}}]}",
+            ),
+            "spec.volumes[0].projected",
+        ),
+        (
+            container("resources: {requests: {cpu: 2}, limits: {cpu: 1}}"),
+            "spec.containers[0].resources.requests",
+        ),
+        (container("resources: {requests: {example.com/a: 1}}"), "spec.containers[0].resources.limits"),
+        (
+            format!("{HEAD}spec:\n  overhead: {{cpu: -1}}\n  containers: [{{name: c, image: i}}]\n"),
+            "spec.overhead.limits[cpu]",
+        ),
+    ] {
+        let said = reason(&text, 36).unwrap_or_else(|| panic!("{text} loads"));
+        assert!(
+            said.contains(&format!("[{name}: ")) || said.contains(&format!(" {name}: ")),
+            "{name}: {said}"
+        );
+    }
+}

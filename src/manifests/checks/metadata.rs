@@ -224,6 +224,37 @@ mod tests {
     }
 
     #[test]
+    fn sp071_is_an_error_where_the_kubelet_has_no_api_server() {
+        use crate::host::Arguments;
+        use crate::kubelet::Told;
+        use crate::manifests::checks::Surroundings;
+        use crate::manifests::checks::testing::kubelet;
+        use crate::manifests::{Check, Severity, inspect_bytes};
+        let said = |words: Option<&[&str]>| {
+            let kubelet = kubelet();
+            let told = words.map(|words| Told::of(words.iter().copied().collect::<Arguments>(), b""));
+            let text = in_spec("runtimeClassName: kata");
+            let mut file = inspect_bytes("web.yaml".as_ref(), text.as_bytes(), &kubelet);
+            let told = told.as_ref();
+            super::check(
+                &mut file,
+                &Surroundings { kubelet: &kubelet, configured: None, on_node: true, host: None, told },
+            );
+            let found = file.findings.into_iter().find(|finding| finding.id == Check::RuntimeClass);
+            found.unwrap().severity
+        };
+        assert_eq!(said(None), Severity::Warning);
+        assert_eq!(
+            said(Some(&["/usr/bin/kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"])),
+            Severity::Warning
+        );
+        assert_eq!(said(Some(&["/usr/bin/kubelet", "--bootstrap-kubeconfig", "/b"])), Severity::Warning);
+        // What has a kubelet inside hands it an API server that no flag shows.
+        assert_eq!(said(Some(&["/usr/local/bin/k3s", "server"])), Severity::Warning);
+        assert_eq!(said(Some(&["/usr/bin/kubelet", "--config=/etc/k.yaml"])), Severity::Error);
+    }
+
+    #[test]
     fn sp062_is_about_the_node_name_given_twice() {
         assert_eq!(found(with("name: web", "name: web-node1")), [62]);
         assert_eq!(found(with("name: web", "name: web-node2")), NONE);
