@@ -12,6 +12,8 @@ pub enum Exit {
     Bad,
     /// There is no answer.
     NoAnswer,
+    /// There is a part of one: somebody wanted the end.
+    Interrupted,
 }
 
 impl From<Exit> for ExitCode {
@@ -20,6 +22,7 @@ impl From<Exit> for ExitCode {
             Exit::Good => 0,
             Exit::Bad => 1,
             Exit::NoAnswer => 2,
+            Exit::Interrupted => 130,
         })
     }
 }

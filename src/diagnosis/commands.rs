@@ -86,7 +86,7 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
 }
 
 /// Reads the last minutes of the journal of kubelet, runtime and kernel.
-pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal, Error> {
+pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     // A journal that is not kept across boots is under /run.
     let kept = host_root.join("var/log/journal");
     let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
@@ -99,7 +99,7 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<Journal
     // Matches of one field are alternatives; `+` begins another set of matches.
     args.extend(UNITS);
     args.extend(["+", "_TRANSPORT=kernel"]);
-    Ok(Journal::of(&run("journalctl", &args, limit).await?))
+    run("journalctl", &args, limit).await
 }
 
 #[expect(

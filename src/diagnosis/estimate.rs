@@ -52,10 +52,11 @@ pub struct Estimate {
 
 /// Makes the estimate from what was seen.
 pub fn estimate(evidence: &Evidence) -> Estimate {
-    let mut estimate = for_era(evidence, evidence.settings.kubelet.value.era());
+    let seen = Seen::of(evidence);
+    let mut estimate = seen.for_era(evidence.settings.kubelet.value.era());
     let other = [Era::A, Era::B, Era::C]
         .into_iter()
-        .map(|era| (era, for_era(evidence, era)))
+        .map(|era| (era, seen.for_era(era)))
         .find(|(_, other)| other.would_trip != estimate.would_trip);
     estimate.other_era = other.map(|(era, other)| {
         let then = if other.would_trip { "would trip" } else { "would not trip" };
@@ -64,59 +65,84 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
     estimate
 }
 
-fn for_era(evidence: &Evidence, era: Era) -> Estimate {
-    let runtime = &evidence.runtime;
-    let settings = &evidence.settings;
-    let list = |answered: Option<Duration>, hung: bool| {
-        answered.or_else(|| hung.then_some(settings.request_timeout.value))
-    };
-    let sandboxes = list(runtime.sandboxes.duration(), runtime.hangs(Rpc::ListPodSandbox));
-    let first_hangs = runtime.hangs(Rpc::ListPodSandbox);
-    let containers = list(runtime.containers.duration(), runtime.hangs(Rpc::ListContainers) && !first_hangs);
-    let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
-    let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
+/// What is the same to a kubelet of any era.
+struct Seen<'a> {
+    evidence: &'a Evidence,
+    no_relist: bool,
+    hung: BTreeSet<Cow<'a, str>>,
+    /// What the status calls of the pods that changed take, and how many pods they are.
+    now: (Duration, usize),
+    /// The same of every pod that does not hang.
+    all: (Duration, usize),
+    cost: CallCost,
+    late: Duration,
+}
 
-    let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
-    // A relist whose lists fail ends there; it comes to no status call.
-    let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
-    let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
-    let hung_calls = hung.len() * fetches;
-    let changed = changed_pods(evidence, &hung);
-    let calls = calls_by_pod(evidence);
-    let cost = CallCost::of(&runtime.asked);
-    let slow = slow_by_pod(evidence, &cost);
-    let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
-    let visit = |pod: &Cow<'_, str>| {
-        let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
-        let (late, slow_sandboxes, slow_containers) = slow.get(pod).copied().unwrap_or_default();
-        times(cost.sandbox, of_sandboxes.saturating_sub(slow_sandboxes))
-            + times(cost.container, of_containers.saturating_sub(slow_containers))
-            + late
-            + relists.unwrap_or_default()
-    };
-    let hung_time = times(settings.request_timeout.value, hung_calls);
-    let now: Duration = changed.iter().map(visit).sum();
-    let all: Duration = calls.keys().filter(|pod| !hung.contains(*pod)).map(visit).sum();
-    let status_time = if no_relist { Duration::ZERO } else { hung_time + now };
-    let peak_age = lists_time + status_time + settings.period + lists_time;
-    let threshold = settings.threshold.value;
-    let would_trip = no_relist || peak_age > threshold;
-    Estimate {
-        lists: answered.map(|(first, second)| first + second),
-        hung_calls: hung_calls + usize::from(!runtime.hung_lists().is_empty()),
-        changed_pods: changed.len() + hung.len(),
-        serial: lists_time + status_time,
-        full: lists_time + hung_time + all,
-        full_answering: lists_time + all,
-        peak_age: (!no_relist).then_some(peak_age),
-        would_trip,
-        // The lists themselves keep the age up when they alone are over it.
-        flaps: would_trip && !no_relist && lists_time <= threshold,
-        per_call: cost.typical,
-        samples: cost.samples,
-        late: slow.values().map(|(took, ..)| *took).sum(),
-        p99: p99(&runtime.asked),
-        other_era: None,
+impl<'a> Seen<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        let runtime = &evidence.runtime;
+        let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
+        // A relist whose lists fail ends there; it comes to no status call.
+        let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
+        let changed = changed_pods(evidence, &hung);
+        let calls = calls_by_pod(evidence);
+        let cost = CallCost::of(&runtime.asked);
+        let slow = slow_by_pod(evidence, &cost);
+        let visit = |pod: &Cow<'_, str>| {
+            let (of_sandboxes, of_containers) = calls.get(pod).copied().unwrap_or_default();
+            let (late, slow_sandboxes, slow_containers) = slow.get(pod).copied().unwrap_or_default();
+            times(cost.sandbox, of_sandboxes.saturating_sub(slow_sandboxes))
+                + times(cost.container, of_containers.saturating_sub(slow_containers))
+                + late
+        };
+        let now = changed.iter().map(visit).sum();
+        let well: Vec<&Cow<'_, str>> = calls.keys().filter(|pod| !hung.contains(*pod)).collect();
+        let all = well.iter().map(|pod| visit(pod)).sum();
+        let late = slow.values().map(|(took, ..)| *took).sum();
+        Self { evidence, no_relist, hung, now: (now, changed.len()), all: (all, well.len()), cost, late }
+    }
+
+    fn for_era(&self, era: Era) -> Estimate {
+        let runtime = &self.evidence.runtime;
+        let settings = &self.evidence.settings;
+        let no_relist = self.no_relist;
+        let list = |answered: Option<Duration>, hung: bool| {
+            answered.or_else(|| hung.then_some(settings.request_timeout.value))
+        };
+        let first_hangs = runtime.hangs(Rpc::ListPodSandbox);
+        let sandboxes = list(runtime.sandboxes.duration(), first_hangs);
+        let containers =
+            list(runtime.containers.duration(), runtime.hangs(Rpc::ListContainers) && !first_hangs);
+        let lists_time = sandboxes.unwrap_or_default() + containers.unwrap_or_default();
+        let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
+        let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
+        let hung_calls = self.hung.len() * fetches;
+        // Two more lists for each pod that is visited.
+        let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
+        let visits = |(calls, pods): (Duration, usize)| calls + times(relists.unwrap_or_default(), pods);
+        let hung_time = times(settings.request_timeout.value, hung_calls);
+        let all = visits(self.all);
+        let status_time = if no_relist { Duration::ZERO } else { hung_time + visits(self.now) };
+        let peak_age = lists_time + status_time + settings.period + lists_time;
+        let threshold = settings.threshold.value;
+        let would_trip = no_relist || peak_age > threshold;
+        Estimate {
+            lists: answered.map(|(first, second)| first + second),
+            hung_calls: hung_calls + usize::from(!runtime.hung_lists().is_empty()),
+            changed_pods: self.now.1 + self.hung.len(),
+            serial: lists_time + status_time,
+            full: lists_time + hung_time + all,
+            full_answering: lists_time + all,
+            peak_age: (!no_relist).then_some(peak_age),
+            would_trip,
+            // The lists themselves keep the age up when they alone are over it.
+            flaps: would_trip && !no_relist && lists_time <= threshold,
+            per_call: self.cost.typical,
+            samples: self.cost.samples,
+            late: self.late,
+            p99: p99(&runtime.asked),
+            other_era: None,
+        }
     }
 }
 

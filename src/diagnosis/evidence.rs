@@ -10,10 +10,11 @@ use super::commands::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
 use super::limits;
 use super::names::{Kind, Names};
-use super::proc::{Ownership, ProcSample};
+use super::papers::Paper;
+use super::proc::{Ownership, ProcSample, Throttled};
 use super::report::NotChecked;
 use super::silence::Scale;
-use crate::clock::Wall;
+use crate::clock::{Mono, Wall};
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
 };
@@ -55,6 +56,10 @@ pub struct Evidence {
     pub no_thread: bool,
     /// The runtime's goroutines, if something is silent and it gives them.
     pub stacks: Option<StackReport>,
+    /// What the node wrote down itself, if it is wanted.
+    pub papers: Vec<Paper>,
+    /// Why the run ended before it had asked everything.
+    pub cut_off: Option<String>,
     /// What was not looked at, and why.
     pub not_checked: Vec<NotChecked>,
     /// What the user pointed us to and is not what it should be.
@@ -101,6 +106,13 @@ impl Evidence {
             self.skip(what, format!("plegctl itself failed over it: {why}"));
             T::default()
         })
+    }
+
+    /// Whether the daemon got so little of a processor, by the limit of its own cgroup, that nobody else is to blame.
+    pub fn daemon_is_held_back(&self) -> bool {
+        self.node()
+            .and_then(HostEvidence::held_back_percent)
+            .is_some_and(|percent| percent >= limits::HELD_BACK_PERCENT)
     }
 
     /// The process table, if it is this runtime's.
@@ -185,6 +197,13 @@ impl RuntimeEvidence {
     /// Status calls for which the run ended too early: not answered, and not silent for long.
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
         self.asked.iter().filter(|record| record.is_silent() && !self.silence.hangs(record.duration))
+    }
+
+    /// The same of Status.
+    pub fn status_is_open(&self) -> bool {
+        self.status.as_ref().is_some_and(
+            |call| matches!(call.result, Err(Error::Silent { waited, .. }) if !self.silence.hangs(waited)),
+        )
     }
 
     /// Lists that have been silent for so long that they are called hung, by name.
@@ -437,6 +456,8 @@ pub struct StatusFacts {
     pub present: bool,
     /// When it was created, if known.
     pub created_at: Option<Wall>,
+    /// When the container started, if it has.
+    pub started_at: Option<Wall>,
     /// When the container finished, if it has.
     pub finished_at: Option<Wall>,
     /// Its exit code, if it has exited.
@@ -448,12 +469,16 @@ pub struct StatusFacts {
 pub struct HostEvidence {
     /// Whose process table it is.
     pub ownership: Ownership,
+    /// When the first look was.
+    pub looked_at: Mono,
     /// The first look.
     pub first: ProcSample,
     /// Names of the network plugins that are installed, cut as the kernel cuts them.
     pub network_plugins: BTreeSet<String>,
     /// A second look, and how much later.
     pub second: Option<(Duration, ProcSample)>,
+    /// How the daemon's cgroup is held back at the end of the run, and how long after the first look that is.
+    pub throttled_at_last: Option<(Duration, Throttled)>,
     /// What the runtime and the kubelet write to.
     pub disks: Vec<WrittenDisk>,
 }
@@ -468,6 +493,13 @@ pub struct WrittenDisk {
 }
 
 impl HostEvidence {
+    /// The part of the time, in percent, in which the daemon was held back by the limit of its own cgroup.
+    pub fn held_back_percent(&self) -> Option<f64> {
+        let (apart, later) = self.throttled_at_last?;
+        let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
+        (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
+    }
+
     /// The later look, or the only one.
     pub fn latest(&self) -> &ProcSample {
         self.second.as_ref().map_or(&self.first, |(_, sample)| sample)

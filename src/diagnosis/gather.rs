@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::commands::{self, SystemState};
-use super::evidence::{Evidence, HostEvidence, Settings};
+use super::commands::{self, Journal, SystemState};
+use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
 use super::kubelet::{MetricsSource, Reading, ask};
+use super::papers::Paper;
 use super::proc::{self, Ownership, Places, ProcSample, Role};
-use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, probes, stacks};
+use super::words::{plural, seconds};
+use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, papers, probes, stacks};
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
@@ -21,40 +23,80 @@ pub(super) const FILES: Duration = Duration::from_millis(500);
 
 /// Asks everything and returns what came back.
 pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
-    let budget = Budget::start(inputs.clock.clone(), inputs.budget);
+    let budget = Budget::start(inputs.clock.clone(), inputs.budget, inputs.own_time, inputs.stop.clone());
     let mut evidence = Evidence {
         taken_at: inputs.clock.wall(),
         node: inputs.node.clone(),
         endpoint: inputs.endpoint.clone(),
         socket: inputs.socket.clone(),
+        runtime: RuntimeEvidence { silence: inputs.silence(), ..RuntimeEvidence::default() },
         ..Evidence::default()
     };
-    let look = first_look(inputs, &budget);
-    let ladder = Box::pin(probes::ladder(inputs, &budget, progress));
-    let kubelet = ask::ask(inputs, &budget);
+    let mut flight = probes::Flight::default();
+    // On the heap, each of them: together they are more than the stack of a thread.
+    let first = ask_first(inputs, &budget, progress, &mut evidence, &mut flight);
+    let (in_time, look) = Box::pin(first).await;
+    let in_time = in_time && {
+        let more = Box::pin(look_further(inputs, &budget, progress, &mut evidence, look, &mut flight));
+        let more = budget.until_over(held_future(more)).await;
+        let in_time = more.is_some();
+        evidence.held("what is looked at last", more.unwrap_or(Ok(())));
+        in_time
+    };
+    look_at_throttling(inputs, &budget, &mut evidence).await;
+    flight.note(&budget, &mut evidence.runtime).await;
+    evidence.disown();
+    note_what_is_missing(&mut evidence);
+    evidence.took = budget.used();
+    if !in_time {
+        let took = seconds(evidence.took);
+        evidence.cut_off = Some(if budget.is_stopped() {
+            format!("interrupted after {took}")
+        } else {
+            format!("the budget of {} was spent", seconds(inputs.budget))
+        });
+    }
+    evidence.no_thread = offload::refused();
+    evidence
+}
+
+/// The runtime, the processes and the kubelet, side by side; whether it came to an end.
+async fn ask_first<R: Runtime + 'static>(
+    inputs: &Inputs<R>,
+    budget: &Budget,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+    flight: &mut probes::Flight,
+) -> (bool, Option<Look>) {
+    let mut outside = Vec::new();
+    let ladder = probes::ladder(inputs, budget, progress, &mut evidence.runtime, &mut outside, flight);
+    let ladder = Box::pin(ladder);
+    let look = first_look(inputs, budget);
+    let kubelet = Box::pin(ask::ask(inputs, budget));
     // A fault of our own in one of them costs the others nothing.
-    let (asked, look, kubelet) = tokio::join!(held_future(ladder), held_future(look), held_future(kubelet));
-    let (runtime, outside, flight) = evidence.held("the calls to the runtime", asked);
-    let look = evidence.held("processes of the node", look.map(Some));
-    let mut kubelet = evidence.held("the kubelet", kubelet);
-    evidence.runtime = runtime;
+    let all = async { tokio::join!(held_future(ladder), held_future(look), held_future(kubelet)) };
+    let ended = budget.until_over(all).await;
+    let in_time = ended.is_some();
+    let look = match ended {
+        Some((asked, look, kubelet)) => {
+            evidence.held("the calls to the runtime", asked);
+            let mut kubelet = evidence.held("the kubelet", kubelet);
+            evidence.bad_input.append(&mut kubelet.bad_input);
+            evidence.not_checked.append(&mut kubelet.not_checked);
+            evidence.papers.append(&mut kubelet.papers);
+            evidence.kubelet = kubelet.found;
+            evidence.held("processes of the node", look.map(Some))
+        }
+        None => None,
+    };
+    flight.note(budget, &mut evidence.runtime).await;
     evidence.names.learn_lists(
         evidence.runtime.sandboxes.items().unwrap_or_default(),
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     evidence.names.learn_outside(&outside);
-    leave_out_what_is_not_recorded(&mut evidence);
-    evidence.bad_input.append(&mut kubelet.bad_input);
-    evidence.not_checked.append(&mut kubelet.not_checked);
-    evidence.kubelet = kubelet.found;
-    let more = look_further(inputs, &budget, progress, &mut evidence, look, flight);
-    let more = held_future(more).await;
-    evidence.held("what is looked at last", more);
-    evidence.disown();
-    note_what_is_missing(&mut evidence);
-    evidence.no_thread = offload::refused();
-    evidence.took = budget.used();
-    evidence
+    leave_out_what_is_not_recorded(evidence);
+    (in_time, look)
 }
 
 /// What the first answers make worth a look.
@@ -64,24 +106,48 @@ async fn look_further<R: Runtime + 'static>(
     progress: Progress<'_>,
     evidence: &mut Evidence,
     look: Option<Look>,
-    mut flight: probes::Flight,
+    flight: &mut probes::Flight,
 ) {
     let at = look.as_ref().map_or_else(|| inputs.clock.mono(), |look| look.at);
     if let Some(look) = look {
-        take_look(inputs, evidence, look.sample);
+        take_look(inputs, evidence, look.sample, at);
     }
     confirm_blocked(inputs, budget, evidence).await;
     kubelet_files(inputs, evidence).await;
     disks::look(&inputs.host_root, budget, evidence).await;
     settle(inputs, evidence);
-    flight.note(&*inputs.clock, &mut evidence.runtime).await;
+    flight.note(budget, &mut evidence.runtime).await;
     stacks::ask(inputs, budget, progress, evidence).await;
     look_again(inputs, budget, progress, evidence, at).await;
     ask_systemd(inputs, budget, progress, evidence).await;
     if unreachable(evidence) {
         evidence.other_sockets = other_sockets(inputs).await;
+        name_what_is_restored(inputs, budget, evidence).await;
+    }
+    if inputs.papers {
+        progress("files for the bundle");
+        papers::collect(inputs, evidence).await;
     }
     flight.wait(inputs, budget, progress, evidence).await;
+}
+
+/// A runtime that reads back its containers lists none; who they are is in its files.
+async fn name_what_is_restored<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+    if evidence.restored_by_child().is_some() {
+        let outside = hunt::collect(&inputs.host_root, inputs.proc.as_deref(), budget).await;
+        evidence.names.learn_outside(&outside);
+    }
+}
+
+/// Whether the daemon was held back by its own limit meanwhile: one file, so that there is time for it in a short run.
+async fn look_at_throttling<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+    let Some(daemon) = evidence.daemon().cloned() else { return };
+    let Some(places) = places(inputs) else { return };
+    let limit = FILES.min(budget.left());
+    let now = offload::value(limit, move || proc::throttled_now(&places, &daemon)).await.flatten();
+    if let (Some(now), Some(host)) = (now, &mut evidence.host) {
+        host.throttled_at_last = Some((inputs.clock.mono().since(host.looked_at), now));
+    }
 }
 
 struct Look {
@@ -123,7 +189,12 @@ async fn look(places: Places, limit: Duration) -> Result<ProcSample, String> {
     Ok(proc::assemble(sections, ended))
 }
 
-fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSample, String>) {
+fn take_look<R>(
+    inputs: &Inputs<R>,
+    evidence: &mut Evidence,
+    look: Result<ProcSample, String>,
+    looked_at: Mono,
+) {
     let sample = match look {
         Ok(sample) => sample,
         Err(why) => {
@@ -147,7 +218,7 @@ fn take_look<R>(inputs: &Inputs<R>, evidence: &mut Evidence, look: Result<ProcSa
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     }
-    evidence.host = Some(HostEvidence { ownership, first: sample, ..HostEvidence::default() });
+    evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
 }
 
 /// A task that waits for an instant is no news: every write to a disk does. Only what still waits a moment later is
@@ -286,7 +357,7 @@ async fn look_again<R: Runtime + 'static>(
     }
     if let Some(url) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
-        if let Ok(metrics) = ask::read_metrics(&MetricsSource::Url(url), limit).await {
+        if let Ok((metrics, _)) = ask::read_metrics(&MetricsSource::Url(url), limit, budget).await {
             evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }
@@ -334,7 +405,7 @@ async fn ask_systemd<R: Runtime + 'static>(
         return;
     }
     let suspicious = inputs.mode == Mode::Deep || rpc_is_suspicious(evidence) || node_is_suspicious(evidence);
-    if !suspicious && evidence.kubelet.pid.is_none() {
+    if !suspicious && !inputs.papers && evidence.kubelet.pid.is_none() {
         evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
         return;
     }
@@ -353,8 +424,14 @@ async fn ask_systemd<R: Runtime + 'static>(
     if suspicious && evidence.kubelet.config.cgroup_driver.is_none() && !unreachable(evidence) {
         evidence.kubelet.config.cgroup_driver = cgroup_driver(inputs, limit).await;
     }
+    let journal = journal.map(|text| (Journal::of(&text), text));
     match journal {
-        Ok(journal) if journal.lines > 0 => evidence.journal = Some(journal),
+        Ok((journal, text)) if journal.lines > 0 => {
+            evidence.journal = Some(journal);
+            if inputs.papers {
+                evidence.papers.push(Paper::new("journal.txt", "kubelet, runtime and kernel", text));
+            }
+        }
         Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
         Err(why) => evidence.skip("the journal", why.to_string()),
     }
@@ -455,6 +532,14 @@ fn note_what_is_missing(evidence: &mut Evidence) {
             format!("the status of {} more ids", runtime.unasked),
             "the budget was spent, or too many were silent already".into(),
         ));
+    }
+    let open = runtime.cut_short().count();
+    if open > 0 {
+        let why = "the run ended before they were answered or silent for long enough to be called hung";
+        missing.push((format!("the end of {}", plural(open, "status call")), why.into()));
+    }
+    if runtime.status_is_open() {
+        missing.push(("the end of Status".into(), "the run ended before it".into()));
     }
     for (what, why) in missing {
         evidence.skip(&what, why);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::evidence::{Evidence, HostEvidence};
+use super::limits;
 use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
 use super::report::Confidence;
 
@@ -114,6 +115,21 @@ impl Evidence {
                     || process.pod_uid.as_deref().is_some_and(|uid| names.pod_by_uid(uid).is_some())
             }
         }
+    }
+
+    /// The child of the daemon that asks for the state of one container for longer than that takes, and the container: a
+    /// runtime that restores its containers one after the other waits there.
+    pub fn restored_by_child(&self) -> Option<(&Process, &str)> {
+        let daemon = self.daemon()?;
+        let host = self.node()?;
+        let asks = |process: &&Process| {
+            process.parent == daemon.pid
+                && process.age >= limits::SILENT_LIKELY
+                && process.command.iter().any(|word| word == "state")
+        };
+        let child = host.latest().with_role(Role::OciRuntime).filter(asks).max_by_key(|child| child.age)?;
+        let id = child.command.iter().find_map(|word| proc::cgroup::container_id(word))?;
+        Some((child, id))
     }
 
     /// Whether a frozen cgroup is of one of the runtime's pods.

@@ -87,7 +87,13 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
         return Verdict::Unknown;
     }
     let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
-    if matters { Verdict::Degraded } else { Verdict::Healthy }
+    // A part of the answers without a bad one among them is no good answer.
+    let open = runtime.cut_short().next().is_some() || runtime.status_is_open();
+    match (matters, open || evidence.cut_off.is_some()) {
+        (true, _) => Verdict::Degraded,
+        (false, true) => Verdict::Unknown,
+        (false, false) => Verdict::Healthy,
+    }
 }
 
 /// The verdict where it is decided by the way to the runtime.
@@ -193,7 +199,8 @@ fn abandoned(evidence: &Evidence) -> usize {
 }
 
 fn not_checked(evidence: &Evidence) -> Vec<NotChecked> {
-    let mut all = evidence.not_checked.clone();
+    let cut_off = evidence.cut_off.iter().map(|why| NotChecked { what: "the rest".into(), why: why.clone() });
+    let mut all: Vec<NotChecked> = cut_off.chain(evidence.not_checked.iter().cloned()).collect();
     for bad in &evidence.bad_input {
         if !all.iter().any(|skipped| skipped.why == *bad) {
             all.push(NotChecked { what: "something you pointed to".into(), why: bad.clone() });

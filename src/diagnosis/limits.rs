@@ -65,6 +65,10 @@ pub const VERSION_FACTOR: u32 = 10;
 pub const VERSION_FLOOR: Duration = Duration::from_millis(500);
 /// Share of stolen CPU time, in percent, that counts.
 pub const STEAL_PERCENT: f64 = 20.0;
+/// Part of the time, in percent, for which a daemon that is held back by its own limit can do next to nothing.
+pub const HELD_BACK_PERCENT: f64 = 50.0;
+/// The same from which on it is worth a word.
+pub const HELD_BACK_HINT: f64 = 5.0;
 /// Share of a limit, in percent, that is exhaustion.
 pub const EXHAUSTED_PERCENT: u64 = 90;
 /// A disk with less than this share free, in percent …

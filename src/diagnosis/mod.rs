@@ -41,9 +41,11 @@ pub(crate) mod join;
 mod judge;
 pub(crate) mod kubelet;
 pub(crate) mod limits;
+mod listening;
 pub(crate) mod names;
 mod offload;
 mod played;
+pub(crate) mod papers;
 mod probes;
 pub mod report;
 pub(crate) mod rules;
@@ -62,16 +64,19 @@ use std::time::Duration;
 
 pub(crate) use crate::host::proc;
 pub use crate::host::proc::{Places, ProcSample, sample};
+pub use budget::Stop;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource};
+pub use listening::OwnTime;
 pub use played::{Played, PlayedPod};
 pub use probes::KnownHang;
 pub use report::HealthReport;
 
 use crate::clock::Clock;
 use crate::cri::Runtime;
+use crate::host;
 use limits::Deadlines;
 
 /// Told the name of each probe as it begins.
@@ -129,6 +134,12 @@ pub struct Inputs<R> {
     pub stacks: stacks::Wanted,
     /// A call that somebody else waits for right now and that is not to be made again.
     pub known: Option<KnownHang>,
+    /// Whether the node's own words are wanted too, for a bundle.
+    pub papers: bool,
+    /// Ends the run early, with what is known by then.
+    pub stop: Option<Stop>,
+    /// How this program knows that it is itself what is slow.
+    pub own_time: OwnTime,
 }
 
 impl<R> Inputs<R> {
@@ -154,6 +165,9 @@ impl<R> Inputs<R> {
             commands: false,
             stacks: stacks::Wanted::Never,
             known: None,
+            papers: false,
+            stop: None,
+            own_time: host::own_time,
         }
     }
 

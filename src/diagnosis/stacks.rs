@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::evidence::Evidence;
+use super::papers::Paper;
 use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{Inputs, Progress};
@@ -42,7 +43,8 @@ pub(super) async fn ask<R>(
     evidence: &mut Evidence,
 ) {
     let hanging = silent_calls(evidence);
-    if inputs.stacks == Wanted::Never || hanging.is_empty() {
+    let is_quiet = hanging.is_empty();
+    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.papers) {
         return;
     }
     let Some(limit) = budget.allow(LIMIT) else {
@@ -55,7 +57,10 @@ pub(super) async fn ask<R>(
         _ => None,
     };
     match tokio::time::timeout(limit, report(inputs, daemon, hanging)).await {
-        Ok(Ok(report)) => evidence.stacks = Some(report),
+        Ok(Ok((report, dump))) => {
+            evidence.stacks = Some(report).filter(|_| !is_quiet);
+            evidence.papers.extend(dump.filter(|_| inputs.papers));
+        }
         Ok(Err(why)) => skip(evidence, why),
         Err(_) => skip(evidence, "the source did not answer in time".to_owned()),
     }
@@ -80,8 +85,9 @@ async fn report<R>(
     inputs: &Inputs<R>,
     daemon: Option<u32>,
     hanging: BTreeSet<String>,
-) -> Result<StackReport, String> {
+) -> Result<(StackReport, Option<Paper>), String> {
     let proc = inputs.proc.clone();
+    let keep = inputs.papers;
     let (name, bytes, pid) = match &inputs.stacks {
         Wanted::Never => return Err("left out".to_owned()),
         Wanted::From(source) => given(source).await?,
@@ -89,6 +95,7 @@ async fn report<R>(
     };
     // Parsing and reading memory are work and files: not for the network's thread.
     let work = move || {
+        let dump = keep.then(|| Paper::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
         let source = |dump| Source { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
         let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();
@@ -97,7 +104,7 @@ async fn report<R>(
             live::name(&mut report, &dumps, &proc, false);
             conclude(&mut report);
         }
-        Ok(report)
+        Ok((report, dump))
     };
     super::offload::value(LIMIT, work).await.unwrap_or_else(|| Err("it was not read in time".to_owned()))
 }

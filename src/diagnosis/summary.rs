@@ -9,9 +9,15 @@ use crate::clock::Wall;
 /// What the kubelet gives a runtime that says it is not ready (kubelet.go: `runtimeState`'s threshold).
 const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 
+/// What fits on a line of 100 columns beside `UNHEALTHY  `.
+const SENTENCE: usize = 89;
+
 /// The sentence.
 pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Finding>) -> String {
     let Some(primary) = primary else {
+        if let Some(why) = &case.evidence.cut_off {
+            return format!("not judged: {why}");
+        }
         let why = case.evidence.not_checked.first();
         return why.map_or_else(
             || "not judged".to_owned(),
@@ -28,41 +34,47 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
         }
         Verdict::Degraded if case.estimate.hung_calls > 0 => format!("{title}: this node stays Ready"),
         Verdict::Healthy | Verdict::Degraded => title.clone(),
-        Verdict::Unhealthy => format!("{title}: {}", fate(case, primary)),
+        Verdict::Unhealthy => {
+            let fate = fate(case, primary);
+            let long = format!("{title}: this node {fate}");
+            if long.chars().count() <= SENTENCE { long } else { format!("{title}: node {}", in_short(&fate)) }
+        }
     }
+}
+
+/// The same in fewer words: one line holds the verdict, the culprit and this.
+fn in_short(fate: &str) -> &str {
+    ["goes ", "is "].iter().find_map(|verb| fate.strip_prefix(verb)).unwrap_or(fate)
 }
 
 /// What becomes of the node, and when.
 fn fate(case: &Case<'_>, primary: &Finding) -> String {
     let evidence = case.evidence;
     if evidence.kubelet_is_over() {
-        return "this node is NotReady".to_owned();
+        return "is NotReady".to_owned();
     }
     let threshold = evidence.settings.threshold.value;
     let kubelet = &evidence.kubelet;
     match primary.id {
         RuleId::D31 => {
-            return format!(
-                "this node goes NotReady by {}",
-                clock_time(evidence.taken_at.plus(NOT_READY_AFTER))
-            );
+            return format!("goes NotReady by {}", clock_time(evidence.taken_at.plus(NOT_READY_AFTER)));
         }
-        RuleId::D32 => return "this node goes NotReady".to_owned(),
+        RuleId::D32 => return "goes NotReady".to_owned(),
         _ => {}
     }
     let last =
         kubelet.latest().and_then(|reading| reading.metrics.last_seen).filter(|_| !evidence.relists_seldom());
     if let Some(last) = last.and_then(|last| Duration::try_from_secs_f64(last).ok()) {
         let at = Wall::from_nanos(0).plus(last).plus(threshold);
-        return format!("this node goes NotReady at {}", clock_time(at));
+        return format!("goes NotReady at {}", clock_time(at));
     }
     // When the kubelet began to wait is not known: at the latest it does so now.
     let lasts = case.estimate.peak_age.map_or(threshold, |peak| peak.max(threshold));
-    format!("this node goes NotReady by {}", clock_time(evidence.taken_at.plus(lasts)))
+    format!("goes NotReady by {}", clock_time(evidence.taken_at.plus(lasts)))
 }
 
-/// `14:03 UTC`
+/// `14:03`, in UTC as everything else
 fn clock_time(at: Wall) -> String {
     let text = at.to_string();
-    format!("{} UTC", text.get(11..16).unwrap_or(&text))
+    text.get(11..16).unwrap_or(&text).to_owned()
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Dir, Mode, OFlags};
 
@@ -44,6 +45,24 @@ impl KernelDir {
     }
 }
 
+/// How long all threads of this process have run or waited for a processor; `None` where the kernel does not keep it.
+pub fn own_time() -> Option<Duration> {
+    let tasks = KernelDir::open(Path::new("/proc/self/task")).ok()?;
+    let times = tasks.numbered().into_iter().map(|thread| {
+        let text = tasks.text(&format!("{thread}/schedstat")).ok()?;
+        ran_and_waited(&text)
+    });
+    // A thread may end while we look.
+    times.flatten().reduce(|all, one| all + one)
+}
+
+/// Nanoseconds on a processor, nanoseconds of waiting for one.
+fn ran_and_waited(text: &str) -> Option<Duration> {
+    let mut words = text.split_ascii_whitespace();
+    let mut next = || words.next()?.parse::<u64>().ok().map(Duration::from_nanos);
+    Some(next()? + next()?)
+}
+
 fn whole(file: File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(PAGE);
     file.take(u64::MAX).read_to_end(&mut bytes)?;
@@ -78,6 +97,13 @@ mod tests {
             |thread: &&u32| tasks.text(&format!("{thread}/stat")).is_ok_and(|stat| stat.contains(") R "));
         assert!(threads.iter().any(|thread| running(&thread)), "this very thread runs");
         assert!(tasks.text("none").is_err());
+    }
+
+    #[test]
+    fn time_on_a_processor_and_time_of_waiting_for_one_are_own_time() {
+        assert_eq!(ran_and_waited("5000 7000 3\n"), Some(Duration::from_micros(12)));
+        assert_eq!(ran_and_waited("5000\n"), None);
+        assert_eq!(ran_and_waited(""), None);
     }
 
     #[test]

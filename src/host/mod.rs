@@ -12,7 +12,7 @@ mod scalars;
 
 pub use arguments::{Arguments, truth};
 pub use inotify::{PathWatch, Seen};
-pub use kernel::{KernelDir, kernel_bytes, kernel_text};
+pub use kernel::{KernelDir, kernel_bytes, kernel_text, own_time};
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;

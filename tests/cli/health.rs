@@ -288,3 +288,198 @@ fn a_kubelet_that_is_newer_than_we_know_is_said_to_be_once() {
     let known = health("sim:quiet", &["--kubelet-version", "1.36"]);
     assert!(!known.stderr.contains("not known"), "{known}");
 }
+
+#[test]
+fn issue_11_rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
+    let row = |primary: &'static str, phase: &'static str| row("degraded", phase, primary, 0);
+    let slow_statuses = |ids: &[&str], millis: u64| {
+        let fake = FakeRuntime::start(pods(20));
+        for id in ids {
+            fake.on(Rpc::ContainerStatus).id(id).delay(Duration::from_millis(millis));
+        }
+        fake
+    };
+    let slow = |rpc: Rpc, millis: u64| {
+        let fake = FakeRuntime::start(pods(20));
+        fake.on(rpc).delay(Duration::from_millis(millis));
+        fake
+    };
+    let rows = [
+        (slow_statuses(&["c1"], 3500), row("D05", "status")),
+        (slow_statuses(&["c1"], 6000), row("D05", "status")),
+        (slow(Rpc::ListContainers, 4500), row("D30", "list")),
+        (slow(Rpc::ListContainers, 6000), row("D30", "list")),
+        (slow(Rpc::ListPodSandbox, 4500), row("D30", "list")),
+        (slow(Rpc::ListPodSandbox, 6000), row("D30", "list")),
+    ];
+    // They only wait, so they may wait together.
+    std::thread::scope(|scope| {
+        for (fake, row) in &rows {
+            scope.spawn(move || {
+                let report = expect(fake, row);
+                assert_eq!(report["abandonedCalls"], 0);
+                for word in ["hangs", "hung", "does not answer"] {
+                    assert!(!report["summary"].as_str().unwrap().contains(word), "{report}");
+                    assert!(!report["findings"].to_string().contains(word), "{report}");
+                }
+            });
+        }
+        scope.spawn(|| expect(&slow(Rpc::Version, 2000), &self::row("healthy", "none", "D00", 0)));
+    });
+}
+
+#[test]
+fn an_interrupt_prints_what_is_known_by_then() {
+    let fake = FakeRuntime::start(pods(20));
+    fake.on(Rpc::ContainerStatus).id("c7").hang();
+    let running = Invocation::new(&["health", "-r", &fake.endpoint(), "-o", "json"]).spawn();
+    fake.wait_for(Rpc::ContainerStatus, 20);
+    running.signal("INT");
+    let output = running.wait();
+    assert_eq!((output.code, output.signal), (Some(130), None), "{output}");
+    let report = report(&output);
+    assert_eq!(report["verdict"], "unknown", "{output}");
+    assert_eq!(report["notChecked"][0]["what"], "the rest", "{output}");
+    let mut silent = report["probes"].as_array().unwrap().iter().filter(|probe| probe["outcome"] == "silent");
+    assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");
+}
+
+#[test]
+fn twice_verbose_shows_every_call() {
+    let fake = FakeRuntime::start(pods(3));
+    fake.on(Rpc::PodSandboxStatus).id("s1").fail(Code::Internal, "broken");
+    let output = plegctl(&["-vv", "health", "-r", &fake.endpoint()]);
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    for call in fake.calls() {
+        let about = if call.id.is_empty() { String::new() } else { format!(" {}", call.id) };
+        let begin = format!("{}{about}: ", call.rpc);
+        assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}\n{output}");
+    }
+    assert!(output.stderr.contains("PodSandboxStatus s1: ") && output.stderr.contains("broken"), "{output}");
+    let quiet = plegctl(&["-vv", "-q", "health", "-r", &fake.endpoint()]);
+    assert_eq!(quiet.stderr, "", "{quiet}");
+}
+
+#[test]
+fn a_report_comes_from_stdin_and_a_relist_is_judged() {
+    let fake = FakeRuntime::start(pods(5));
+    let path = |name: &str| fake.folder().join(name).display().to_string();
+    let made = plegctl(&["health", "-r", &fake.endpoint(), "--save", &path("health.json")]);
+    assert_eq!(made.code, Some(0), "{made}");
+    let text = fs::read_to_string(path("health.json")).unwrap();
+    let again = Invocation::new(&["health", "--from", "-", "-o", "json"]).stdin(text).run();
+    assert_eq!((again.code, report(&again)["verdict"].as_str()), (Some(0), Some("healthy")), "{again}");
+
+    fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
+    for (inspect, verdict, exit) in [("all", "degraded", 0), ("none", "unknown", 2)] {
+        let saved = path("relist.json");
+        plegctl(&["relist", "-r", &fake.endpoint(), "--inspect", inspect, "--save", &saved]);
+        let judged = plegctl(&["health", "--from", &saved, "-o", "json"]);
+        let report = report(&judged);
+        assert_eq!((report["verdict"].as_str(), judged.code), (Some(verdict), Some(exit)), "{judged}");
+        if inspect == "all" {
+            assert_eq!(report["primary"]["id"], "D20", "{judged}");
+            assert_eq!(report["primary"]["pod"]["name"], "p3", "{judged}");
+        }
+    }
+    let other = Invocation::new(&["health", "--from", "-"]).stdin("{\"kind\": \"Pod\"}").run();
+    assert_eq!(other.code, Some(2), "{other}");
+    assert!(other.stderr.contains("cannot show stdin: it is not a HealthReport"), "{other}");
+}
+
+#[test]
+fn the_kubelets_age_fresh_near_and_over_from_a_url_a_file_and_stdin() {
+    let fake = FakeRuntime::start(pods(3));
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for (age, verdict, exit) in [(1, "healthy", 0), (120, "healthy", 0), (629, "unhealthy", 1)] {
+        let text = format!("kubelet_pleg_last_seen_seconds {}\n", now() - age);
+        let file = fake.folder().join("kubelet.txt").display().to_string();
+        fs::write(&file, &text).unwrap();
+        let kubelet = Kubelet::serve(text.clone());
+        for source in [kubelet.url.as_str(), &file, "-"] {
+            let arguments = ["health", "-r", &fake.endpoint(), "--kubelet-metrics", source, "-o", "json"];
+            let output = Invocation::new(&arguments).stdin(text.clone()).run();
+            let report = report(&output);
+            let found = (report["verdict"].as_str(), output.code);
+            // A URL is read twice when the age is doubtful, and this one stands still.
+            let verdict = if (age, source) == (120, kubelet.url.as_str()) { "degraded" } else { verdict };
+            assert_eq!(found, (Some(verdict), Some(exit)), "{age} s from {source}: {output}");
+            let said = report["kubelet"]["plegAgeSeconds"].as_f64().unwrap();
+            assert!(said >= f64::from(u32::try_from(age).unwrap()) - 1.0, "{output}");
+            if verdict == "unhealthy" {
+                assert_eq!((&report["primary"]["id"], &report["phase"]), (&"D22".into(), &"kubelet".into()));
+                assert!(!report["kubelet"]["disagreements"].as_array().unwrap().is_empty(), "{output}");
+            }
+        }
+    }
+}
+
+/// Answers every request with the same metrics, as a kubelet's read-only port does.
+struct Kubelet {
+    url: String,
+}
+
+impl Kubelet {
+    fn serve(text: String) -> Self {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len());
+                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
+            }
+        });
+        Self { url }
+    }
+}
+
+#[test]
+fn a_bundle_has_everything_and_no_secret_and_is_read_again() {
+    let fake = FakeRuntime::start(pods(5));
+    fake.on(Rpc::ContainerStatus).id("c3").fail(Code::Internal, "broken");
+    let path = |name: &str| fake.folder().join(name).display().to_string();
+    let metrics = path("metrics.txt");
+    fs::write(&metrics, "kubelet_pleg_discard_events 0\n").unwrap();
+    let bundle = path("node.tar.gz");
+    let made = plegctl(&[
+        "health",
+        "-r",
+        &fake.endpoint(),
+        "--bundle",
+        &bundle,
+        "--kubelet-metrics",
+        &metrics,
+        "-o",
+        "json",
+    ]);
+    assert_eq!(made.code, Some(0), "{made}");
+    assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 5, "nothing is asked for the file");
+
+    let listed = Invocation::program("tar", &["-tzf", &bundle]).run();
+    for name in ["index.json", "health.json", "relist.json", "kubelet/metrics.txt"] {
+        assert!(listed.stdout.lines().any(|line| line == name), "{name}: {listed}");
+    }
+    let out = |name: &str| Invocation::program("tar", &["-xzOf", &bundle, name]).run().stdout;
+    assert_eq!(out("kubelet/metrics.txt"), "kubelet_pleg_discard_events 0\n");
+    let index: Value = serde_json::from_str(&out("index.json")).unwrap();
+    assert_eq!(index["files"].as_array().unwrap().len(), listed.stdout.lines().count() - 1, "{index}");
+    assert!(index["leftOut"][0].as_str().unwrap().contains("environment"), "{index}");
+    assert!(!listed.stdout.contains("environ"), "{listed}");
+    let relist: Value = serde_json::from_str(&out("relist.json")).unwrap();
+    assert_eq!((&relist["kind"], &relist["counts"]["pods"]), (&"RelistReport".into(), &5.into()));
+    let failed =
+        relist["relist"]["calls"].as_array().unwrap().iter().filter(|call| call["outcome"] == "error");
+    assert_eq!(failed.map(|call| call["id"].clone()).collect::<Vec<_>>(), ["c3"], "{relist}");
+
+    let again = plegctl(&["health", "--from", &bundle, "-o", "json"]);
+    assert_eq!((again.code, &report(&again)), (Some(0), &report(&made)), "{again}");
+    let screen = plegctl(&["health", "--from", &bundle]);
+    assert!(screen.stdout.contains("\nSAVED "), "{screen}");
+    fs::write(&bundle, b"\x1f\x8b\x08 no archive").unwrap();
+    let broken = plegctl(&["health", "--from", &bundle]);
+    assert_eq!(broken.code, Some(2), "{broken}");
+    assert!(broken.stderr.contains("it is no bundle"), "{broken}");
+}

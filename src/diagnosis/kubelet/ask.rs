@@ -1,15 +1,19 @@
 //! What is asked of the kubelet over HTTP.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Healthz, KubeletEvidence, MetricsSource, Reading};
+use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
-use crate::diagnosis::limits;
+use crate::diagnosis::papers::Paper;
 use crate::diagnosis::words::seconds;
+use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Metrics, http};
 use crate::report::NotChecked;
+use crate::report::load::{self, LARGEST_REPORT, load};
 
 /// What the kubelet said, and what it was not asked.
 #[derive(Default)]
@@ -17,6 +21,7 @@ pub(in crate::diagnosis) struct Answers {
     pub(in crate::diagnosis) found: KubeletEvidence,
     pub(in crate::diagnosis) not_checked: Vec<NotChecked>,
     pub(in crate::diagnosis) bad_input: Vec<String>,
+    pub(in crate::diagnosis) papers: Vec<Paper>,
 }
 
 impl Answers {
@@ -29,12 +34,13 @@ impl Answers {
 pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) -> Answers {
     let mut answers = Answers::default();
     let limit = inputs.deadlines().http.min(budget.left());
+    let mut written = None;
     let (healthz, metrics) = tokio::join!(
         async {
             match &inputs.kubelet.healthz {
                 Some(url) => {
                     let started = inputs.clock.mono();
-                    let answer = http::get(url, limit).await;
+                    let answer = get(url, limit, budget).await;
                     Some((answer, inputs.clock.mono().since(started)))
                 }
                 None => None,
@@ -44,7 +50,13 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             match &inputs.kubelet.metrics {
                 Some(source) => {
                     let started = inputs.clock.mono();
-                    let answer = read_metrics(source, limit).await;
+                    let answer = match given(source, budget).await {
+                        Ok(Given { source, at }) => {
+                            written = at;
+                            read_metrics(&source, limit, budget).await
+                        }
+                        Err(why) => Err(why),
+                    };
                     Some((answer, inputs.clock.mono().since(started)))
                 }
                 None => None,
@@ -90,14 +102,14 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
     }
     match metrics {
         None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
-        Some(Ok(metrics)) => {
+        Some(Ok((metrics, text))) => {
+            if inputs.papers {
+                answers.papers.push(Paper::new("kubelet/metrics.txt", "the kubelet's metrics", text));
+            }
             // A file says how things were when it was written, not how they are.
             let now = inputs.clock.wall();
-            let at = match &inputs.kubelet.metrics {
-                Some(MetricsSource::Text { written: Some(written), .. }) => (*written).min(now),
-                _ => now,
-            };
-            if let Some(MetricsSource::Text { name, .. }) = &inputs.kubelet.metrics
+            let at = written.as_ref().map_or(now, |(_, written)| (*written).min(now));
+            if let Some((name, _)) = &written
                 && now.duration_since(at) >= limits::READING_OLD
             {
                 let old = seconds(now.duration_since(at));
@@ -126,17 +138,60 @@ pub(in crate::diagnosis) enum MetricsTrouble {
     Away(String),
 }
 
-/// Reads the metrics once.
+/// Asks a kubelet, for as long as we listen for its answer.
+async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::Answer, http::Error> {
+    let answer = budget.listening.within(limit, http::get(url, budget.left())).await;
+    answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
+}
+
+/// A source whose text is there, and by which name and when it was written, if it is a file.
+struct Given {
+    source: MetricsSource,
+    at: Option<(String, Wall)>,
+}
+
+/// Reads a file or standard input, in a thread that can be left behind: who writes into a pipe may take as long as the
+/// run does.
+async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, MetricsTrouble> {
+    let (name, path) = match source {
+        MetricsSource::Text { name, written, .. } => {
+            let at = written.map(|written| (name.clone(), written));
+            return Ok(Given { source: source.clone(), at });
+        }
+        MetricsSource::Url(_) => return Ok(Given { source: source.clone(), at: None }),
+        MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
+        MetricsSource::Stdin => ("stdin".to_owned(), None),
+    };
+    let limit = budget.for_asking();
+    let work = move || match path {
+        Some(path) => (load(&path, LARGEST_REPORT), written(&path)),
+        None => (load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin"))),
+    };
+    let Some((text, at)) = offload::value(limit, work).await else {
+        return Err(MetricsTrouble::Bad(format!("`{name}` did not end within {}", seconds(limit))));
+    };
+    let text = text.map_err(|why| MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let source = MetricsSource::Text { name: name.clone(), text, written: at };
+    Ok(Given { source, at: at.map(|at| (name, at)) })
+}
+
+/// When a regular file was written; a pipe has no such time.
+fn written(path: &Path) -> Option<Wall> {
+    let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Wall::from_nanos(0).plus(since))
+}
+
+/// Reads the metrics once; they, and the text that they were in.
 pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
     limit: Duration,
-) -> Result<Metrics, MetricsTrouble> {
+    budget: &Budget,
+) -> Result<(Metrics, String), MetricsTrouble> {
     let (name, text) = match source {
-        MetricsSource::Unreadable { name, why } => {
-            return Err(MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")));
-        }
         MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
-        MetricsSource::Url(url) => match http::get(url, limit).await {
+        MetricsSource::Url(url) => match get(url, limit, budget).await {
             Ok(answer) if answer.status == 200 => (url.clone(), answer.text().into_owned()),
             Ok(answer) => {
                 return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
@@ -144,7 +199,12 @@ pub(in crate::diagnosis) async fn read_metrics(
             Err(http::Error::Silent { waited, .. }) => return Err(MetricsTrouble::Silent(waited)),
             Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
         },
+        MetricsSource::File(_) | MetricsSource::Stdin => {
+            return Err(MetricsTrouble::Away("it is read once".to_owned()));
+        }
     };
-    Metrics::parse(&text)
-        .map_err(|why| MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}")))
+    match Metrics::parse(&text) {
+        Ok(metrics) => Ok((metrics, text)),
+        Err(why) => Err(MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}"))),
+    }
 }

@@ -5,6 +5,7 @@
 
 pub(super) mod ask;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::clock::Wall;
@@ -16,6 +17,10 @@ use crate::kubelet::{Config, KubeletVersion, Metrics};
 pub enum MetricsSource {
     /// Asked for over plain HTTP.
     Url(String),
+    /// Read while the runtime is asked.
+    File(PathBuf),
+    /// The same of standard input.
+    Stdin,
     /// Text that was read from a file or from standard input.
     Text {
         /// What to call it.
@@ -24,13 +29,6 @@ pub enum MetricsSource {
         text: String,
         /// When it was written, if it is a file.
         written: Option<Wall>,
-    },
-    /// A file that could not be read.
-    Unreadable {
-        /// What to call it.
-        name: String,
-        /// The operating system's words.
-        why: String,
     },
 }
 

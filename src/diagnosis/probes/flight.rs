@@ -11,10 +11,11 @@ use tokio::task::{self, JoinHandle, JoinSet};
 use super::super::budget::Budget;
 use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use super::super::limits;
+use super::super::listening::{GRAIN, Listening};
 use super::super::report::Confidence;
 use super::super::words::{plural, seconds};
 use super::super::{Inputs, Progress};
-use crate::clock::{Clock, Mono};
+use crate::clock::Mono;
 use crate::cri::{Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version};
 
 /// How often the pending calls are looked after.
@@ -26,7 +27,7 @@ pub(super) struct InFlight<T> {
     started: Mono,
     /// How long somebody else had been waiting by then.
     before: Duration,
-    clock: Arc<dyn Clock>,
+    listening: Arc<Listening>,
     handle: JoinHandle<Call<T>>,
 }
 
@@ -38,15 +39,15 @@ impl<T> Drop for InFlight<T> {
 
 impl<T: Send + 'static> InFlight<T> {
     pub(super) fn start(
-        clock: &Arc<dyn Clock>,
+        listening: &Arc<Listening>,
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
         Self {
             rpc,
-            started: clock.mono(),
+            started: listening.now(),
             before: Duration::ZERO,
-            clock: Arc::clone(clock),
+            listening: Arc::clone(listening),
             handle: tokio::spawn(call),
         }
     }
@@ -57,20 +58,15 @@ impl<T: Send + 'static> InFlight<T> {
         self
     }
 
+    /// For how long its answer could have been read, and was not there.
     pub(super) fn waited(&self) -> Duration {
-        self.before + self.clock.mono().since(self.started)
+        self.before + self.listening.now().since(self.started)
     }
 
     /// The end of the call, if it comes within `limit` from now.
     pub(super) async fn within(&mut self, limit: Duration) -> Option<Call<T>> {
         let ended = tokio::time::timeout(limit, &mut self.handle).await.ok()?;
         Some(self.unwrapped(ended))
-    }
-
-    /// The end of the call, if it comes before the call is `age` old.
-    pub(super) async fn until(&mut self, age: Duration) -> Option<Call<T>> {
-        let limit = age.saturating_sub(self.waited());
-        self.within(limit).await
     }
 
     /// The call as it stands: silent so far.
@@ -85,13 +81,32 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     fn unwrapped(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
-        ended.unwrap_or_else(|why| Call {
-            rpc: self.rpc,
-            duration: self.waited(),
-            response_bytes: 0,
-            result: Err(Error::Own { rpc: self.rpc, detail: why.to_string() }),
-        })
+        let waited = self.waited();
+        match ended {
+            Ok(call) => Call { duration: of_the_runtime(call.duration, waited), ..call },
+            Err(why) => Call {
+                rpc: self.rpc,
+                duration: waited,
+                response_bytes: 0,
+                result: Err(Error::Own { rpc: self.rpc, detail: why.to_string() }),
+            },
+        }
     }
+}
+
+/// Of the time that a call took, the part in which we did not keep ourselves waiting.
+fn of_the_runtime(took: Duration, waited: Duration) -> Duration {
+    took.min(waited + GRAIN)
+}
+
+/// The end of a call that is under way, if it comes within `limit` from now.
+pub(super) async fn end_of<T: Send + 'static>(
+    call: &mut Option<InFlight<T>>,
+    limit: Duration,
+) -> Option<Call<T>> {
+    let ended = call.as_mut()?.within(limit).await?;
+    *call = None;
+    Some(ended)
 }
 
 struct Pending {
@@ -145,7 +160,7 @@ impl Asking {
         (young, self.pending.len() - young)
     }
 
-    /// When the first of the calls that are younger than `age` gets there.
+    /// When the first of the calls that are younger than `age` gets there at the earliest.
     pub(super) fn next_to_reach(&self, now: Mono, age: Duration) -> Option<Duration> {
         let left = self.pending.values().map(|call| age.saturating_sub(call.waited(now)));
         left.filter(|left| !left.is_zero()).min()
@@ -156,21 +171,23 @@ impl Asking {
     }
 
     /// The next one to be answered, if that is within `limit`.
-    pub(super) async fn next(&mut self, limit: Duration) -> Option<StatusRecord> {
+    pub(super) async fn next(&mut self, listening: &Listening, limit: Duration) -> Option<StatusRecord> {
         let ended = tokio::time::timeout(limit, self.tasks.join_next_with_id()).await.ok()??;
-        Some(self.taken(ended))
+        Some(self.taken(ended, listening.now()))
     }
 
     /// One that has been answered already.
-    fn answered(&mut self) -> Option<StatusRecord> {
+    fn answered(&mut self, now: Mono) -> Option<StatusRecord> {
         let ended = self.tasks.try_join_next_with_id()?;
-        Some(self.taken(ended))
+        Some(self.taken(ended, now))
     }
 
-    fn taken(&mut self, ended: Result<(task::Id, StatusRecord), task::JoinError>) -> StatusRecord {
+    fn taken(&mut self, ended: Result<(task::Id, StatusRecord), task::JoinError>, now: Mono) -> StatusRecord {
         match ended {
-            Ok((id, record)) => {
-                self.pending.remove(&id);
+            Ok((id, mut record)) => {
+                if let Some(call) = self.pending.remove(&id) {
+                    record.duration = of_the_runtime(record.duration, call.waited(now));
+                }
                 record
             }
             Err(why) => {
@@ -212,19 +229,16 @@ pub(in crate::diagnosis) struct Flight {
 
 /// Takes the answer of a call that has one, or notes how long it has been silent.
 async fn take<T: Send + 'static>(call: &mut Option<InFlight<T>>, place: &mut Option<Call<T>>) {
-    let Some(under_way) = call else { return };
-    match under_way.within(Duration::ZERO).await {
-        Some(ended) => {
-            *place = Some(ended);
-            *call = None;
-        }
-        None => *place = Some(under_way.so_far()),
+    if let Some(ended) = end_of(call, Duration::ZERO).await {
+        *place = Some(ended);
+    } else if let Some(under_way) = call {
+        *place = Some(under_way.so_far());
     }
 }
 
 fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, now: Mono) {
     records.retain(|record| !record.pending);
-    while let Some(record) = asking.answered() {
+    while let Some(record) = asking.answered(now) {
         records.push(record);
     }
     records.extend(asking.so_far(now));
@@ -232,13 +246,13 @@ fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, now: Mono)
 
 impl Flight {
     /// Writes into the evidence how each call stands now.
-    pub(in crate::diagnosis) async fn note(&mut self, clock: &dyn Clock, evidence: &mut RuntimeEvidence) {
+    pub(in crate::diagnosis) async fn note(&mut self, budget: &Budget, evidence: &mut RuntimeEvidence) {
         take(&mut self.version, &mut evidence.version).await;
         take(&mut self.control, &mut evidence.control).await;
         take(&mut self.status, &mut evidence.status).await;
         take(&mut self.sandboxes, &mut evidence.sandboxes.first).await;
         take(&mut self.containers, &mut evidence.containers.first).await;
-        let now = clock.mono();
+        let now = budget.listening.now();
         take_records(&mut self.asking, &mut evidence.asked, now);
         take_records(&mut self.shims, &mut evidence.shims, now);
     }
@@ -253,7 +267,7 @@ impl Flight {
         evidence: &mut Evidence,
     ) {
         loop {
-            self.note(&*inputs.clock, &mut evidence.runtime).await;
+            self.note(budget, &mut evidence.runtime).await;
             let Some(waits_for) = self.undecided(inputs.patience, evidence) else {
                 return;
             };

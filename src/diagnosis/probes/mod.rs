@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub(super) use self::flight::Flight;
-use self::flight::InFlight;
+use self::flight::{InFlight, end_of};
 use self::pass::{Answers, Question};
 use super::budget::Budget;
 use super::evidence::{RuntimeEvidence, Target};
@@ -65,7 +65,7 @@ impl KnownHang {
 }
 
 /// Returns when somebody else's call has been answered, with the time it took; never if nobody tells.
-async fn end_of(answered: Option<watch::Receiver<Option<Duration>>>) -> Duration {
+async fn elsewhere(answered: Option<watch::Receiver<Option<Duration>>>) -> Duration {
     let Some(mut answered) = answered else { return std::future::pending().await };
     let took = answered.wait_for(Option::is_some).await.map(|took| *took);
     match took {
@@ -74,33 +74,32 @@ async fn end_of(answered: Option<watch::Receiver<Option<Duration>>>) -> Duration
     }
 }
 
-/// Asks the runtime everything, and returns what it said so far, beside the ids that the hunt found elsewhere and the
-/// calls that are still pending.
+/// Asks the runtime everything. What it said so far, the ids that the hunt found elsewhere and the calls that are still
+/// pending are where they can be read if this is given up.
 pub(super) async fn ladder<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: super::Progress<'_>,
-) -> (RuntimeEvidence, Vec<OutsideId>, Flight) {
-    let mut evidence = RuntimeEvidence { silence: inputs.silence(), ..RuntimeEvidence::default() };
-    let mut flight = Flight::default();
-    let Some(runtime) = connect(inputs, budget, progress, &mut evidence, &mut flight).await else {
-        return (evidence, Vec::new(), flight);
+    evidence: &mut RuntimeEvidence,
+    outside: &mut Vec<OutsideId>,
+    flight: &mut Flight,
+) {
+    let Some(runtime) = connect(inputs, budget, progress, evidence, flight).await else {
+        return;
     };
     let asker = Asker { runtime, inputs, budget, progress };
-    asker.take_known(&mut flight);
-    asker.status(&mut flight);
-    let outside = asker.lists(&mut evidence, &mut flight).await;
-    flight.note(&*inputs.clock, &mut evidence).await;
+    asker.take_known(flight);
+    asker.status(flight);
+    asker.lists(evidence, outside, flight).await;
+    flight.note(budget, evidence).await;
     budget.expect(evidence.sandboxes.items().map_or(0, <[_]>::len));
     budget.expect(evidence.containers.items().map_or(0, <[_]>::len));
-    asker.shards(&mut evidence).await;
-    asker.pass(&mut evidence, &mut flight).await;
-    asker.filtered_pair(&mut evidence).await;
+    asker.shards(evidence).await;
+    asker.pass(evidence, flight).await;
+    asker.filtered_pair(evidence).await;
     if inputs.probe_shims {
-        asker.shims(&mut evidence, &mut flight).await;
+        asker.shims(evidence, flight).await;
     }
-    evidence.outside_ids = outside.len();
-    (evidence, outside, flight)
 }
 
 /// Version, and where it is not answered soon once more on the other connection: the only call that is made twice. The
@@ -116,42 +115,36 @@ async fn connect<R: Runtime + 'static>(
         return None;
     }
     progress("Version");
-    let mut first = version(inputs, &inputs.runtime);
-    if let Some(ended) = first.within(limits::VERSION_SOON.min(inputs.budget / 4)).await {
+    flight.version = Some(version(budget, &inputs.runtime));
+    let soon = limits::VERSION_SOON.min(inputs.budget / 4);
+    if let Some(ended) = end_of(&mut flight.version, soon).await {
         let answered = ended.result.is_ok();
         evidence.version = Some(ended);
         return answered.then(|| Arc::clone(&inputs.runtime));
     }
     progress("Version on a second connection");
-    let mut second = version(inputs, &inputs.control);
-    let enough = inputs.patience.min(limits::SILENT_CERTAIN).saturating_sub(second.waited());
-    let limit = enough.min(budget.for_asking());
+    flight.control = Some(version(budget, &inputs.control));
+    let limit = inputs.patience.min(limits::SILENT_CERTAIN).min(budget.for_asking());
     let chosen = tokio::select! {
-        Some(ended) = first.within(limit) => {
+        Some(ended) = end_of(&mut flight.version, limit) => {
             let answered = ended.result.is_ok();
             evidence.version = Some(ended);
             answered.then(|| Arc::clone(&inputs.runtime))
         }
-        Some(ended) = second.within(limit) => {
+        Some(ended) = end_of(&mut flight.control, limit) => {
             let answered = ended.result.is_ok();
             evidence.control = Some(ended);
             answered.then(|| Arc::clone(&inputs.control))
         }
         else => None,
     };
-    if evidence.version.is_none() {
-        flight.version = Some(first);
-    }
-    if evidence.control.is_none() {
-        flight.control = Some(second);
-    }
-    flight.note(&*inputs.clock, evidence).await;
+    flight.note(budget, evidence).await;
     chosen
 }
 
-fn version<R: Runtime + 'static>(inputs: &Inputs<R>, runtime: &Arc<R>) -> InFlight<Version> {
+fn version<R: Runtime + 'static>(budget: &Budget, runtime: &Arc<R>) -> InFlight<Version> {
     let runtime = Arc::clone(runtime);
-    InFlight::start(&inputs.clock, Rpc::Version, async move { runtime.version().await })
+    InFlight::start(&budget.listening, Rpc::Version, async move { runtime.version().await })
 }
 
 struct Asker<'a, R> {
@@ -166,7 +159,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         (self.progress)("Status");
         let runtime = Arc::clone(&self.runtime);
         let call = async move { runtime.status().await };
-        flight.status = Some(InFlight::start(&self.inputs.clock, Rpc::Status, call));
+        flight.status = Some(InFlight::start(&self.budget.listening, Rpc::Status, call));
     }
 
     /// A status call that somebody else waits for counts as one of ours, as old as it is.
@@ -179,12 +172,12 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         let answered = known.answered.clone();
         let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
         let call = async move {
-            let took = end_of(answered).await;
+            let took = elsewhere(answered).await;
             let mut record = again.await;
             record.duration = took;
             record
         };
-        flight.asking.take_over(self.inputs.clock.mono(), known.waited, target, known.rpc, call);
+        flight.asking.take_over(self.budget.listening.now(), known.waited, target, known.rpc, call);
     }
 
     /// A list that somebody else waits for is asked for again only when that one has been answered.
@@ -196,13 +189,13 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         if let Some(known) = self.inputs.known.as_ref().filter(|known| known.is_list(rpc)) {
             let answered = known.answered.clone();
             let call = async move {
-                let took = end_of(answered).await;
+                let took = elsewhere(answered).await;
                 Call { duration: took, ..call.await }
             };
-            return InFlight::start(&self.inputs.clock, rpc, call).begun(known.waited);
+            return InFlight::start(&self.budget.listening, rpc, call).begun(known.waited);
         }
         (self.progress)(rpc.name());
-        InFlight::start(&self.inputs.clock, rpc, call)
+        InFlight::start(&self.budget.listening, rpc, call)
     }
 
     fn list_sandboxes(&self) -> InFlight<Vec<Sandbox>> {
@@ -217,91 +210,75 @@ impl<R: Runtime + 'static> Asker<'_, R> {
 
     /// The two lists, one after the other as the kubelet makes them, unless the first one keeps us waiting. While one
     /// is pending: Version on the other connection, and the hunt. A list that is answered late is still a list.
-    async fn lists(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) -> Vec<OutsideId> {
+    async fn lists(&self, evidence: &mut RuntimeEvidence, outside: &mut Vec<OutsideId>, flight: &mut Flight) {
         if self.budget.for_asking().is_zero() {
-            return Vec::new();
+            return;
         }
         let soon = limits::HUNT_AFTER.min(self.inputs.budget / 8);
-        let mut sandboxes = self.list_sandboxes();
-        evidence.sandboxes.first = sandboxes.until(soon).await;
-        let mut containers = self.list_containers();
-        evidence.containers.first = containers.until(soon).await;
-        let both = evidence.sandboxes.first.is_some() && evidence.containers.first.is_some();
-        if both {
-            return Vec::new();
+        flight.sandboxes = Some(self.list_sandboxes());
+        evidence.sandboxes.first = end_of(&mut flight.sandboxes, soon).await;
+        flight.containers = Some(self.list_containers());
+        evidence.containers.first = end_of(&mut flight.containers, soon).await;
+        if evidence.sandboxes.first.is_some() && evidence.containers.first.is_some() {
+            return;
         }
-        let hunt = self.hunt(
-            evidence.sandboxes.items().map(<[_]>::to_vec),
-            evidence.containers.items().map(<[_]>::to_vec),
-            &mut flight.asking,
-        );
-        let first = evidence.sandboxes.first.take();
-        let second = evidence.containers.first.take();
-        let finish = async {
-            tokio::join!(self.rest_of(first, &mut sandboxes), self.rest_of(second, &mut containers))
+        let listed =
+            (evidence.sandboxes.items().map(<[_]>::to_vec), evidence.containers.items().map(<[_]>::to_vec));
+        let RuntimeEvidence { sandboxes, containers, control, asked, unasked, outside_ids, .. } = evidence;
+        let hunt = async {
+            let answers = Answers { records: asked, unasked };
+            self.hunt(listed, outside, &mut flight.asking, answers).await;
+            *outside_ids = outside.len();
         };
-        let control = self.control(evidence.control.is_none());
-        let (control, (found, outside), (first, second)) = tokio::join!(control, hunt, finish);
-        if let Some((ended, pending)) = control {
-            evidence.control = ended;
-            flight.control = pending;
-        }
-        if first.is_none() {
-            flight.sandboxes = Some(sandboxes);
-        }
-        if second.is_none() {
-            flight.containers = Some(containers);
-        }
-        evidence.sandboxes.first = first;
-        evidence.containers.first = second;
-        evidence.asked.extend(found.records);
-        evidence.unasked += found.unasked;
-        outside
+        tokio::join!(
+            self.control(control, &mut flight.control),
+            hunt,
+            self.rest_of(&mut sandboxes.first, &mut flight.sandboxes),
+            self.rest_of(&mut containers.first, &mut flight.containers),
+        );
     }
 
     /// The end of a list, waited for until it is certain that it hangs.
-    async fn rest_of<T: Send + 'static>(
-        &self,
-        done: Option<Call<T>>,
-        call: &mut InFlight<T>,
-    ) -> Option<Call<T>> {
-        if done.is_some() {
-            return done;
-        }
+    async fn rest_of<T: Send + 'static>(&self, done: &mut Option<Call<T>>, call: &mut Option<InFlight<T>>) {
         let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
-        let limit = enough.saturating_sub(call.waited()).min(self.budget.for_asking());
-        call.within(limit).await
+        while done.is_none() {
+            let left = enough.saturating_sub(call.as_ref().map_or(enough, InFlight::waited));
+            let limit = left.min(self.budget.for_asking());
+            if limit.is_zero() {
+                return;
+            }
+            *done = end_of(call, limit).await;
+        }
     }
 
-    /// Version beside a list that is pending: its end, or the call that is pending too.
-    async fn control(&self, wanted: bool) -> Option<(Option<Call<Version>>, Option<InFlight<Version>>)> {
-        if !wanted || self.budget.for_asking().is_zero() {
-            return None;
+    /// Version beside a list that is pending.
+    async fn control(&self, done: &mut Option<Call<Version>>, call: &mut Option<InFlight<Version>>) {
+        if done.is_some() || call.is_some() || self.budget.for_asking().is_zero() {
+            return;
         }
         (self.progress)("Version while a list is pending");
-        let mut call = version(self.inputs, &self.inputs.control);
-        let ended = call.within(limits::VERSION_SOON.min(self.budget.for_asking())).await;
-        Some(if ended.is_some() { (ended, None) } else { (None, Some(call)) })
+        *call = Some(version(self.budget, &self.inputs.control));
+        *done = end_of(call, limits::VERSION_SOON.min(self.budget.for_asking())).await;
     }
 
     /// Asks for the status of every id that can be had without the list that is pending.
     async fn hunt(
         &self,
-        sandboxes: Option<Vec<Sandbox>>,
-        containers: Option<Vec<Container>>,
+        (sandboxes, containers): (Option<Vec<Sandbox>>, Option<Vec<Container>>),
+        outside: &mut Vec<OutsideId>,
         asking: &mut flight::Asking,
-    ) -> (Answers, Vec<OutsideId>) {
-        (self.progress)("the hunt: ids from outside the CRI");
-        let outside = hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await;
+        answers: Answers<'_>,
+    ) {
+        (self.progress)("ids from outside the CRI");
+        *outside = hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await;
         let mut targets: BTreeSet<Target> = BTreeSet::new();
         let mut add = |kind, id: &str| {
             targets.insert(Target { kind, id: id.to_owned() });
         };
-        let listed =
-            |id: &str| sandboxes.iter().flatten().any(|sandbox| sandbox.id == id && containers.is_none());
+        let listed: BTreeSet<&str> = sandboxes.iter().flatten().map(|sandbox| sandbox.id.as_str()).collect();
         if containers.is_none() {
             for found in outside.iter().filter(|found| found.kind != Some(Kind::Sandbox)) {
-                if !listed(&found.id) {
+                if !listed.contains(found.id.as_str()) {
                     add(Kind::Container, &found.id);
                 }
             }
@@ -318,8 +295,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             }
         }
         let targets = targets.into_iter().filter(|target| !asking.is_pending(target)).collect();
-        let answers = self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking).await;
-        (answers, outside)
+        self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking, answers).await;
     }
 
     /// What two lists of one pod cost; kubelets before 1.36 send them for each changed pod.

@@ -33,9 +33,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         let lists_answer = evidence.sandboxes.items().is_some() && evidence.containers.items().is_some();
         let rest =
             if lists_answer { self.serial(targets, evidence, &mut flight.asking).await } else { targets };
-        let answers = self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, &mut flight.asking).await;
-        evidence.asked.extend(answers.records);
-        evidence.unasked += answers.unasked;
+        let answers = Answers { records: &mut evidence.asked, unasked: &mut evidence.unasked };
+        self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, &mut flight.asking, answers).await;
     }
 
     /// Samples for the estimate, taken while nothing else is asked. The first one that keeps us waiting stays in
@@ -58,7 +57,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             }
             let Some(target) = left.next() else { break };
             self.start(target, Question::Status, asking);
-            let Some(mut record) = asking.next(patience).await else { break };
+            let Some(mut record) = asking.next(&self.budget.listening, patience).await else { break };
             record.serial = !record.is_silent();
             evidence.asked.push(record);
         }
@@ -73,31 +72,32 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         question: Question,
         parallel: usize,
         asking: &mut Asking,
-    ) -> Answers {
-        let mut answers = Answers::default();
+        answers: Answers<'_>,
+    ) {
+        let Answers { records, unasked } = answers;
+        *unasked += targets.len();
         let mut queue = targets.into_iter().peekable();
-        let clock = &self.inputs.clock;
+        let listening = &self.budget.listening;
         let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
         loop {
-            let (mut holding, waiting) = asking.younger_and_older(clock.mono(), PLACE_HELD);
+            let (mut holding, waiting) = asking.younger_and_older(listening.now(), PLACE_HELD);
             while holding < parallel && waiting < limits::MAX_SILENT && !self.budget.for_asking().is_zero() {
                 let Some(target) = queue.next() else { break };
                 self.start(target, question, asking);
                 holding += 1;
+                *unasked -= 1;
             }
-            let now = clock.mono();
+            let now = listening.now();
             let full = queue.peek().is_some() && waiting >= limits::MAX_SILENT;
             let age = if holding == 0 && full { enough } else { PLACE_HELD };
             let Some(limit) = asking.next_to_reach(now, age) else { break };
             let limit = limit.min(self.budget.for_asking());
-            match asking.next(limit).await {
-                Some(record) => answers.records.push(record),
+            match asking.next(listening, limit).await {
+                Some(record) => records.push(record),
                 None if self.budget.for_asking().is_zero() => break,
                 None => {}
             }
         }
-        answers.unasked += queue.count();
-        answers
     }
 
     fn start(&self, target: Target, question: Question, asking: &mut Asking) {
@@ -106,7 +106,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             Question::Stats => Rpc::ContainerStats,
         };
         let call = ask(Arc::clone(&self.runtime), target.clone(), question);
-        asking.start(self.inputs.clock.mono(), target, rpc, call);
+        asking.start(self.budget.listening.now(), target, rpc, call);
     }
 
     /// Whether the shims answer.
@@ -120,17 +120,15 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| Target { kind: Kind::Container, id: container.id.clone() })
             .collect();
-        let answers = self.ask_each(running, Question::Stats, limits::PASS_PARALLEL, &mut flight.shims).await;
-        evidence.shims = answers.records;
-        evidence.unasked += answers.unasked;
+        let answers = Answers { records: &mut evidence.shims, unasked: &mut evidence.unasked };
+        self.ask_each(running, Question::Stats, limits::PASS_PARALLEL, &mut flight.shims, answers).await;
     }
 }
 
-/// What a round of calls came to.
-#[derive(Default)]
-pub(super) struct Answers {
-    pub(super) records: Vec<StatusRecord>,
-    pub(super) unasked: usize,
+/// Where the answers to a round of calls go, and how many of them were not made so far.
+pub(super) struct Answers<'a> {
+    pub(super) records: &'a mut Vec<StatusRecord>,
+    pub(super) unasked: &'a mut usize,
 }
 
 /// What lives first, what is dead after it, each newest first.
@@ -167,6 +165,7 @@ pub(super) async fn ask<R: Runtime>(runtime: Arc<R>, target: Target, question: Q
             runtime.container_status(&target.id).await.map(|status| StatusFacts {
                 present: status.is_some(),
                 created_at: status.as_ref().and_then(|status| Wall::known(status.created_at)),
+                started_at: status.as_ref().and_then(|status| Wall::known(status.started_at)),
                 finished_at: status.as_ref().and_then(|status| Wall::known(status.finished_at)),
                 exit_code: status
                     .filter(|status| status.state == ContainerState::Exited)

@@ -9,13 +9,14 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
-/// Ids that may be named. When nothing but Version answers, or when very many are silent, it is not the fault of
-/// each of them, and none is named.
+/// Ids that may be named. When nothing but Version answers, when very many are silent, or when the daemon itself gets no
+/// processor, it is not the fault of each of them, and none is named.
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
     let silent: Vec<&StatusRecord> = runtime.hung().collect();
     let many = silent.len() > limits::MAX_CULPRITS && silent.len() * 2 > runtime.asked.len();
-    if many || silent.len() >= limits::MAX_SILENT || !runtime.anything_but_version_answers() {
+    let nobodys = evidence.daemon_is_held_back() || !runtime.anything_but_version_answers();
+    if many || silent.len() >= limits::MAX_SILENT || nobodys {
         return Vec::new();
     }
     let mut culprits: Vec<Culprit> = silent

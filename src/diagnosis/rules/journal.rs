@@ -2,6 +2,7 @@
 
 use super::{Case, finding};
 use crate::diagnosis::limits;
+use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
@@ -29,19 +30,21 @@ pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
 
 /// D21. A young or a stopped daemon is not a recovering one.
 pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
-    let Some(journal) = &case.evidence.journal else {
+    let evidence = case.evidence;
+    let unreached = evidence.runtime.version_answer().is_none();
+    if let Some((child, id)) = evidence.restored_by_child().filter(|_| unreached) {
+        return vec![restoring(case, child, id)];
+    }
+    let Some(journal) = &evidence.journal else {
         return Vec::new();
     };
-    let stopped = case.evidence.node().is_some_and(|host| {
-        host.latest()
-            .with_role(crate::diagnosis::proc::Role::Daemon)
-            .any(|daemon| daemon.is_stopped() && case.evidence.concerns(daemon))
+    let stopped = evidence.node().is_some_and(|host| {
+        host.latest().with_role(Role::Daemon).any(|daemon| daemon.is_stopped() && evidence.concerns(daemon))
     });
     let restarts = journal.runtime_starts > 1;
     if stopped || !(journal.recovering || restarts) {
         return Vec::new();
     }
-    let unreached = case.evidence.runtime.version_answer().is_none();
     let severity = if unreached { Severity::Critical } else { Severity::Warning };
     let title = if journal.recovering {
         "the runtime began to recover its state and has not finished"
@@ -56,6 +59,33 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     }
     found.next.push("wait if it has only begun; its journal names the shim that it waits for".to_owned());
     vec![found]
+}
+
+/// D21 with the one container that stops the whole node: containers are restored one after the other.
+fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
+    let who = case.evidence.names.name(id);
+    let title = format!("the runtime restores its containers and waits for {who}");
+    let found = finding(RuleId::D21, Severity::Critical, Confidence::Likely, title);
+    let mut found = case.about(found, id);
+    found.phase = Phase::Connect;
+    found.rpc = Some("Version".to_owned());
+    found.evidence.push(format!(
+        "{} state of it has not finished for {}; the daemon serves nobody before that",
+        child.label(),
+        seconds(child.age)
+    ));
+    found.evidence.extend(
+        child
+            .blocked
+            .iter()
+            .map(|task| format!("its task {} waits uninterruptibly in {}", task.tid, task.wchan)),
+    );
+    found.next.push(format!("cat /proc/{}/stack   # as root: what it waits for", child.pid));
+    found.next.push(format!(
+        "last resort: kill {}; the daemon goes on with the next container (changes state)",
+        child.pid
+    ));
+    found
 }
 
 /// D24. Usually too large a list, or a runtime that is not reached, is under it.

@@ -107,14 +107,40 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
         if total > 0 && share(steal) >= limits::STEAL_PERCENT {
             signs.push(format!("the hypervisor takes {:.0} % of the CPU", share(steal)));
         }
-        if let (Some(before), Some(after)) = (host.first.daemon_throttled, later.daemon_throttled)
-            && after > before
-        {
-            signs.push("the runtime's own cgroup is throttled".to_owned());
-        }
     }
+    let held_back = host.held_back_percent().filter(|_| !case.evidence.daemon_is_held_back());
+    let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
+    signs.extend(held_back.map(|percent| held_back_words(case, host, percent)));
     let found = weighed(case, RuleId::D13, "the CPU is starved", signs);
     with_next(found, &["give the node more CPU, or its daemons a reserve (system-reserved)"])
+}
+
+fn held_back_words(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
+    let limit = host.first.daemon_throttled.and_then(|throttled| throttled.limit);
+    let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
+    let who = case.evidence.daemon().map_or_else(|| "the runtime".to_owned(), Process::label);
+    format!("{who} has a CPU limit{limit}, which held it back {:.0} % of the time", percent.min(100.0))
+}
+
+/// D35: a limit that somebody set, by the kernel's own count. It needs no second sign.
+pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
+    let held_back = case.evidence.node().and_then(|host| Some((host, host.held_back_percent()?)));
+    let Some((host, percent)) = held_back.filter(|_| case.evidence.daemon_is_held_back()) else {
+        return Vec::new();
+    };
+    let title = "the runtime is throttled by the CPU limit of its own cgroup";
+    let mut found = finding(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
+    found.phase = case.hang_phase();
+    found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
+    found.evidence.push(held_back_words(case, host, percent));
+    found.evidence.push("everything it does is late by that; no single pod is to blame".to_owned());
+    let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
+    found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
+    let unit = cgroup.rsplit('/').next().filter(|unit| unit.ends_with(".service")).unwrap_or("UNIT");
+    found
+        .next
+        .push(format!("systemctl set-property --runtime {unit} CPUQuota=   # takes it off (changes state)"));
+    vec![found]
 }
 
 /// Version needs no lock and no work: when it is far slower than the best probe, the daemon did not get the CPU.

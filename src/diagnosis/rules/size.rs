@@ -95,10 +95,19 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     found
         .evidence
         .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
-    found
-        .next
-        .push("remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned());
-    found.next.push("then give Jobs a ttlSecondsAfterFinished and CronJobs small history limits".to_owned());
+    let all = population.sandboxes + population.containers;
+    // Where nothing could be counted, what is dead is the most likely reason.
+    found.next.extend(if all == 0 || population.dead() * 10 >= all {
+        [
+            "remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned(),
+            "then give Jobs a ttlSecondsAfterFinished and CronJobs small history limits".to_owned(),
+        ]
+    } else {
+        [
+            "there is little to remove: move pods to other nodes (changes state)".to_owned(),
+            "then lower maxPods, or shorten annotations and labels".to_owned(),
+        ]
+    });
     found
 }
 

@@ -39,6 +39,10 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
                 "its Status has no RuntimeReady condition".to_owned(),
             ),
         },
+        // The run ended before this could be called anything.
+        Err(Error::Silent { waited, .. }) if !case.evidence.runtime.silence.hangs(*waited) => {
+            return Vec::new();
+        }
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
             (

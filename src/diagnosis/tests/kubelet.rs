@@ -109,7 +109,7 @@ async fn a_kubelet_that_relists_says_when_the_node_goes() {
     // 1970-01-01 00:16:40, and it relisted four seconds before.
     evidence.kubelet.first = Some(reading(1000, 996.0));
     let report = judge(&evidence);
-    assert!(report.summary.ends_with("this node goes NotReady at 00:19 UTC"), "{}", report.summary);
+    assert!(report.summary.ends_with("this node goes NotReady at 00:19"), "{}", report.summary);
     assert!(report.kubelet.unwrap().disagreements[0].contains("although a call does not answer us"));
 }
 

@@ -644,3 +644,195 @@ async fn the_shims_of_another_runtime_are_not_ours() {
     assert_eq!(report.verdict, Verdict::Healthy);
     assert!(find(&report, RuleId::D10).is_none() && find(&report, RuleId::D09).is_none());
 }
+
+/// Certain before ten seconds of silence, with a holder in the list of culprits.
+#[track_caller]
+fn assert_early(report: &HealthReport, holder: &str) {
+    let [culprit] = report.culprits.as_slice() else { panic!("{report:#?}") };
+    assert_eq!(culprit.confidence, Confidence::Certain, "{report:#?}");
+    assert!((5.0..7.0).contains(&culprit.waited_seconds), "{culprit:#?}");
+    assert!(report.duration_seconds < 8.0, "{}", report.duration_seconds);
+    assert!(culprit.holder.as_ref().unwrap().contains(holder), "{culprit:#?}");
+    assert_eq!(find(report, RuleId::D01).unwrap().confidence, Confidence::Certain, "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
+    let frozen = Node::new("early-frozen").with_pods(5);
+    frozen.file("cgroup/kubepods/burstable/poduid-2/cgroup.events", "populated 1\nfrozen 1\n");
+    assert_early(&frozen.diagnose(hung(5, 2)).await, "is frozen");
+
+    let blocked = Node::new("early-blocked").with_pods(5);
+    blocked.process(&Made {
+        pid: 2002,
+        parent: 1002,
+        state: 'D',
+        wchan: "nfs_wait_bit_killable",
+        cgroup: &cgroup_of(2),
+        ..Made::default()
+    });
+    assert_early(&blocked.diagnose(hung(5, 2)).await, "waits in the kernel in every look");
+
+    let stopped = Node::new("early-stopped").with_pods(5);
+    stopped.process(&Made {
+        pid: 1002,
+        comm: "containerd-shim",
+        state: 'T',
+        command: &["containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &sandbox_id(2)],
+        cgroup: "/system.slice/containerd.service",
+        ..Made::default()
+    });
+    assert_early(&stopped.diagnose(hung(5, 2)).await, "is stopped (state T)");
+
+    // Somebody else's trouble is no second piece of evidence.
+    let report = stopped.diagnose(hung(5, 3)).await;
+    let culprit = report.culprits.iter().find(|culprit| culprit.id == container_id(3)).unwrap();
+    assert!(culprit.waited_seconds >= 10.0 && culprit.holder.is_none(), "{culprit:#?}");
+}
+
+/// `crio[200]`, which listens on the socket that is asked.
+fn crio(name: &str) -> Node {
+    let node = Node::new(name);
+    node.process(&Made {
+        pid: 200,
+        comm: "crio",
+        command: &["crio"],
+        cgroup: "/system.slice/crio.service",
+        ..Made::default()
+    });
+    let table = "Num RefCount Protocol Flags Type St Inode Path\n0: 2 0 10000 1 1 4242 /run/test.sock\n";
+    node.file("proc/200/net/unix", table);
+    std::os::unix::fs::symlink("socket:[4242]", node.root.join("proc/200/fd/7")).unwrap();
+    node
+}
+
+/// Containers of CRI-O whose exit was lost, by the number of their pod.
+fn lost(pods: usize, lost: &[usize]) -> Scripted {
+    let mut script = Scripted::with_pods(pods);
+    script.crio = true;
+    for pod in lost {
+        script.containers[*pod].state = crate::cri::ContainerState::Exited;
+        script.exit_codes.insert(container_id(*pod), -1);
+        script = script.on_id(container_id(*pod), Behaviour::After(Duration::from_millis(3740)));
+    }
+    script
+}
+
+fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
+    let mut inputs = inputs(script);
+    inputs.proc = Some(node.proc());
+    inputs.cgroup = node.root.join("cgroup");
+    inputs.host_root.clone_from(&node.root);
+    inputs.socket = Some("/run/test.sock".into());
+    inputs
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_that_was_lost_is_slow_however_many_there_are() {
+    let node = crio("lost");
+    node.process(&Made {
+        pid: 500,
+        comm: "conmon",
+        state: 'T',
+        command: &["conmon", "-b", "x", "-c", &container_id(1)],
+        ..Made::default()
+    });
+    let report = judge(&gather(&at_socket(&node, lost(20, &[1, 4, 7])), &|_| ()).await);
+    assert_primary(&report, RuleId::D33, Confidence::Certain, Phase::Status, Some("default/web-1"));
+    assert_eq!((report.verdict, report.abandoned_calls), (Verdict::Degraded, 0), "{report:#?}");
+    assert!(find(&report, RuleId::D01).is_none() && find(&report, RuleId::D05).is_none(), "{report:#?}");
+    let primary = report.primary.unwrap();
+    assert_eq!(primary.ids, [container_id(1), container_id(4), container_id(7)]);
+    let said = format!("{:?} {:?}", primary.evidence, primary.next);
+    assert!(said.contains("conmon[500] is stopped (state T)") && said.contains("kill -CONT 500"), "{said}");
+    assert!(said.contains("its conmon is gone") && said.contains("crictl rm "), "{said}");
+    assert!(!said.contains("shim"), "{said}");
+
+    // Beside one that really hangs the hang is where to start.
+    let script = lost(20, &[1, 4]).on_id(container_id(9), Behaviour::Hangs);
+    let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.ids.as_slice()), (RuleId::D01, [container_id(9)].as_slice()));
+    assert_eq!(find(&report, RuleId::D33).unwrap().ids.len(), 2);
+    let said = format!("{:?} {:?}", primary.next, report.keep);
+    assert!(said.contains("crictl --timeout 20s inspect ") && said.contains("/debug/goroutines"), "{said}");
+    assert!(!said.contains("shim") && !said.contains("USR1"), "{said}");
+
+    // The same time and exit code on containerd is not this.
+    let mut script = lost(20, &[1]);
+    script.crio = false;
+    let report = judge(&gather(&inputs(script), &|_| ()).await);
+    assert_eq!(report.primary.unwrap().id, RuleId::D05);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_waits_for_one_container_names_it() {
+    let node = crio("restoring");
+    node.file(&format!("var/log/containers/db-0_shop_postgres-{}.log", container_id(4)), "");
+    node.process(&Made {
+        pid: 700,
+        parent: 200,
+        comm: "runc",
+        age: 40,
+        command: &["runc", "--root", "/run/runc", "state", &container_id(4)],
+        ..Made::default()
+    });
+    let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
+    let report = judge(&gather(&at_socket(&node, silent), &|_| ()).await);
+    assert_primary(&report, RuleId::D21, Confidence::Likely, Phase::Connect, Some("shop/db-0"));
+    assert_eq!(report.verdict, Verdict::Unhealthy);
+    let primary = report.primary.unwrap();
+    assert!(primary.title.ends_with("waits for shop/db-0/postgres"), "{}", primary.title);
+    assert!(primary.evidence[0].starts_with("runc[700] state of it has not finished for 40"), "{primary:#?}");
+    assert!(primary.next[0].contains("/proc/700/stack"), "{primary:#?}");
+
+    // A young one is what every restart has.
+    node.process(&Made {
+        pid: 700,
+        parent: 200,
+        comm: "runc",
+        age: 1,
+        command: &["runc", "state", &container_id(4)],
+        ..Made::default()
+    });
+    let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
+    let report = judge(&gather(&at_socket(&node, silent), &|_| ()).await);
+    assert_eq!(report.primary.unwrap().id, RuleId::D07);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_daemon_is_the_cause_in_one_line_too() {
+    let node = crio("throttled");
+    let stat = |usec: u64| {
+        let text = format!("usage_usec 10\nnr_periods 50\nnr_throttled 49\nthrottled_usec {usec}\n");
+        node.file("cgroup/system.slice/crio.service/cpu.stat", &text);
+    };
+    node.file("cgroup/system.slice/crio.service/cpu.max", "100 100000\n");
+    stat(1_000_000);
+    // Everything takes long; the innocent pod only longest.
+    let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
+    script.crio = true;
+    let mut inputs = at_socket(&node, script);
+    inputs.mode = crate::diagnosis::Mode::Npd;
+    inputs.budget = Duration::from_secs(4);
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        stat(4_000_000);
+    };
+    let (evidence, ()) = tokio::join!(gather(&inputs, &|_| ()), later);
+    let report = judge(&evidence);
+    assert_primary(&report, RuleId::D34, Confidence::Likely, Phase::Status, None);
+    let primary = report.primary.as_ref().unwrap();
+    assert!(primary.title.contains("throttled by the CPU limit"), "{primary:#?}");
+    assert!(
+        primary.evidence[0].starts_with("crio[200] has a CPU limit of 0.1 % of a processor"),
+        "{primary:#?}"
+    );
+    assert!(report.culprits.is_empty(), "nobody is named for it: {report:#?}");
+
+    // A limit that is not used up holds nobody back.
+    let mut script = Scripted::with_pods(20).on_id(container_id(9), Behaviour::Hangs);
+    script.crio = true;
+    let report = judge(&gather(&at_socket(&node, script), &|_| ()).await);
+    assert_primary(&report, RuleId::D01, Confidence::Certain, Phase::Status, Some("default/web-9"));
+}

@@ -41,6 +41,10 @@ pub(crate) struct Scripted {
     pub(crate) recovers: bool,
     pub(crate) asked: Mutex<Vec<(Rpc, String)>>,
     pub(crate) now: i64,
+    /// It calls itself CRI-O.
+    pub(crate) crio: bool,
+    /// Exit codes other than 0.
+    pub(crate) exit_codes: BTreeMap<String, i32>,
     /// Where a container is, made when the first one is asked for.
     places: OnceLock<BTreeMap<String, usize>>,
 }
@@ -277,7 +281,7 @@ impl Runtime for Scripted {
                 created_at: container.created_at,
                 started_at: container.created_at,
                 finished_at: 0,
-                exit_code: 0,
+                exit_code: self.exit_codes.get(container_id).copied().unwrap_or_default(),
                 image: container.image.clone(),
                 image_ref: container.image_ref.clone(),
                 reason: String::new(),
@@ -307,6 +311,7 @@ pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
         crate::diagnosis::Inputs::new(Arc::clone(&runtime), runtime, Arc::new(SystemClock::start()));
     inputs.host_root = "/plegctl-test-no-such-root".into();
     inputs.proc = None;
+    inputs.own_time = || None;
     inputs.endpoint = "unix:///run/test.sock".into();
     inputs.node = "n1".into();
     inputs

@@ -221,3 +221,99 @@ async fn culprits_are_everybody_sorted() {
     assert_eq!(json[0]["confidence"], "certain");
     assert!(json[0]["waitedSeconds"].as_f64().unwrap() >= 10.0);
 }
+
+/// A program that has no time for anything: all of it goes into its own work.
+fn never_listens() -> Option<Duration> {
+    static STARTED: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    // The real clock stands for work whose end nobody sees; the paused one passes while it grows.
+    let started = STARTED.get_or_init(std::time::Instant::now);
+    Some(started.elapsed() * 1_000_000)
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_11_our_own_slowness_is_never_the_runtimes_silence() {
+    for script in [
+        Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs),
+        Scripted::with_pods(20).on(Rpc::ListContainers, Behaviour::Hangs),
+        Scripted::with_pods(20).on(Rpc::Version, Behaviour::Hangs),
+        Scripted::with_pods(20).on(Rpc::Status, Behaviour::Hangs),
+    ] {
+        let mut inputs = inputs(script);
+        inputs.own_time = never_listens;
+        let report = diagnose(&inputs).await;
+        assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
+        for finding in &report.findings {
+            assert!(
+                !matches!(finding.id, RuleId::D01 | RuleId::D02 | RuleId::D07 | RuleId::D31),
+                "{finding:#?}"
+            );
+        }
+        assert!(report.duration_seconds <= 30.0, "{}", report.duration_seconds);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_the_end_gets_what_is_known_by_then() {
+    let stopped_after = |script: Scripted, seconds: u64| async move {
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let mut inputs = inputs(script);
+        inputs.stop = Some(stopped);
+        let stop = async {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            stop.send_replace(true);
+        };
+        let (report, ()) = tokio::join!(diagnose(&inputs), stop);
+        let whole = f64::from(u32::try_from(seconds).unwrap());
+        assert!(report.duration_seconds <= whole + 0.3, "{}", report.duration_seconds);
+        assert_eq!(report.not_checked[0].what, "the rest");
+        assert!(report.not_checked[0].why.starts_with("interrupted after "), "{report:#?}");
+        report
+    };
+    // Too early to call it anything: no good answer, and nobody is accused.
+    let hung = || Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs);
+    let early = stopped_after(hung(), 3).await;
+    assert_eq!(early.verdict, Verdict::Unknown, "{early:#?}");
+    assert_eq!(early.probes.iter().filter_map(|probe| probe.calls).sum::<usize>(), 39);
+    assert_eq!(early.abandoned_calls, 1);
+    // Late enough to be likely.
+    let late = stopped_after(hung(), 7).await;
+    let primary = late.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Likely));
+    assert_eq!(late.verdict, Verdict::Degraded);
+    for rpc in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
+        let early = stopped_after(Scripted::with_pods(3).on(rpc, Behaviour::Hangs), 1).await;
+        assert_eq!(early.verdict, Verdict::Unknown, "{rpc}: {early:#?}");
+        let silent = early.probes.iter().find(|probe| probe.name == rpc.name()).unwrap();
+        assert_eq!(silent.outcome, crate::cri::Outcome::Silent, "{early:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_answers_in_every_phase_are_slow() {
+    // Version, Status, both lists, a sandbox and a container, all of them late in one run.
+    let script = Scripted::with_pods(20)
+        .on(Rpc::Version, late(2000))
+        .on(Rpc::Status, late(6000))
+        .on(Rpc::ListPodSandbox, late(1500))
+        .on(Rpc::ListContainers, late(4500))
+        .on_id(sandbox_id(4), late(3500))
+        .on_id(container_id(9), late(6000));
+    let report = diagnose(&inputs(script)).await;
+    assert_slow(&report, Verdict::Degraded, RuleId::D05);
+    assert_eq!(find(&report, RuleId::D05).unwrap().ids.len(), 2);
+    // Its kind of lateness, phase by phase, to the impatient too.
+    for patience in [3, 7] {
+        for (rpc, millis) in [
+            (Rpc::Version, 1200),
+            (Rpc::Status, 1400),
+            (Rpc::ListPodSandbox, 1400),
+            (Rpc::ListContainers, 1400),
+        ] {
+            let mut inputs = inputs(Scripted::with_pods(5).on(rpc, late(millis)));
+            inputs.patience = Duration::from_secs(patience);
+            let report = diagnose(&inputs).await;
+            assert_ne!(report.verdict, Verdict::Unhealthy, "{rpc} {patience}: {report:#?}");
+            assert_eq!(report.abandoned_calls, 0, "{rpc} {patience}: {report:#?}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use node::{
-    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks,
+    CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks, Throttled,
 };
 pub use process::{Blocked, Process, Role, command_line, waits_uninterruptibly};
 
@@ -62,8 +62,8 @@ pub struct ProcSample {
     pub mount_count: usize,
     /// Cgroups of pods that do not run.
     pub frozen: Vec<Freeze>,
-    /// CPU throttling of the daemon's own cgroup.
-    pub daemon_throttled: Option<u64>,
+    /// How the daemon's own cgroup is held back.
+    pub daemon_throttled: Option<Throttled>,
 }
 
 impl ProcSample {
@@ -206,6 +206,11 @@ pub fn read(places: &Places, send: &dyn Fn(Section)) {
 pub fn read_again(places: &Places, pids: &[u32]) -> Vec<Process> {
     let uptime = uptime(&places.proc);
     pids.iter().filter_map(|pid| process::read(&places.proc.join(pid.to_string()), *pid, uptime)).collect()
+}
+
+/// How `process` is held back by the limit of its cgroup, now.
+pub fn throttled_now(places: &Places, process: &Process) -> Option<Throttled> {
+    node::throttled(&places.cgroup, &process.cgroup)
 }
 
 /// One whole sample, in this thread.

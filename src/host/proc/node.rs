@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Process, Role, cgroup};
 use crate::host::kernel_text;
@@ -142,8 +143,17 @@ pub struct CgroupSection {
     pub pids: Vec<PidsCgroup>,
     /// Cgroups of pods that do not run.
     pub frozen: Vec<Freeze>,
-    /// How often the daemon's own cgroup was throttled.
-    pub daemon_throttled: Option<u64>,
+    /// How the daemon's own cgroup is held back, if it has a limit.
+    pub daemon_throttled: Option<Throttled>,
+}
+
+/// How much of a processor a cgroup may use, and how long that held it back so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Throttled {
+    /// Processors, where a limit is set.
+    pub limit: Option<f64>,
+    /// In all since it was made.
+    pub held_back: Duration,
 }
 
 /// Reads what is not about one process.
@@ -298,12 +308,35 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
-fn throttled(root: &Path, path: &str) -> Option<u64> {
+/// How the cgroup at `path` is held back by its own limit.
+pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
     let inner = path.trim_start_matches('/');
     [root.join(inner), root.join("cpu").join(inner)].iter().find_map(|dir| {
-        let text = kernel_text(&dir.join("cpu.stat")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
+        let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
+        let text = |name: &str| kernel_text(&dir.join(name)).unwrap_or_default();
+        let limit = match text("cpu.max") {
+            v2 if !v2.is_empty() => cpu_limit(v2.split_ascii_whitespace()),
+            _ => cpu_limit([text("cpu.cfs_quota_us").trim(), text("cpu.cfs_period_us").trim()].into_iter()),
+        };
+        Some(Throttled { limit, held_back: held_back(&stat)? })
     })
+}
+
+/// Microseconds in the second version of cgroups, nanoseconds in the first.
+fn held_back(stat: &str) -> Option<Duration> {
+    let value = |name: &str| {
+        let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        rest.trim().parse::<u64>().ok()
+    };
+    let micros = value("throttled_usec").map(Duration::from_micros);
+    micros.or_else(|| value("throttled_time").map(Duration::from_nanos))
+}
+
+/// Quota and period; `max` or a negative quota is no limit.
+fn cpu_limit<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<f64> {
+    let mut next = || words.next()?.parse::<f64>().ok();
+    let (quota, period) = (next()?, next()?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
 #[cfg(test)]
@@ -315,6 +348,18 @@ mod tests {
         let psi = parse_psi("some avg10=61.50 avg60=0.00 avg300=0.00 total=1\n").unwrap();
         assert!((psi.some - 61.5).abs() < 1e-9 && psi.full.abs() < 1e-9);
         assert_eq!(parse_psi(""), None);
+    }
+
+    #[test]
+    fn a_cgroup_of_either_version_says_how_it_is_held_back() {
+        let v2 = "usage_usec 5\nnr_periods 10\nnr_throttled 9\nthrottled_usec 900000\n";
+        assert_eq!(held_back(v2), Some(Duration::from_millis(900)));
+        let v1 = "nr_periods 10\nnr_throttled 9\nthrottled_time 900000000\n";
+        assert_eq!(held_back(v1), Some(Duration::from_millis(900)));
+        assert_eq!(held_back("nr_throttled 9\n"), None);
+        let limit = |text: &str| cpu_limit(text.split(' '));
+        assert_eq!(limit("100 100000"), Some(0.001));
+        assert_eq!((limit("max 100000"), limit("-1 100000"), limit("")), (None, None, None));
     }
 
     #[test]

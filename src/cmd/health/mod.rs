@@ -8,28 +8,35 @@
 //! Asks each question once, inside a budget, and says what it could not ask. It changes nothing; what would change
 //! something is printed for a person to do.
 
-use std::fs;
+mod bundle;
+mod calls;
+mod saved;
+
+use std::convert::Infallible;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget};
+use tokio::sync::watch;
 
+use self::calls::EveryCall;
 use super::context::{Context, block_on};
 use super::render::health::{self as text, npd, screen};
 use super::render::{json, yaml};
+use super::stops::Stops;
 use super::{Error, Exit, positive_duration, standing};
-use crate::clock::Wall;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
-use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod};
+use crate::diagnosis::{
+    Inputs, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, gather, judge,
+};
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
-use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::save::save;
 use crate::sim::{self, KubeletLife, KubeletPages};
 
@@ -92,8 +99,13 @@ pub struct HealthArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Show a saved report instead of making one
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "deep", "probe_shims", "kubelet_metrics"])]
+    /// Write everything that somebody else needs to judge this node into one packed archive: the report, a relist with
+    /// statuses, the kubelet's metrics and configuration, journals, `/proc` of the processes concerned, a goroutine dump
+    #[arg(long, value_name = "FILE.tar.gz")]
+    bundle: Option<PathBuf>,
+
+    /// Show a saved report instead of making one: a file, `-` for stdin, or a bundle; of `relist --inspect all --save` too
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["save", "bundle", "deep", "probe_shims", "kubelet_metrics"])]
     from: Option<PathBuf>,
 
     /// Where a goroutine dump comes from when something is silent: `auto` (what the runtime gives without a signal),
@@ -150,10 +162,13 @@ enum Output {
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     let mut standing = None;
-    let (report, still) = match &arguments.from {
-        Some(path) => (saved(path)?, None),
+    let asked = match &arguments.from {
+        Some(path) => Asked::Ended(Box::new(saved::saved(path)?), None),
         None => match context.endpoint() {
             Ok(endpoint) => {
+                if context.verbose >= 2 && !context.quiet {
+                    context.tape(Arc::<EveryCall>::default());
+                }
                 standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
                 block_on(answer(arguments, context, &endpoint, standing.as_mut()))??
             }
@@ -163,6 +178,17 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             }
             Err(error) => return Err(error),
         },
+    };
+    let (report, still) = match asked {
+        Asked::Ended(report, still) => (*report, still),
+        Asked::Interrupted(report) => {
+            // What is half known is nothing to remember.
+            if let Some(report) = report {
+                arguments.save.as_deref().map_or(Ok(()), |path| save(&*report, path))?;
+                print(arguments, context, &report, None)?;
+            }
+            return Ok(Exit::Interrupted);
+        }
     };
     if let Some(path) = &arguments.save {
         save(&report, path)?;
@@ -182,25 +208,35 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
     Ok(exit)
 }
 
+/// How the asking ended.
+enum Asked {
+    /// By itself, or by the end of its budget; and for how long it has been so, where the last run knew it already.
+    Ended(Box<HealthReport>, Option<Duration>),
+    /// Somebody wanted its end: what was known by then, unless even that took too long.
+    Interrupted(Option<Box<HealthReport>>),
+}
+
 /// Asks everything; or where the last run left something hanging, that alone, and then how long it has.
 async fn answer(
     arguments: &HealthArgs,
     context: &Context,
     endpoint: &Endpoint,
     standing: Option<&mut Standing>,
-) -> Result<(HealthReport, Option<Duration>), Error> {
+) -> Result<Asked, Error> {
     let Some(standing) = standing else {
-        return Ok((ask(arguments, context, endpoint, Duration::ZERO).await?, None));
+        return ask(arguments, context, endpoint, Duration::ZERO).await;
     };
     let began = context.clock.mono();
     if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
         let age = standing.hang().map(|hang| hang.age(report.taken_at));
-        return Ok((report, age));
+        return Ok(Asked::Ended(Box::new(report), age));
     }
     let used = context.clock.mono().since(began);
-    let report = ask(arguments, context, endpoint, used).await?;
-    standing.learn(&report, context.clock.wall());
-    Ok((report, None))
+    let asked = ask(arguments, context, endpoint, used).await?;
+    if let Asked::Ended(report, _) = &asked {
+        standing.learn(report, context.clock.wall());
+    }
+    Ok(asked)
 }
 
 async fn ask(
@@ -208,7 +244,9 @@ async fn ask(
     context: &Context,
     endpoint: &Endpoint,
     used: Duration,
-) -> Result<HealthReport, Error> {
+) -> Result<Asked, Error> {
+    let mut stops = Stops::listen(None).map_err(Error::Start)?;
+    let (stop, stopped) = watch::channel(false);
     let mode = match (arguments.npd, arguments.deep) {
         (true, _) => Mode::Npd,
         (false, true) => Mode::Deep,
@@ -234,13 +272,30 @@ async fn ask(
         inputs.played = None;
         inputs.proc_is_explicit = true;
     }
-    let progress = Progress::begin(context.quiet || arguments.npd);
+    inputs.papers = arguments.bundle.is_some();
+    inputs.stop = Some(stopped);
+    let progress = Progress::begin(context.quiet || arguments.npd || context.verbose >= 2);
     let now = |probe: &str| progress.now(probe);
-    let report = tokio::select! {
-        report = Box::pin(crate::diagnosis::run(&inputs, &now)) => report,
-        () = progress.turn() => return Err(Error::Start(io::ErrorKind::Interrupted.into())),
+    let interrupted = async {
+        stops.next().await;
+        // The run holds the other end.
+        stop.send_replace(true);
+        stops.next().await;
+    };
+    let evidence = tokio::select! {
+        evidence = Box::pin(gather(&inputs, &now)) => Some(evidence),
+        () = interrupted => None,
+        never = progress.turn() => match never {},
     };
     progress.end();
+    let Some(evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
+    let report = Box::new(judge(&evidence));
+    if let Some(path) = &arguments.bundle {
+        bundle::write(path, &report, &evidence, &*context.clock).await?;
+    }
+    if *stop.borrow() {
+        return Ok(Asked::Interrupted(Some(report)));
+    }
     let of_metrics = || {
         let said = report.kubelet.as_ref()?.version.as_deref()?;
         KubeletVersion::parse(said).ok()
@@ -248,7 +303,7 @@ async fn ask(
     if let Some(note) = arguments.kubelet_version.or_else(of_metrics).and_then(KubeletVersion::note) {
         context.remark(&note);
     }
-    Ok(report)
+    Ok(Asked::Ended(report, None))
 }
 
 /// The diagnosis for a watch that has met what it waited for. The call that hangs is not made again.
@@ -343,36 +398,7 @@ fn metrics(source: &str) -> Result<MetricsSource, Error> {
         http::check(source).map_err(Error::Kubelet)?;
         return Ok(MetricsSource::Url(source.to_owned()));
     }
-    let (name, text, written) = if source == "-" {
-        ("stdin".to_owned(), load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin")))
-    } else {
-        let path = Path::new(source);
-        (source.to_owned(), load(path, LARGEST_REPORT), written(path))
-    };
-    let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok(match text {
-        Ok(text) => MetricsSource::Text { name, text, written },
-        Err(why) => MetricsSource::Unreadable { name, why: why.to_string() },
-    })
-}
-
-/// When a regular file was written; a pipe has no such time.
-fn written(path: &Path) -> Option<Wall> {
-    let about = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Wall::from_nanos(0).plus(since))
-}
-
-fn saved(path: &Path) -> Result<HealthReport, Error> {
-    let name = path.display().to_string();
-    let text = load(path, LARGEST_REPORT).map_err(|source| Error::Read { name: name.clone(), source })?;
-    let report: HealthReport = serde_json::from_slice(&text)
-        .map_err(|why| Error::NoHealthReport { name: name.clone(), why: why.to_string() })?;
-    if report.is_ours() {
-        return Ok(report);
-    }
-    let why = format!("it is {} of {}", report.kind, report.api_version);
-    Err(Error::NoHealthReport { name, why })
+    Ok(if source == "-" { MetricsSource::Stdin } else { MetricsSource::File(PathBuf::from(source)) })
 }
 
 fn print(
@@ -416,7 +442,7 @@ impl Progress {
     }
 
     /// Keeps it moving, without a thread of its own: on this node there may be none to be had.
-    async fn turn(&self) {
+    async fn turn(&self) -> Infallible {
         loop {
             tokio::time::sleep(SPIN).await;
             self.0.tick();

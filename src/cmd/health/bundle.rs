@@ -1,0 +1,363 @@
+//! `health --bundle FILE.tar.gz`: everything that somebody else needs to judge this node, in one file that `health --from`
+//! reads. Nothing is asked for it that was not asked anyway: a call that hangs is not made again for a file.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+
+use crate::clock::{Clock, Wall};
+use crate::cmd::Error;
+use crate::cri::{
+    self, Call, CgroupDriver, Container, ContainerState, ContainerStatus, EventStream, Filter, Labels, Rpc,
+    Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
+};
+use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::papers::Paper;
+use crate::diagnosis::report::HealthReport;
+use crate::pleg::inspect::{Inspect, Order, relist};
+use crate::pleg::{KubeletVersion, document};
+use crate::report::load::LARGEST_REPORT;
+use crate::report::{API_VERSION, save};
+
+/// One unit of the archive.
+const BLOCK: usize = 512;
+/// The report's name in it.
+const REPORT: &str = "health.json";
+
+/// What is in the archive, and what is not.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Index<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    taken_at: Wall,
+    node: &'a str,
+    files: Vec<Listed<'a>>,
+    /// What was wanted and could not be had.
+    missing: Vec<Missing>,
+    left_out: [&'static str; 4],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    name: &'a str,
+    about: &'static str,
+    bytes: usize,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    beginning_cut_off: bool,
+}
+
+#[derive(Serialize)]
+struct Missing {
+    what: String,
+    why: String,
+}
+
+/// Writes the archive.
+pub(super) async fn write(
+    path: &Path,
+    report: &HealthReport,
+    evidence: &Evidence,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
+    let mut missing: Vec<Missing> = Vec::new();
+    let mut papers = vec![Paper::new(REPORT, "what `plegctl health` says", json(report)?)];
+    let order = Order {
+        node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
+        runtime: report.runtime.clone(),
+        era: KubeletVersion::NEWEST.era(),
+        inspect: Inspect::Everything { concurrency: 1 },
+    };
+    match relist(&Remembered::of(evidence), clock, order).await {
+        Ok(relist) => {
+            let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
+            papers.push(Paper::new("relist.json", about, json(&document(&relist))?));
+        }
+        Err(why) => missing.push(Missing { what: "relist.json".to_owned(), why: why.to_string() }),
+    }
+    papers.extend(evidence.papers.iter().cloned());
+    for (name, what) in [
+        ("journal.txt", "the journal"),
+        ("kernel.txt", "the kernel's log"),
+        ("kubelet/metrics.txt", "the kubelet's metrics"),
+        ("kubelet/config.txt", "the kubelet's configuration"),
+        ("stacks.txt", "who waits for whom in the runtime (stacks)"),
+    ] {
+        if papers.iter().any(|paper| paper.name == name) {
+            continue;
+        }
+        let skipped = report.not_checked.iter().find(|skipped| skipped.what == what);
+        let why = skipped.map_or_else(|| "it could not be read".to_owned(), |skipped| skipped.why.clone());
+        missing.push(Missing { what: name.to_owned(), why });
+    }
+    let index = Index {
+        api_version: API_VERSION,
+        kind: "HealthBundle",
+        taken_at: report.taken_at,
+        node: &evidence.node,
+        files: papers
+            .iter()
+            .map(|paper| Listed {
+                name: &paper.name,
+                about: paper.about,
+                bytes: paper.bytes.len(),
+                beginning_cut_off: paper.cut,
+            })
+            .collect(),
+        missing,
+        left_out: [
+            "the environment of every process",
+            "verbose status, which has the environment of containers",
+            "labels and annotations",
+            "values whose name says token, password, secret, header, credential or private",
+        ],
+    };
+    let index = Paper::new("index.json", "this list", json(&index)?);
+    let at = report.taken_at;
+    save::write(path, |file| {
+        let mut archive = GzEncoder::new(file, Compression::default());
+        for paper in [&index].into_iter().chain(&papers) {
+            member(&mut archive, paper, at)?;
+        }
+        // Two empty blocks end it.
+        archive.write_all(&[0; 2 * BLOCK])?;
+        archive.finish().map(drop)
+    })?;
+    Ok(())
+}
+
+fn json(document: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec_pretty(document)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// One file as POSIX has it (ustar).
+fn member(out: &mut impl Write, paper: &Paper, at: Wall) -> io::Result<()> {
+    let seconds = at.nanos().max(0) / 1_000_000_000;
+    let mut header = Vec::with_capacity(BLOCK);
+    let mut field = |text: &str, length: usize| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(length, 0);
+        header.extend(bytes);
+    };
+    field(&paper.name, 100);
+    field("0000600", 8);
+    field("0000000", 8);
+    field("0000000", 8);
+    field(&format!("{:011o}", paper.bytes.len()), 12);
+    field(&format!("{seconds:011o}"), 12);
+    // The sum of the header is made with blanks where it stands.
+    field("        ", 8);
+    field("0", 1);
+    field("", 100);
+    field("ustar\000", 8);
+    field("", BLOCK - 265);
+    let sum: u32 = header.iter().copied().map(u32::from).sum();
+    let sum = format!("{sum:06o}\0 ");
+    if let Some(place) = header.get_mut(148..156) {
+        place.copy_from_slice(sum.as_bytes());
+    }
+    out.write_all(&header)?;
+    out.write_all(&paper.bytes)?;
+    let rest = paper.bytes.len().next_multiple_of(BLOCK) - paper.bytes.len();
+    out.write_all(&vec![0; rest])
+}
+
+/// Whether this is a packed archive and no text.
+pub(super) fn is_packed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// The report in an archive.
+pub(super) fn report_of(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let most = u64::try_from(LARGEST_REPORT).unwrap_or(u64::MAX);
+    let mut archive = GzDecoder::new(bytes).take(most);
+    loop {
+        let mut header = [0; BLOCK];
+        archive.read_exact(&mut header).map_err(|why| format!("it is no bundle: {why}"))?;
+        let text = |from: usize, to: usize| {
+            let field = header.get(from..to).unwrap_or_default();
+            String::from_utf8_lossy(field).trim_matches(['\0', ' ']).to_owned()
+        };
+        let name = text(0, 100);
+        if name.is_empty() {
+            return Err(format!("it is a bundle without {REPORT}"));
+        }
+        let length = u64::from_str_radix(&text(124, 136), 8).map_err(|_| "it is no bundle".to_owned())?;
+        let mut content = Vec::new();
+        let mut file = archive.by_ref().take(length);
+        file.read_to_end(&mut content).map_err(|why| format!("it is damaged: {why}"))?;
+        if u64::try_from(content.len()).unwrap_or(u64::MAX) < length {
+            return Err("it is cut off".to_owned());
+        }
+        // Archives made by others have names like ./health.json.
+        if name.rsplit('/').next() == Some(REPORT) {
+            return Ok(content);
+        }
+        let rest = content.len().next_multiple_of(BLOCK) - content.len();
+        let rest = u64::try_from(rest).unwrap_or(0);
+        io::copy(&mut archive.by_ref().take(rest), &mut io::sink())
+            .map_err(|why| format!("it is damaged: {why}"))?;
+    }
+}
+
+/// A runtime that gives the answers that were given before.
+struct Remembered<'a> {
+    evidence: &'a Evidence,
+    sandboxes: BTreeMap<&'a str, &'a Sandbox>,
+    containers: BTreeMap<&'a str, &'a Container>,
+    asked: BTreeMap<&'a str, &'a StatusRecord>,
+}
+
+impl<'a> Remembered<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        let runtime = &evidence.runtime;
+        let sandboxes = runtime.sandboxes.items().into_iter().flatten();
+        let containers = runtime.containers.items().into_iter().flatten();
+        Self {
+            evidence,
+            sandboxes: sandboxes.map(|sandbox| (sandbox.id.as_str(), sandbox)).collect(),
+            containers: containers.map(|container| (container.id.as_str(), container)).collect(),
+            asked: runtime.asked.iter().map(|record| (record.target.id.as_str(), record)).collect(),
+        }
+    }
+
+    fn status<T>(&self, rpc: Rpc, id: &str, answer: impl FnOnce(&StatusRecord) -> T) -> Call<T> {
+        let Some(record) = self.asked.get(id) else {
+            return nothing(rpc);
+        };
+        Call {
+            rpc,
+            duration: record.duration,
+            response_bytes: record.response_bytes,
+            result: match &record.result {
+                Ok(_) => Ok(answer(record)),
+                Err(why) => Err(why.clone()),
+            },
+        }
+    }
+}
+
+fn nothing<T>(rpc: Rpc) -> Call<T> {
+    let detail = "this was not asked".to_owned();
+    Call {
+        rpc,
+        duration: std::time::Duration::ZERO,
+        response_bytes: 0,
+        result: Err(cri::Error::Own { rpc, detail }),
+    }
+}
+
+fn nanos(at: Option<Wall>) -> i64 {
+    at.map_or(0, Wall::nanos)
+}
+
+impl Runtime for Remembered<'_> {
+    async fn version(&self) -> Call<Version> {
+        nothing(Rpc::Version)
+    }
+
+    async fn status(&self) -> Call<RuntimeStatus> {
+        nothing(Rpc::Status)
+    }
+
+    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
+        nothing(Rpc::RuntimeConfig)
+    }
+
+    async fn list_sandboxes(&self, _: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
+        self.evidence.runtime.sandboxes.first.clone().unwrap_or_else(|| nothing(Rpc::ListPodSandbox))
+    }
+
+    async fn list_containers(&self, _: &Filter<ContainerState>) -> Call<Vec<Container>> {
+        self.evidence.runtime.containers.first.clone().unwrap_or_else(|| nothing(Rpc::ListContainers))
+    }
+
+    async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
+        let listed = self.sandboxes.get(sandbox_id);
+        self.status(Rpc::PodSandboxStatus, sandbox_id, |_| SandboxStatusAnswer {
+            status: listed.map(|sandbox| SandboxStatus {
+                id: sandbox.id.clone(),
+                metadata: sandbox.metadata.clone(),
+                state: sandbox.state,
+                created_at: sandbox.created_at,
+                network: None,
+                host_network: None,
+                labels: sandbox.labels.clone(),
+                annotations: Labels::default(),
+            }),
+            containers: Vec::new(),
+            timestamp: 0,
+        })
+    }
+
+    async fn container_status(&self, container_id: &str) -> Call<Option<ContainerStatus>> {
+        let listed = self.containers.get(container_id);
+        self.status(Rpc::ContainerStatus, container_id, |record| {
+            let facts = record.result.as_ref().copied().unwrap_or_default();
+            listed.map(|container| ContainerStatus {
+                id: container.id.clone(),
+                metadata: container.metadata.clone(),
+                state: container.state,
+                created_at: container.created_at,
+                started_at: nanos(facts.started_at),
+                finished_at: nanos(facts.finished_at),
+                exit_code: facts.exit_code.unwrap_or_default(),
+                image: container.image.clone(),
+                image_ref: container.image_ref.clone(),
+                reason: String::new(),
+                message: String::new(),
+                labels: container.labels.clone(),
+                annotations: Labels::default(),
+                mounts: Vec::new(),
+                log_path: String::new(),
+            })
+        })
+    }
+
+    async fn container_stats(&self, _: &str) -> Call<()> {
+        nothing(Rpc::ContainerStats)
+    }
+
+    async fn container_events(&self) -> Result<EventStream, cri::Error> {
+        Err(cri::Error::Own { rpc: Rpc::GetContainerEvents, detail: "this was not asked".to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(papers: &[Paper]) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        for paper in papers {
+            member(&mut packed, paper, Wall::from_nanos(0)).unwrap();
+        }
+        packed.write_all(&[0; 2 * BLOCK]).unwrap();
+        packed.finish().unwrap()
+    }
+
+    #[test]
+    fn the_report_is_found_among_others() {
+        let other = Paper::new("journal.txt", "", "x".repeat(700));
+        let report = Paper::new(REPORT, "", "{}");
+        assert_eq!(report_of(&archive(&[other.clone(), report])).unwrap(), b"{}");
+        assert_eq!(report_of(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
+    }
+
+    #[test]
+    fn what_is_no_bundle_or_half_of_one_says_so() {
+        let whole = archive(&[Paper::new(REPORT, "", vec![b'x'; 5000])]);
+        let mut half = whole.clone();
+        half.truncate(whole.len() / 2);
+        assert!(report_of(&half).is_err());
+        assert!(report_of(b"\x1f\x8bnothing").unwrap_err().starts_with("it is no bundle"));
+    }
+}

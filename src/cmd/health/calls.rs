@@ -1,0 +1,71 @@
+//! Every call as it ends, for `health -vv`.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prost::bytes::Bytes;
+
+use crate::cmd::render::words::{bytes, short_id, took};
+use crate::cri::server::Subject;
+use crate::cri::{CallEnd, Rpc, Tape};
+use crate::report::escape::escaped;
+
+/// Writes one line on stderr for each call.
+#[derive(Default)]
+pub(super) struct EveryCall(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    calls: HashMap<u64, String>,
+}
+
+impl Tape for EveryCall {
+    fn asked(&self, rpc: Rpc, request: Bytes) -> u64 {
+        let about = Subject::read(rpc, request).map(|subject| subject.id().to_owned()).unwrap_or_default();
+        let what = if about.is_empty() { rpc.to_string() } else { format!("{rpc} {}", short_id(&about)) };
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.last += 1;
+        let number = open.last;
+        open.calls.insert(number, what);
+        number
+    }
+
+    fn ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
+        let what = self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&call);
+        let line = line(&what.unwrap_or_default(), duration, &end);
+        // A closed stderr leaves nothing to be said.
+        let _ = writeln!(io::stderr(), "{}", escaped(&line));
+    }
+}
+
+fn line(what: &str, duration: Duration, end: &CallEnd<'_>) -> String {
+    let duration = took(duration);
+    match end {
+        CallEnd::Answered(messages) => {
+            let size = messages.iter().map(Bytes::len).sum::<usize>();
+            format!("{what}: {duration}, {}", bytes(u64::try_from(size).unwrap_or(u64::MAX)))
+        }
+        CallEnd::Failed(why) => format!("{what}: {duration}, {why}"),
+        CallEnd::Abandoned => format!("{what}: not answered for {duration}, not waited for any longer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::Error;
+
+    #[test]
+    fn a_call_is_named_with_its_time_and_its_end() {
+        let took = Duration::from_millis(1200);
+        let answered = CallEnd::Answered(vec![Bytes::from_static(b"abc"), Bytes::from_static(b"d")]);
+        assert_eq!(line("Version", took, &answered), "Version: 1.20s, 4 B");
+        let why = Error::Silent { rpc: Rpc::Status, waited: took };
+        let failed = line("Status", took, &CallEnd::Failed(&why));
+        assert!(failed.starts_with("Status: 1.20s, Status did not answer"), "{failed}");
+        assert!(line("ContainerStatus c1", took, &CallEnd::Abandoned).contains("not answered for 1.20s"));
+    }
+}

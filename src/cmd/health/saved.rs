@@ -1,0 +1,203 @@
+//! A report that was made before: a `HealthReport`, or a `RelistReport` that is judged now, in a file, on standard input or
+//! in a bundle.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::bundle;
+use crate::cmd::Error;
+use crate::cri::{
+    Call, Code, Container, ContainerMetadata, ContainerState, Labels, Outcome, Rpc, Sandbox, SandboxMetadata,
+    SandboxState, Version, label,
+};
+use crate::diagnosis::evidence::{Evidence, Kind, ListEvidence, StatusFacts, StatusRecord, Target};
+use crate::diagnosis::judge;
+use crate::diagnosis::report::HealthReport;
+use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::pleg::{CallRecord, KubeletState};
+use crate::report::load::{self, LARGEST_REPORT, load};
+
+/// Reads what is at `path`, standard input if that is `-`.
+pub(super) fn saved(path: &Path) -> Result<HealthReport, Error> {
+    let (name, bytes) = if path == Path::new("-") {
+        ("stdin".to_owned(), load::stdin(LARGEST_REPORT))
+    } else {
+        (path.display().to_string(), load(path, LARGEST_REPORT))
+    };
+    let bytes = bytes.map_err(|source| Error::Read { name: name.clone(), source })?;
+    let report = if bundle::is_packed(&bytes) {
+        bundle::report_of(&bytes).and_then(|bytes| report(&bytes))
+    } else {
+        report(&bytes)
+    };
+    report.map_err(|why| Error::NoHealthReport { name, why })
+}
+
+fn report(bytes: &[u8]) -> Result<HealthReport, String> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Heading {
+        kind: String,
+        api_version: String,
+    }
+    let Heading { kind, api_version } = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+    if api_version != HealthReport::API_VERSION {
+        return Err(match kind.as_str() {
+            "" => "it has no kind".to_owned(),
+            kind => format!("it is {kind} of `{api_version}`"),
+        });
+    }
+    match kind.as_str() {
+        HealthReport::KIND => serde_json::from_slice(bytes).map_err(|why| why.to_string()),
+        "RelistReport" => {
+            let relist = RelistReport::read(bytes).map_err(|why| why.to_string())?;
+            Ok(judge(&evidence_of(&relist)))
+        }
+        kind => Err(format!("it is {kind}")),
+    }
+}
+
+/// What a relist knows of what `health` asks.
+fn evidence_of(relist: &RelistReport) -> Evidence {
+    let mut evidence = Evidence {
+        taken_at: relist.taken_at,
+        node: relist.node.clone().unwrap_or_default(),
+        endpoint: relist.runtime.endpoint.clone(),
+        took: relist.relist.duration_seconds.duration(),
+        ..Evidence::default()
+    };
+    let calls = &relist.relist.calls;
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    let version = Version {
+        version: String::new(),
+        runtime_name: said(&relist.runtime.name),
+        runtime_version: said(&relist.runtime.version),
+        runtime_api_version: said(&relist.runtime.api_version),
+    };
+    let runtime = &mut evidence.runtime;
+    runtime.version =
+        Some(Call { rpc: Rpc::Version, duration: Duration::ZERO, response_bytes: 0, result: Ok(version) });
+    runtime.sandboxes = list(calls, Rpc::ListPodSandbox, relist.pods.iter().flat_map(sandboxes));
+    runtime.containers = list(calls, Rpc::ListContainers, relist.pods.iter().flat_map(containers));
+    runtime.asked = calls.iter().filter_map(|call| status(relist, call)).collect();
+    let listed = |list: Option<usize>| list.unwrap_or_default();
+    let ids = listed(runtime.sandboxes.items().map(<[_]>::len))
+        + listed(runtime.containers.items().map(<[_]>::len));
+    let nothing_asked = runtime.asked.is_empty() && ids > 0;
+    evidence.names.learn_lists(
+        evidence.runtime.sandboxes.items().unwrap_or_default(),
+        evidence.runtime.containers.items().unwrap_or_default(),
+    );
+    if nothing_asked {
+        evidence.cut_off = Some("this relist asked for no status; make one with --inspect all".to_owned());
+    }
+    evidence.skip("the node, the kubelet and Status", "a RelistReport has the calls of a relist only");
+    evidence
+}
+
+fn list<T>(calls: &[CallRecord], rpc: Rpc, items: impl Iterator<Item = T>) -> ListEvidence<T> {
+    let call = calls.iter().find(|call| call.rpc == rpc.name() && call.pod.is_none());
+    let first = call.map(|call| Call {
+        rpc,
+        duration: call.duration_seconds.duration(),
+        response_bytes: call.response_bytes,
+        result: Ok(items.collect()),
+    });
+    ListEvidence { first, ..ListEvidence::default() }
+}
+
+fn labels(pod: &ReportedPod) -> Labels {
+    [(label::POD_UID, &pod.uid), (label::POD_NAMESPACE, &pod.namespace), (label::POD_NAME, &pod.name)]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+fn sandboxes(pod: &ReportedPod) -> impl Iterator<Item = Sandbox> {
+    pod.sandboxes.iter().map(|sandbox| Sandbox {
+        id: sandbox.id.clone(),
+        metadata: Some(SandboxMetadata {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            attempt: sandbox.attempt,
+        }),
+        state: match sandbox.state {
+            KubeletState::Running => SandboxState::Ready,
+            KubeletState::Exited => SandboxState::NotReady,
+            KubeletState::Created | KubeletState::Unknown => SandboxState::Unknown,
+        },
+        created_at: sandbox.created_at.map_or(0, crate::clock::Wall::nanos),
+        labels: labels(pod),
+        annotations: Labels::default(),
+    })
+}
+
+fn containers(pod: &ReportedPod) -> impl Iterator<Item = Container> {
+    pod.containers.iter().map(|container| Container {
+        id: container.id.clone(),
+        sandbox_id: container.sandbox_id.clone().unwrap_or_default(),
+        metadata: Some(ContainerMetadata { name: container.name.clone(), attempt: container.attempt }),
+        state: match container.state {
+            KubeletState::Created => ContainerState::Created,
+            KubeletState::Running => ContainerState::Running,
+            KubeletState::Exited => ContainerState::Exited,
+            KubeletState::Unknown => ContainerState::Unknown,
+        },
+        created_at: container.created_at.map_or(0, crate::clock::Wall::nanos),
+        image: None,
+        image_ref: String::new(),
+        labels: labels(pod),
+        annotations: Labels::default(),
+    })
+}
+
+fn status(relist: &RelistReport, call: &CallRecord) -> Option<StatusRecord> {
+    let kind = [Kind::Sandbox, Kind::Container].into_iter().find(|kind| kind.rpc().name() == call.rpc)?;
+    let (rpc, id) = (kind.rpc(), call.id.clone()?);
+    let waited = call.duration_seconds.duration();
+    let message = || call.message.clone().unwrap_or_default();
+    let result = match call.outcome {
+        Outcome::Ok => Ok(facts(relist, kind, &id)),
+        Outcome::Silent => Err(crate::cri::Error::Silent { rpc, waited }),
+        Outcome::Error => {
+            let named = |code: &Code| Some(code.name()) == call.code.as_deref();
+            let code = Code::ALL.into_iter().find(named).unwrap_or(Code::Unknown);
+            Err(crate::cri::Error::Runtime { rpc, code, message: message() })
+        }
+    };
+    Some(StatusRecord {
+        target: Target { kind, id },
+        rpc,
+        duration: waited,
+        response_bytes: call.response_bytes,
+        result,
+        serial: false,
+        pending: false,
+    })
+}
+
+/// What the answer to a status call had in it, as far as the report kept it.
+fn facts(relist: &RelistReport, kind: Kind, id: &str) -> StatusFacts {
+    // What the report does not keep is taken to have been there: it was no fault that it would tell.
+    let answered = StatusFacts { present: true, created_at: Some(relist.taken_at), ..StatusFacts::default() };
+    let of_container = |container: &ReportedContainer| {
+        let status = container.status.as_ref();
+        StatusFacts {
+            created_at: container.created_at,
+            started_at: status.and_then(|status| status.started_at),
+            finished_at: status.and_then(|status| status.finished_at),
+            exit_code: status.and_then(|status| status.exit_code),
+            ..answered
+        }
+    };
+    match kind {
+        Kind::Sandbox => answered,
+        Kind::Container => {
+            let mut all = relist.pods.iter().flat_map(|pod| &pod.containers);
+            all.find(|container| container.id == id).map_or(answered, of_container)
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What the node wrote down itself, word for word, for whoever looks at a bundle later: journal, kernel log, the kubelet's
+//! metrics and configuration, `/proc` of the processes concerned, a goroutine dump. Each is bounded, and nothing that may
+//! be a secret is among it: no environment, no verbose status, no header and no token.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::evidence::{Evidence, StatusRecord};
+use super::proc::{Process, Role};
+use super::{Inputs, join, offload};
+use crate::host::{HostRoot, kernel_text};
+
+/// What one paper may have; the end of a log says more than its beginning.
+const LARGEST: usize = 2 * 1024 * 1024;
+/// What a file of `/proc` may have.
+const LARGEST_OF_PROC: usize = 64 * 1024;
+/// Processes of which files are taken.
+const PROCESSES: usize = 64;
+/// What reading them may take.
+const LIMIT: Duration = Duration::from_secs(2);
+/// What is answered by the kernel alone, whatever the process does. `environ` is not among them.
+const OF_PROCESS: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", "limits", "schedstat"];
+const OF_NODE: [&str; 6] =
+    ["pressure/cpu", "pressure/io", "pressure/memory", "meminfo", "loadavg", "self/mountinfo"];
+/// What a name has in it whose value is nobody else's business.
+const SECRETS: [&str; 7] = ["token", "password", "passwd", "secret", "header", "credential", "private"];
+/// What stands for such a value.
+const LEFT_OUT: &str = "(left out)";
+
+/// One text, by the name that it has in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paper {
+    /// A path of plain letters.
+    pub name: String,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// The text.
+    pub bytes: Vec<u8>,
+    /// Whether it was longer.
+    pub cut: bool,
+}
+
+impl Paper {
+    /// The end of `bytes`, as far as it fits.
+    pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::within(LARGEST, name, about, bytes)
+    }
+
+    fn within(most: usize, name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
+        let mut bytes: Vec<u8> = bytes.into();
+        let cut = bytes.len() > most;
+        if cut {
+            bytes.drain(..bytes.len() - most);
+        }
+        Self { name: name.into(), about, bytes, cut }
+    }
+}
+
+/// Takes down what only files have. What the run itself was told is in the evidence already.
+pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+    let concerned = concerned(evidence);
+    let kubelet = evidence.kubelet.pid;
+    let root = inputs.host_root.clone();
+    let proc = inputs.proc.clone();
+    let work = move |send: &dyn Fn(Paper)| {
+        if let Some(proc) = &proc {
+            of_node(proc, send);
+            concerned.iter().for_each(|process| of_process(proc, process, send));
+        }
+        if let Some(process) = concerned.iter().find(|process| Some(process.pid) == kubelet) {
+            configuration(&HostRoot::resolve(Some(&root)), process, send);
+        }
+        if let Some(log) = kernel_log() {
+            send(Paper::new("kernel.txt", "the kernel's log", log));
+        }
+    };
+    let (papers, ended) = offload::collect(LIMIT, work).await;
+    evidence.papers.extend(papers);
+    if !ended {
+        evidence.skip("part of the files for the bundle", "they were not read in time");
+    }
+}
+
+/// The daemon, the kubelet, and whoever has to do with a call that is not answered.
+fn concerned(evidence: &Evidence) -> Vec<Process> {
+    let Some(host) = evidence.node() else { return Vec::new() };
+    let sample = host.latest();
+    let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().collect();
+    pids.extend(evidence.kubelet.pid);
+    for id in
+        evidence.runtime.asked.iter().filter(|record| is_worth_it(record)).map(|record| &record.target.id)
+    {
+        let holders = join::holders(evidence, id);
+        pids.extend(holders.shim.map(|shim| shim.pid));
+        pids.extend(holders.oci.iter().map(|process| process.pid));
+        pids.extend(holders.blocked.iter().map(|(process, _)| process.pid));
+    }
+    let blocked = sample.processes.values().filter(|process| !process.blocked.is_empty());
+    pids.extend(blocked.filter(|process| evidence.concerns(process)).map(|process| process.pid));
+    let oci = sample.with_role(Role::OciRuntime).filter(|process| evidence.concerns(process));
+    pids.extend(oci.map(|process| process.pid));
+    pids.into_iter().filter_map(|pid| sample.processes.get(&pid).cloned()).take(PROCESSES).collect()
+}
+
+fn is_worth_it(record: &StatusRecord) -> bool {
+    record.is_silent() || record.duration >= super::limits::STATUS_SLOW
+}
+
+fn of_node(proc: &Path, send: &dyn Fn(Paper)) {
+    for name in OF_NODE {
+        if let Ok(text) = kernel_text(&proc.join(name)) {
+            let name = format!("proc/{}", name.replace("self/", ""));
+            send(Paper::new(name, "of the node", without_secrets_of_mounts(&text)));
+        }
+    }
+}
+
+/// A mount of CIFS has its user and may have his password among its options.
+fn without_secrets_of_mounts(text: &str) -> String {
+    let plain = |option: &str| match option.split_once('=') {
+        Some((name, _)) if is_secret(name) || name == "pass" => format!("{name}={LEFT_OUT}"),
+        _ => option.to_owned(),
+    };
+    let line = |line: &str| line.split(',').map(plain).collect::<Vec<_>>().join(",") + "\n";
+    text.lines().map(line).collect()
+}
+
+fn of_process(proc: &Path, process: &Process, send: &dyn Fn(Paper)) {
+    let pid = process.pid;
+    for name in OF_PROCESS {
+        if let Ok(text) = kernel_text(&proc.join(pid.to_string()).join(name)) {
+            let name = format!("proc/{pid}/{name}");
+            send(Paper::within(LARGEST_OF_PROC, name, "of a process concerned", text));
+        }
+    }
+    for task in &process.blocked {
+        let text = format!("{}\n{}\n", task.wchan, task.stack.join("\n"));
+        let name = format!("proc/{pid}/task-{}-stack", task.tid);
+        send(Paper::within(LARGEST_OF_PROC, name, "where a task waits in the kernel", text));
+    }
+    if !process.command.is_empty() {
+        let words = without_secrets(process.command.iter().map(String::as_str));
+        let name = format!("proc/{pid}/cmdline");
+        send(Paper::within(LARGEST_OF_PROC, name, "its command line", words.join("\n") + "\n"));
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// A command line whose flags with a secret in their name have no value.
+fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut shown = Vec::new();
+    let mut next_is_secret = false;
+    for word in words {
+        let is_flag = word.starts_with('-');
+        shown.push(match word.split_once('=') {
+            _ if next_is_secret && !is_flag => LEFT_OUT.to_owned(),
+            Some((name, _)) if is_flag && is_secret(name) => format!("{name}={LEFT_OUT}"),
+            _ => word.to_owned(),
+        });
+        next_is_secret = is_flag && !word.contains('=') && is_secret(word);
+    }
+    shown
+}
+
+/// The kubelet's own file, where its command line names one.
+fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
+    let Some(path) = kubelet.flag("config") else { return };
+    let path: PathBuf = root.path(path);
+    let mut text = String::new();
+    let most = u64::try_from(LARGEST).unwrap_or(u64::MAX);
+    if std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).is_ok() {
+        send(Paper::new("kubelet/config.txt", "its configuration file", without_secret_keys(&text)));
+    }
+}
+
+/// A YAML or JSON text without what stands below a key that has a secret in its name: that line and all that is indented
+/// further, or a list at the same depth.
+fn without_secret_keys(text: &str) -> String {
+    let mut shown = String::new();
+    let mut below: Option<usize> = None;
+    for line in text.lines() {
+        let depth = line.len() - line.trim_start().len();
+        let belongs =
+            |at: usize| depth > at || (depth == at && line.trim_start().starts_with(['-', ']', '}']));
+        if below.is_some_and(|at| line.trim().is_empty() || belongs(at)) {
+            continue;
+        }
+        below = None;
+        match line.split_once(':') {
+            Some((key, _)) if is_secret(key) => {
+                below = Some(depth);
+                shown.push_str(&format!("{key}: {LEFT_OUT}"));
+            }
+            _ => shown.push_str(line),
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
+/// The kernel's own log, as far as it may be read; it is not kept in one piece anywhere but there.
+fn kernel_log() -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut log = std::fs::File::from(rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?);
+    let mut text = String::new();
+    let mut record = [0; 8192];
+    loop {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => text.push_str(&String::from_utf8_lossy(record.get(..length).unwrap_or_default())),
+            // Records were lost while we read; the next one is there.
+            Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(_) => break,
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_text_is_kept() {
+        let paper = Paper::within(4, "journal.txt", "", "0123456789");
+        assert_eq!((paper.bytes.as_slice(), paper.cut), (&b"6789"[..], true));
+        assert!(!Paper::within(4, "journal.txt", "", "0123").cut);
+    }
+
+    #[test]
+    fn a_command_line_keeps_its_secrets() {
+        let words =
+            ["kubelet", "--v=2", "--manifest-url-header=A:b", "--token", "t0p", "--node-ip", "10.0.0.1"];
+        assert_eq!(
+            without_secrets(words.into_iter()),
+            [
+                "kubelet",
+                "--v=2",
+                "--manifest-url-header=(left out)",
+                "--token",
+                "(left out)",
+                "--node-ip",
+                "10.0.0.1"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_configuration_keeps_its_secrets() {
+        let yaml = "kind: KubeletConfiguration\nstaticPodURLHeader:\n  Authorization:\n  - Bearer t0p\n\nmaxPods: 110\n";
+        let shown = without_secret_keys(yaml);
+        assert_eq!(shown, "kind: KubeletConfiguration\nstaticPodURLHeader: (left out)\nmaxPods: 110\n");
+        let json = "{\n  \"staticPodURLHeader\": {\n    \"Authorization\": [\"Bearer t0p\"]\n  },\n  \"maxPods\": 110\n}\n";
+        let shown = without_secret_keys(json);
+        assert!(!shown.contains("t0p") && shown.contains("maxPods"), "{shown}");
+    }
+
+    #[test]
+    fn a_mount_keeps_its_password() {
+        let line = "36 35 0:50 / /data rw - cifs //srv/x rw,username=u,password=t0p,vers=3.0";
+        let shown = without_secrets_of_mounts(line);
+        assert!(
+            !shown.contains("t0p") && shown.contains("vers=3.0") && shown.contains("username=u"),
+            "{shown}"
+        );
+    }
+}
