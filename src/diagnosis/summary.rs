@@ -37,14 +37,9 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
         Verdict::Unhealthy => {
             let fate = fate(case, primary);
             let long = format!("{title}: this node {fate}");
-            if long.chars().count() <= SENTENCE { long } else { format!("{title}: node {}", in_short(&fate)) }
+            if long.chars().count() <= SENTENCE { long } else { format!("{title}: node {fate}") }
         }
     }
-}
-
-/// The same in fewer words: one line holds the verdict, the culprit and this.
-fn in_short(fate: &str) -> &str {
-    ["goes ", "is "].iter().find_map(|verb| fate.strip_prefix(verb)).unwrap_or(fate)
 }
 
 /// What becomes of the node, and when.

@@ -338,7 +338,8 @@ fn an_interrupt_prints_what_is_known_by_then() {
     let output = running.wait();
     assert_eq!((output.code, output.signal), (Some(130), None), "{output}");
     let report = report(&output);
-    assert_eq!(report["verdict"], "unknown", "{output}");
+    // On a machine that has had a bad moment the silence may be long enough to be told by then; certain it never is.
+    assert!(report["verdict"] == "unknown" || report["primary"]["confidence"] == "likely", "{output}");
     assert_eq!(report["notChecked"][0]["what"], "the rest", "{output}");
     let mut silent = report["probes"].as_array().unwrap().iter().filter(|probe| probe["outcome"] == "silent");
     assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");
@@ -351,7 +352,11 @@ fn twice_verbose_shows_every_call() {
     let output = plegctl(&["-vv", "health", "-r", &fake.endpoint()]);
     let lines: Vec<&str> = output.stderr.lines().collect();
     for call in fake.calls() {
-        let about = if call.id.is_empty() { String::new() } else { format!(" {}", call.id) };
+        let about = match call.rpc {
+            _ if call.id.is_empty() => String::new(),
+            Rpc::ListPodSandbox | Rpc::ListContainers => " in part".to_owned(),
+            _ => format!(" {}", call.id),
+        };
         let begin = format!("{}{about}: ", call.rpc);
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "{begin}\n{output}");
     }

@@ -208,15 +208,33 @@ impl Drop for Load {
     }
 }
 
+/// How many healthy runs are made beside a full load: a few in every test, `PLEGCTL_RUNS=200` for a figure.
+fn runs() -> usize {
+    std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
+}
+
 fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
     runtime.run_pods(5, 2);
     let file = runtime.directory().join("load").display().to_string();
-    let _processor = Load::of("while :; do :; done");
+    // Twice as many as there are processors, so that nobody gets one for the asking.
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let _processors: Vec<Load> = (0..2 * processors).map(|_| Load::of("while :; do :; done")).collect();
     let _disk = Load::of(&format!("while :; do exec 3>'{file}'; echo x >&3; done"));
-    for _ in 0..5 {
+    let (mut alarms, mut longest) = (Vec::new(), 0.0_f64);
+    for _ in 0..runs() {
         let report = diagnose(&runtime);
-        assert_eq!((report.verdict, report.phase), (Verdict::Healthy, Phase::None), "{report:#?}");
+        longest = longest.max(report.duration_seconds);
+        if (report.verdict, report.phase) != (Verdict::Healthy, Phase::None) {
+            alarms.push(report);
+        }
     }
+    println!(
+        "{version:?}: {} false alarms in {} runs beside {} busy loops; the longest took {longest:.1} s",
+        alarms.len(),
+        runs(),
+        2 * processors + 1
+    );
+    assert!(alarms.is_empty(), "{alarms:#?}");
 }

@@ -24,8 +24,12 @@ struct Open {
 
 impl Tape for EveryCall {
     fn asked(&self, rpc: Rpc, request: Bytes) -> u64 {
-        let about = Subject::read(rpc, request).map(|subject| subject.id().to_owned()).unwrap_or_default();
-        let what = if about.is_empty() { rpc.to_string() } else { format!("{rpc} {}", short_id(&about)) };
+        let what = match Subject::read(rpc, request) {
+            Ok(Subject::One(id)) => format!("{rpc} {}", short_id(&id)),
+            Ok(Subject::Sandboxes(wanted)) if !wanted.is_everything() => format!("{rpc} in part"),
+            Ok(Subject::Containers(wanted)) if !wanted.is_everything() => format!("{rpc} in part"),
+            _ => rpc.to_string(),
+        };
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.last += 1;
         let number = open.last;

@@ -12,8 +12,9 @@ use crate::cri::{
     Call, Code, Container, ContainerMetadata, ContainerState, Labels, Outcome, Rpc, Sandbox, SandboxMetadata,
     SandboxState, Version, label,
 };
-use crate::diagnosis::evidence::{Evidence, Kind, ListEvidence, StatusFacts, StatusRecord, Target};
+use crate::diagnosis::evidence::{Evidence, ListEvidence, StatusFacts, StatusRecord, Target};
 use crate::diagnosis::judge;
+use crate::diagnosis::names::Kind;
 use crate::diagnosis::report::HealthReport;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
 use crate::pleg::{CallRecord, KubeletState};

@@ -87,7 +87,7 @@ async fn an_age_over_the_threshold_is_unhealthy_by_one_reading() {
     assert_eq!((report.verdict, report.phase), (Verdict::Unhealthy, Phase::Kubelet));
     assert_eq!(
         report.summary,
-        "the kubelet's last relist is 10m29s old, over its threshold of 3m00s: this node is NotReady"
+        "the kubelet's last relist is 10m29s old, over its threshold of 3m00s: node is NotReady"
     );
     let disagreements = report.kubelet.unwrap().disagreements;
     assert_eq!(disagreements.len(), 2, "the runtime is well, and /healthz says ok: {disagreements:?}");
@@ -99,7 +99,7 @@ async fn an_age_over_the_threshold_is_unhealthy_by_one_reading() {
     let report = judge(&evidence);
     assert_eq!((report.verdict, report.primary.as_ref().unwrap().id), (Verdict::Unhealthy, RuleId::D01));
     assert!(find(&report, RuleId::D22).is_some());
-    assert!(report.summary.ends_with("this node is NotReady"), "{}", report.summary);
+    assert!(report.summary.ends_with("node is NotReady"), "{}", report.summary);
 }
 
 #[tokio::test(start_paused = true)]
