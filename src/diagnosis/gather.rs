@@ -124,7 +124,7 @@ async fn look_further<R: Runtime + 'static>(
         evidence.other_sockets = other_sockets(inputs).await;
         name_what_is_restored(inputs, budget, evidence).await;
     }
-    if inputs.papers {
+    if inputs.keeps_papers() {
         progress("files for the bundle");
         papers::collect(inputs, evidence).await;
     }
@@ -405,7 +405,7 @@ async fn ask_systemd<R: Runtime + 'static>(
         return;
     }
     let suspicious = inputs.mode == Mode::Deep || rpc_is_suspicious(evidence) || node_is_suspicious(evidence);
-    if !suspicious && !inputs.papers && evidence.kubelet.pid.is_none() {
+    if !suspicious && !inputs.keeps_papers() && evidence.kubelet.pid.is_none() {
         evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
         return;
     }
@@ -428,7 +428,7 @@ async fn ask_systemd<R: Runtime + 'static>(
     match journal {
         Ok((journal, text)) if journal.lines > 0 => {
             evidence.journal = Some(journal);
-            if inputs.papers {
+            if inputs.keeps_papers() {
                 evidence.papers.push(Paper::new("journal.txt", "kubelet, runtime and kernel", text));
             }
         }

@@ -94,6 +94,16 @@ pub enum Mode {
     Npd,
 }
 
+/// What is kept beside what the rules need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The node's own words, for a bundle.
+    Papers,
+}
+
 /// Everything that a run needs.
 pub struct Inputs<R> {
     /// The connection for everything. Its own deadline should be longer than ours.
@@ -134,8 +144,8 @@ pub struct Inputs<R> {
     pub stacks: stacks::Wanted,
     /// A call that somebody else waits for right now and that is not to be made again.
     pub known: Option<KnownHang>,
-    /// Whether the node's own words are wanted too, for a bundle.
-    pub papers: bool,
+    /// What is wanted beside what the rules need.
+    pub keep: Keep,
     /// Ends the run early, with what is known by then.
     pub stop: Option<Stop>,
     /// How this program knows that it is itself what is slow.
@@ -165,10 +175,14 @@ impl<R> Inputs<R> {
             commands: false,
             stacks: stacks::Wanted::Never,
             known: None,
-            papers: false,
+            keep: Keep::Nothing,
             stop: None,
             own_time: host::own_time,
         }
+    }
+
+    fn keeps_papers(&self) -> bool {
+        self.keep == Keep::Papers
     }
 
     fn deadlines(&self) -> Deadlines {

@@ -69,7 +69,9 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let work = move |send: &dyn Fn(Paper)| {
         if let Some(proc) = &proc {
             of_node(proc, send);
-            concerned.iter().for_each(|process| of_process(proc, process, send));
+            for process in &concerned {
+                of_process(proc, process, send);
+            }
         }
         if let Some(process) = concerned.iter().find(|process| Some(process.pid) == kubelet) {
             configuration(&HostRoot::resolve(Some(&root)), process, send);
@@ -197,7 +199,7 @@ fn without_secret_keys(text: &str) -> String {
         match line.split_once(':') {
             Some((key, _)) if is_secret(key) => {
                 below = Some(depth);
-                shown.push_str(&format!("{key}: {LEFT_OUT}"));
+                shown.extend([key, ": ", LEFT_OUT]);
             }
             _ => shown.push_str(line),
         }

@@ -44,7 +44,7 @@ pub(super) async fn ask<R>(
 ) {
     let hanging = silent_calls(evidence);
     let is_quiet = hanging.is_empty();
-    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.papers) {
+    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_papers()) {
         return;
     }
     let Some(limit) = budget.allow(LIMIT) else {
@@ -59,7 +59,7 @@ pub(super) async fn ask<R>(
     match tokio::time::timeout(limit, report(inputs, daemon, hanging)).await {
         Ok(Ok((report, dump))) => {
             evidence.stacks = Some(report).filter(|_| !is_quiet);
-            evidence.papers.extend(dump.filter(|_| inputs.papers));
+            evidence.papers.extend(dump.filter(|_| inputs.keeps_papers()));
         }
         Ok(Err(why)) => skip(evidence, why),
         Err(_) => skip(evidence, "the source did not answer in time".to_owned()),
@@ -87,7 +87,7 @@ async fn report<R>(
     hanging: BTreeSet<String>,
 ) -> Result<(StackReport, Option<Paper>), String> {
     let proc = inputs.proc.clone();
-    let keep = inputs.papers;
+    let keep = inputs.keeps_papers();
     let (name, bytes, pid) = match &inputs.stacks {
         Wanted::Never => return Err("left out".to_owned()),
         Wanted::From(source) => given(source).await?,

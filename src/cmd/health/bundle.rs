@@ -157,7 +157,7 @@ fn member(out: &mut impl Write, paper: &Paper, at: Wall) -> io::Result<()> {
     field("        ", 8);
     field("0", 1);
     field("", 100);
-    field("ustar\000", 8);
+    field("ustar\x0000", 8);
     field("", BLOCK - 265);
     let sum: u32 = header.iter().copied().map(u32::from).sum();
     let sum = format!("{sum:06o}\0 ");

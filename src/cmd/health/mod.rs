@@ -33,7 +33,7 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
-    Inputs, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, gather, judge,
+    Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, gather, judge,
 };
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
@@ -272,7 +272,9 @@ async fn ask(
         inputs.played = None;
         inputs.proc_is_explicit = true;
     }
-    inputs.papers = arguments.bundle.is_some();
+    if arguments.bundle.is_some() {
+        inputs.keep = Keep::Papers;
+    }
     inputs.stop = Some(stopped);
     let progress = Progress::begin(context.quiet || arguments.npd || context.verbose >= 2);
     let now = |probe: &str| progress.now(probe);

@@ -103,7 +103,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
     match metrics {
         None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
         Some(Ok((metrics, text))) => {
-            if inputs.papers {
+            if inputs.keeps_papers() {
                 answers.papers.push(Paper::new("kubelet/metrics.txt", "the kubelet's metrics", text));
             }
             // A file says how things were when it was written, not how they are.

@@ -821,7 +821,7 @@ async fn a_throttled_daemon_is_the_cause_in_one_line_too() {
     };
     let (evidence, ()) = tokio::join!(gather(&inputs, &|_| ()), later);
     let report = judge(&evidence);
-    assert_primary(&report, RuleId::D34, Confidence::Likely, Phase::Status, None);
+    assert_primary(&report, RuleId::D35, Confidence::Likely, Phase::Status, None);
     let primary = report.primary.as_ref().unwrap();
     assert!(primary.title.contains("throttled by the CPU limit"), "{primary:#?}");
     assert!(
