@@ -66,6 +66,8 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let kubelet = evidence.kubelet.pid;
     let root = inputs.host_root.clone();
     let proc = inputs.proc.clone();
+    // A simulated node and a recorded one have another kernel.
+    let of_this_machine = inputs.commands;
     let work = move |send: &dyn Fn(Paper)| {
         if let Some(proc) = &proc {
             of_node(proc, send);
@@ -76,7 +78,7 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         if let Some(process) = concerned.iter().find(|process| Some(process.pid) == kubelet) {
             configuration(&HostRoot::resolve(Some(&root)), process, send);
         }
-        if let Some(log) = kernel_log() {
+        if let Some(log) = of_this_machine.then(kernel_log).flatten() {
             send(Paper::new("kernel.txt", "the kernel's log", log));
         }
     };
