@@ -162,7 +162,8 @@ mod tests {
     use crate::cri::{
         Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState,
     };
-    use crate::manifests::podconfig::{Content, Part, Question, SourceState, Standing, standings};
+    use crate::manifests::podconfig::standing::Standing;
+    use crate::manifests::podconfig::{Content, Part, Question, SourceState, standings};
 
     const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
     const HOUR: i64 = 3_600_000_000_000;
