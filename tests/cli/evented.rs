@@ -277,6 +277,7 @@ fn issue_12_a_runtime_that_is_restarted_is_not_hammered_however_many_retries_the
 #[test]
 fn issue_12_what_cri_o_tells_no_stream_is_no_loss() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
+    fake.streams([Attempt::open()]);
     let endpoint = fake.endpoint();
     let words = ["watch", "--mode", "compare", "-o", "jsonl", "--period", "100ms", "-r", &endpoint];
     let mut running = Invocation::new(&words).spawn();

@@ -74,6 +74,8 @@ pub struct Tap {
     paused: bool,
     /// Pods of which something has stopped, where the stream is a hint.
     hints: VecDeque<String>,
+    /// Whether everything is listed to forget what is gone.
+    forgets: bool,
 }
 
 /// A stream that is open.
@@ -131,6 +133,7 @@ impl Tap {
             not_before,
             paused: false,
             hints: VecDeque::new(),
+            forgets: false,
         }
     }
 
@@ -163,6 +166,7 @@ impl Tap {
 
     /// A relist has found the pods that `listed` knows; those that are gone need not be kept in mind.
     pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
+        self.forgets = false;
         self.evented.forget(pods, listed);
     }
 
@@ -274,8 +278,9 @@ impl Tap {
         if let Some(notice) = crash {
             reporter.stream(notice);
         }
-        if !self.owes_relist && self.evented.is_crowded() {
-            self.owes_relist = true;
+        if !self.forgets && self.evented.is_crowded() {
+            // What comes in until that relist is over changes nothing.
+            (self.owes_relist, self.forgets) = (true, true);
             reporter.tally().crowded();
         }
     }
