@@ -110,4 +110,15 @@ mod tests {
     fn a_file_that_is_not_there_is_an_error() {
         assert!(kernel_bytes(Path::new("/proc/0/stat")).is_err());
     }
+
+    #[test]
+    fn issue_10_a_process_table_is_listed_whole_however_long_it_is() {
+        let table = std::env::temp_dir().join(format!("plegctl-table-{}", std::process::id()));
+        for pid in 1..=5_000 {
+            std::fs::create_dir_all(table.join(pid.to_string())).unwrap();
+        }
+        let listed = KernelDir::open(&table).unwrap().numbered().len();
+        std::fs::remove_dir_all(&table).unwrap();
+        assert_eq!(listed, 5_000);
+    }
 }

@@ -9,6 +9,7 @@ mod inotify;
 mod kernel;
 pub mod proc;
 mod scalars;
+pub mod yaml;
 
 pub use arguments::{Arguments, truth};
 pub use inotify::{PathWatch, Seen};

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use libyaml_safer::{EventData, Parser};
-
+use super::yaml::{Documents, Fault, Kind, Node};
 use crate::report::load::load;
 
 /// A configuration file is a few kilobytes; what is larger is something else.
 const LARGEST_FILE: usize = 1024 * 1024;
+
+/// Collections in collections; a kubelet's configuration has four.
+const DEEPEST: usize = 32;
 
 /// Why a configuration file says nothing.
 #[derive(Debug, thiserror::Error)]
@@ -68,64 +70,39 @@ pub enum Trouble {
 /// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A sequence of scalars is one text
 /// with commas; what else is below a sequence is left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
-    let mut input = text;
-    let mut parser = Parser::new();
-    parser.set_input_string(&mut input);
+    let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
+        Fault::Syntax { whole, .. } => Trouble::Syntax(whole),
+        Fault::TooDeep(_) => Trouble::Shape,
+    })?;
     let mut found = BTreeMap::new();
-    // The keys of the mappings that are open; the last one waits for its value.
-    let mut path: Vec<Option<String>> = Vec::new();
-    let mut sequences = 0_u32;
-    // What the sequence that is open holds, unless it is more than plain values.
-    let mut items: Option<Vec<String>> = None;
-    loop {
-        let event = parser.parse().map_err(|why| Trouble::Syntax(why.to_string()))?;
-        match event.data {
-            EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(found),
-            EventData::SequenceStart { .. } if path.is_empty() => return Err(Trouble::Shape),
-            EventData::SequenceStart { .. } => {
-                items = (sequences == 0).then(Vec::new);
-                sequences += 1;
-            }
-            EventData::SequenceEnd => {
-                sequences = sequences.saturating_sub(1);
-                if sequences == 0 {
-                    if let Some(items) = items.take() {
-                        let keys: Vec<&str> = path.iter().flatten().map(String::as_str).collect();
-                        found.insert(keys.join("."), items.join(","));
-                    }
-                    forget_key(&mut path);
-                }
-            }
-            EventData::Scalar { value, .. } if sequences > 0 => {
-                items.as_mut().map(|items| items.push(value)).unwrap_or_default();
-            }
-            _ if sequences > 0 => items = None,
-            EventData::MappingStart { .. } => path.push(None),
-            EventData::MappingEnd => {
-                path.pop();
-                forget_key(&mut path);
-            }
-            EventData::Alias { .. } => forget_key(&mut path),
-            EventData::Scalar { value, .. } => match path.last_mut() {
-                // An empty document parses as one empty scalar.
-                None if value.is_empty() => {}
-                None => return Err(Trouble::Shape),
-                Some(waiting @ None) => *waiting = Some(value),
-                Some(Some(_)) => {
-                    let keys: Vec<&str> = path.iter().flatten().map(String::as_str).collect();
-                    found.insert(keys.join("."), value);
-                    forget_key(&mut path);
-                }
-            },
-            _ => {}
-        }
+    match document.map(|root| root.kind) {
+        None => {}
+        Some(Kind::Map(entries)) => below("", entries, &mut found),
+        // An empty document parses as one empty scalar.
+        Some(Kind::Scalar { text, .. }) if text.is_empty() => {}
+        Some(_) => return Err(Trouble::Shape),
     }
+    Ok(found)
 }
 
-/// The value of the innermost waiting key has come.
-fn forget_key(path: &mut [Option<String>]) {
-    if let Some(waiting) = path.last_mut() {
-        *waiting = None;
+fn below(path: &str, entries: Vec<(Node, Node)>, found: &mut BTreeMap<String, String>) {
+    for (key, value) in entries {
+        let Kind::Scalar { text: key, .. } = key.kind else { continue };
+        let path = if path.is_empty() { key } else { format!("{path}.{key}") };
+        match value.kind {
+            Kind::Scalar { text, .. } => drop(found.insert(path, text)),
+            Kind::Map(entries) => below(&path, entries, found),
+            Kind::List(items) => {
+                let texts = items.into_iter().map(|item| match item.kind {
+                    Kind::Scalar { text, .. } => Some(text),
+                    _ => None,
+                });
+                if let Some(texts) = texts.collect::<Option<Vec<String>>>() {
+                    found.insert(path, texts.join(","));
+                }
+            }
+            Kind::Alias => {}
+        }
     }
 }
 

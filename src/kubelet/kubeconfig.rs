@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use libyaml_safer::{EventData, Parser};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::host::HostRoot;
+
+use crate::host::yaml::{Documents, Fault, Kind, Node};
 
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
@@ -433,52 +434,25 @@ fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
     fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
 }
 
-/// What is open while YAML is read.
-enum Open {
-    Map(Map<String, Value>, Option<String>),
-    List(Vec<Value>),
-}
-
 /// The first document as a value. Aliases are refused: no kubeconfig has them, and they can make much of little.
 fn yaml(text: &[u8]) -> Result<Value, String> {
-    let mut input = text;
-    let mut parser = Parser::new();
-    parser.set_input_string(&mut input);
-    let mut open: Vec<Open> = Vec::new();
-    loop {
-        let event = parser.parse().map_err(|why| why.to_string())?;
-        let done = match event.data {
-            EventData::MappingStart { .. } => {
-                open.push(Open::Map(Map::new(), None));
-                None
-            }
-            EventData::SequenceStart { .. } => {
-                open.push(Open::List(Vec::new()));
-                None
-            }
-            EventData::MappingEnd | EventData::SequenceEnd => match open.pop() {
-                Some(Open::Map(map, _)) => Some(Value::Object(map)),
-                Some(Open::List(list)) => Some(Value::Array(list)),
-                None => None,
-            },
-            EventData::Scalar { value, plain_implicit, .. } => Some(scalar(value, plain_implicit)),
-            EventData::Alias { .. } => return Err("it has an alias".to_owned()),
-            EventData::DocumentEnd { .. } | EventData::StreamEnd => return Ok(Value::Null),
-            _ => None,
-        };
-        if open.len() > DEEPEST {
-            return Err("it is nested too deeply".to_owned());
+    let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
+        Fault::Syntax { whole, .. } => whole,
+        Fault::TooDeep(_) => "it is nested too deeply".to_owned(),
+    })?;
+    document.map_or(Ok(Value::Null), value_of)
+}
+
+fn value_of(node: Node) -> Result<Value, String> {
+    Ok(match node.kind {
+        Kind::Scalar { text, plain } => scalar(text, plain),
+        Kind::List(items) => Value::Array(items.into_iter().map(value_of).collect::<Result<_, _>>()?),
+        Kind::Map(entries) => {
+            let entry = |(key, value)| Ok((text_of(value_of(key)?), value_of(value)?));
+            Value::Object(entries.into_iter().map(entry).collect::<Result<Map<_, _>, String>>()?)
         }
-        let Some(value) = done else { continue };
-        match open.last_mut() {
-            None => return Ok(value),
-            Some(Open::List(list)) => list.push(value),
-            Some(Open::Map(map, key)) => match key.take() {
-                None => *key = Some(text_of(value)),
-                Some(key) => _ = map.insert(key, value),
-            },
-        }
-    }
+        Kind::Alias => return Err("it has an alias".to_owned()),
+    })
 }
 
 fn text_of(value: Value) -> String {

@@ -1,5 +1,6 @@
 //! Why there is no simulation.
 
+pub use crate::host::yaml::Position;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -86,13 +87,4 @@ impl fmt::Display for Malformed {
         let Self { file, at, problem, .. } = self;
         write!(f, "{file}:{}:{}: {problem}", at.line, at.column)
     }
-}
-
-/// A place in a file; both numbers count from one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Line.
-    pub line: u64,
-    /// Column.
-    pub column: u64,
 }

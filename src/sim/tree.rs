@@ -2,12 +2,14 @@
 //!
 //! Less than YAML on purpose: no anchors, no tags, no second document, no key twice.
 
-use libyaml_safer::{Event, EventData, Mark, Parser};
-
 use super::error::Position;
+use crate::host::yaml::{self, Documents, Fault, Node};
 
 /// Deeper than any scenario goes, and shallow enough for the stack.
 const DEEPEST: usize = 16;
+
+/// What is said of these.
+const ADORNED: &str = "anchors, aliases and tags are not for scenarios";
 
 /// A value and where it starts.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,88 +60,48 @@ impl Wrong {
 
 /// Reads the one document of `text`.
 pub fn parse(text: &[u8]) -> Result<Value, Wrong> {
-    let mut input = text;
-    let mut parser = Parser::new();
-    parser.set_input_string(&mut input);
-    let mut reader = Reader { parser };
-    let mut value = None;
-    loop {
-        let event = reader.next()?;
-        match event.data {
-            EventData::StreamStart { .. } | EventData::DocumentEnd { .. } => {}
-            EventData::DocumentStart { .. } if value.is_none() => value = Some(reader.value(0)?),
-            EventData::StreamEnd => break,
-            _ => return Err(Wrong::new(position(event.start_mark), "a scenario is one document")),
-        }
+    let mut documents = Documents::of(text, DEEPEST);
+    let root = documents.next_document().map_err(wrong)?;
+    let root = root.ok_or_else(|| Wrong::new(Position::START, "the file is empty"))?;
+    let value = value(root)?;
+    match documents.next_document().map_err(wrong)? {
+        Some(_) => Err(Wrong::new(documents.began(), "a scenario is one document")),
+        None => Ok(value),
     }
-    value.ok_or_else(|| Wrong::new(Position { line: 1, column: 1 }, "the file is empty"))
 }
 
-struct Reader<'r, 't> {
-    parser: Parser<&'r mut &'t [u8]>,
+fn wrong(fault: Fault) -> Wrong {
+    match fault {
+        Fault::Syntax { at, problem, .. } => Wrong::new(at, format!("this is not YAML: {problem}")),
+        Fault::TooDeep(at) => Wrong::new(at, "this is nested too deeply"),
+    }
 }
 
-impl Reader<'_, '_> {
-    fn next(&mut self) -> Result<Event, Wrong> {
-        self.parser.parse().map_err(|why| {
-            let at = why.problem_mark().map_or(Position { line: 1, column: 1 }, position);
-            Wrong::new(at, format!("this is not YAML: {}", why.problem()))
-        })
-    }
+fn value(node: Node) -> Result<Value, Wrong> {
+    let at = node.at;
+    let kind = match node.kind {
+        _ if node.adorned => return Err(Wrong::new(at, ADORNED)),
+        yaml::Kind::Alias => return Err(Wrong::new(at, ADORNED)),
+        yaml::Kind::Scalar { text, .. } => Kind::Scalar(text),
+        yaml::Kind::List(items) => Kind::List(items.into_iter().map(value).collect::<Result<_, _>>()?),
+        yaml::Kind::Map(entries) => Kind::Map(map(entries)?),
+    };
+    Ok(Value { at, kind })
+}
 
-    fn value(&mut self, depth: usize) -> Result<Value, Wrong> {
-        let event = self.next()?;
-        self.rest_of(event, depth)
-    }
-
-    /// The value that begins with `event`.
-    fn rest_of(&mut self, event: Event, depth: usize) -> Result<Value, Wrong> {
-        let at = position(event.start_mark);
-        if depth > DEEPEST {
-            return Err(Wrong::new(at, "this is nested too deeply"));
-        }
-        let kind = match event.data {
-            EventData::Scalar { anchor: None, tag: None, value, .. } => Kind::Scalar(value),
-            EventData::SequenceStart { anchor: None, tag: None, .. } => Kind::List(self.list(depth)?),
-            EventData::MappingStart { anchor: None, tag: None, .. } => Kind::Map(self.map(depth)?),
-            _ => return Err(Wrong::new(at, "anchors, aliases and tags are not for scenarios")),
+fn map(nodes: Vec<(Node, Node)>) -> Result<Vec<(Key, Value)>, Wrong> {
+    let mut entries: Vec<(Key, Value)> = Vec::new();
+    for (key, node) in nodes {
+        let Value { at, kind } = value(key)?;
+        let Kind::Scalar(name) = kind else {
+            return Err(Wrong::new(at, "a key is a single word"));
         };
-        Ok(Value { at, kind })
-    }
-
-    fn list(&mut self, depth: usize) -> Result<Vec<Value>, Wrong> {
-        let mut items = Vec::new();
-        loop {
-            let event = self.next()?;
-            if event.data == EventData::SequenceEnd {
-                return Ok(items);
-            }
-            items.push(self.rest_of(event, depth + 1)?);
+        if entries.iter().any(|(key, _)| key.name == name) {
+            return Err(Wrong::new(at, format!("`{name}` is there twice")));
         }
+        entries.push((Key { at, name }, value(node)?));
     }
-
-    fn map(&mut self, depth: usize) -> Result<Vec<(Key, Value)>, Wrong> {
-        let mut entries: Vec<(Key, Value)> = Vec::new();
-        loop {
-            let event = self.next()?;
-            if event.data == EventData::MappingEnd {
-                return Ok(entries);
-            }
-            let key = self.rest_of(event, depth + 1)?;
-            let Value { at, kind: Kind::Scalar(name) } = key else {
-                return Err(Wrong::new(key.at, "a key is a single word"));
-            };
-            if entries.iter().any(|(key, _)| key.name == name) {
-                return Err(Wrong::new(at, format!("`{name}` is there twice")));
-            }
-            let value = self.value(depth + 1)?;
-            entries.push((Key { at, name }, value));
-        }
-    }
-}
-
-fn position(mark: Mark) -> Position {
-    Position { line: mark.line + 1, column: mark.column + 1 }
+    Ok(entries)
 }
 
 #[cfg(test)]

@@ -322,3 +322,17 @@ impl<T: Send + 'static> InFlight<T> {
 
 /// How long the status calls in flight may hold a place that another one could use.
 pub(super) const PLACE_HELD: Duration = limits::HUNT_AFTER;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn issue_10_a_call_whose_task_is_lost_is_a_fault_of_our_own() {
+        let mut asking = Asking::default();
+        asking.tasks.spawn(std::future::pending::<StatusRecord>());
+        asking.tasks.abort_all();
+        let lost = asking.next(Duration::from_secs(60)).await.unwrap();
+        assert!(matches!(lost.result, Err(Error::Own { .. })), "{:?}", lost.result);
+    }
+}
