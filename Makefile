@@ -8,7 +8,9 @@ DESTDIR ?=
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_DIR := target/$(HOST)/release
 # Relative relocations are packed: a quarter of a megabyte less. A linker that cannot says so and goes on.
-STATIC_FLAGS := -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs
+STATIC_FLAGS = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs $(FOLD)
+# Functions that came out the same are kept once, where the linker can do that (lld, rustc's own on x86-64).
+FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
 # Clippy's rules about panics are for the product; a test that unwraps is a test that fails.
 TEST_LINTS := -A clippy::unwrap_used -A clippy::expect_used -A clippy::panic -A clippy::indexing_slicing \
