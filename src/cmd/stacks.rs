@@ -203,7 +203,8 @@ fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport) {
         report.limits.push("names are not looked for: --no-live".to_owned());
         return;
     }
-    let unnamed = live::name(report, dumps, Path::new(PROC), arguments.live);
+    let node = live::Node { told: arguments.live, ..live::Node::at(Path::new(PROC)) };
+    let unnamed = live::name(report, dumps, &node);
     report.limits.extend(unnamed);
     conclude(report);
 }

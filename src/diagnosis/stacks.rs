@@ -56,7 +56,8 @@ pub(super) async fn ask<R>(
         Some(Ownership::Ours { daemon }) => *daemon,
         _ => None,
     };
-    match tokio::time::timeout(limit, report(inputs, daemon, hanging)).await {
+    let listed = listed(evidence);
+    match tokio::time::timeout(limit, report(inputs, daemon, hanging, listed)).await {
         Ok(Ok((report, dump))) => {
             evidence.stacks = Some(report).filter(|_| !is_quiet);
             evidence.papers.extend(dump.filter(|_| inputs.keeps_papers()));
@@ -81,10 +82,20 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
 }
 
+/// Ids that the runtime listed itself: what memory says is checked against them.
+fn listed(evidence: &Evidence) -> BTreeSet<String> {
+    let sandboxes =
+        evidence.runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.clone());
+    let containers =
+        evidence.runtime.containers.items().into_iter().flatten().map(|container| container.id.clone());
+    sandboxes.chain(containers).collect()
+}
+
 async fn report<R>(
     inputs: &Inputs<R>,
     daemon: Option<u32>,
     hanging: BTreeSet<String>,
+    listed: BTreeSet<String>,
 ) -> Result<(StackReport, Option<Paper>), String> {
     let proc = inputs.proc.clone();
     let keep = inputs.keeps_papers();
@@ -101,7 +112,7 @@ async fn report<R>(
         let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();
         let mut report = judge(&dumps, &signatures(), &Told { hanging });
         if let Some(proc) = proc.filter(|_| pid.is_some()) {
-            live::name(&mut report, &dumps, &proc, false);
+            live::name(&mut report, &dumps, &live::Node { proc, told: false, listed });
             conclude(&mut report);
         }
         Ok((report, dump))
@@ -160,6 +171,18 @@ impl Evidence {
     pub fn chain_words(&self, rpc: &str) -> Option<String> {
         let finding = self.chain_of(rpc)?;
         Some(format!("{} ({})", sentence(finding), finding.id))
+    }
+
+    /// The chain that ends at this process, if the dump shows one.
+    pub fn chain_at(&self, pid: u32) -> Option<String> {
+        let findings = self.stacks.iter().flat_map(|report| &report.findings);
+        findings
+            .into_iter()
+            .find(|finding| {
+                let holder = finding.holder.as_ref();
+                holder.is_some_and(|holder| holder.waits_for.pid == Some(pid)) && !finding.rpcs.is_empty()
+            })
+            .map(|finding| format!("{} ({})", sentence(finding), finding.id))
     }
 
     /// Whether the dump names this container as the one whose lock is held.

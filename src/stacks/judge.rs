@@ -501,13 +501,18 @@ impl<'a> Judge<'a> {
             .filter(|(_, by)| **by == Some(nth))
             .map(|(contention, _)| contention)
             .collect();
-        // The telling root holds the lock that most wait for; else it waits longest.
-        let mut held: HashMap<usize, usize> = HashMap::new();
+        // The telling root holds the lock that a list waits for, else the one that most wait for; else it waits longest.
+        let weight = |contention: &Contention| {
+            let lists = |at: &usize| self.call(*at).is_some_and(|call| LISTS.contains(&call));
+            (contention.waiters.iter().any(lists), contention.waiters.len())
+        };
+        let mut held: HashMap<usize, (bool, usize)> = HashMap::new();
         for contention in &mine {
+            let weight = weight(contention);
             for holder in &contention.holders {
                 for at in self.family.children(*holder).iter().chain([holder]) {
                     let most = held.entry(*at).or_default();
-                    *most = (*most).max(contention.waiters.len());
+                    *most = (*most).max(weight);
                 }
             }
         }
@@ -531,7 +536,7 @@ impl<'a> Judge<'a> {
         );
         let lock = mine
             .iter()
-            .max_by_key(|contention| contention.waiters.len())
+            .max_by_key(|contention| weight(contention))
             .map(|contention| words::lock(&contention.at).to_owned());
         Some(self.assemble(signature, &roots, &waiters, lock, linked, told))
     }

@@ -2,9 +2,10 @@
 //!
 //! No dump holds an id, but it holds where the id lies: 64 bytes of `/proc/PID/mem` are the container's. Read only, no
 //! trace, no stop; every read has a bound, and what is read is believed only if it looks like an id *and* something else
-//! knows it: a cgroup of this node, or the name beside it in the CRI's own form.
+//! knows it: the runtime's own lists where they answered, a cgroup of this node, or the name beside it in the CRI's form.
+//! A network plugin that hangs was told by its environment which pod it is for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use super::judge::Source;
 use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
 use super::wait::{self, ID_LENGTH, Outside};
 use crate::host::proc::{cgroup, command_line};
-use crate::host::{KernelDir, kernel_text};
+use crate::host::{KernelDir, kernel_bytes, kernel_text};
 use crate::report::{ContainerRef, PodRef};
 
 /// A string of the CRI is never longer.
@@ -25,10 +26,26 @@ const LONGEST_STRING: u64 = 512;
 const FINDINGS: usize = 8;
 const ROOTS: usize = 4;
 
+/// Where names are looked for, and what is known already.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// The process table.
+    pub proc: PathBuf,
+    /// Somebody said that the dump is of this node, though nothing in it shows that.
+    pub told: bool,
+    /// Ids of containers and sandboxes that the runtime itself lists, as far as it answered.
+    pub listed: BTreeSet<String>,
+}
+
+impl Node {
+    /// This one, by its process table; the runtime was not asked.
+    pub fn at(proc: &Path) -> Self {
+        Self { proc: proc.to_owned(), ..Self::default() }
+    }
+}
+
 /// Names every finding of `report` that a process of this node stands behind. Says what could not be named.
-///
-/// `told` is that somebody said the dump is of this node, though nothing in it shows that.
-pub fn name(report: &mut StackReport, sources: &[Source], proc: &Path, told: bool) -> Vec<String> {
+pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<String> {
     let mut limits = Vec::new();
     let mut lives: HashMap<usize, Option<Process>> = HashMap::new();
     let mut table = None;
@@ -36,7 +53,7 @@ pub fn name(report: &mut StackReport, sources: &[Source], proc: &Path, told: boo
         let at = finding.chain.dump;
         let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
         let live = lives.entry(at).or_insert_with(|| {
-            let found = Process::of(source, info.daemon, proc, told);
+            let found = Process::of(source, info.daemon, &node.proc, node.told);
             if found.is_none() {
                 limits.push(format!(
                     "{}: a saved dump has no names; a process that still runs here has (a source on this node, or --live)",
@@ -47,7 +64,7 @@ pub fn name(report: &mut StackReport, sources: &[Source], proc: &Path, told: boo
         });
         let Some(process) = live else { continue };
         info.pid = Some(process.pid);
-        let table = table.get_or_insert_with(|| Table::read(proc));
+        let table = table.get_or_insert_with(|| Table::read(node));
         process.name(finding, source, table);
     }
     limits
@@ -58,14 +75,22 @@ struct Table {
     proc: PathBuf,
     /// Container ids that some process is in, and a process of each.
     ids: BTreeMap<String, u32>,
+    /// Ids that the runtime lists.
+    listed: BTreeSet<String>,
     shims: Vec<u32>,
     parents: HashMap<u32, u32>,
 }
 
 impl Table {
-    fn read(proc: &Path) -> Self {
-        let mut table =
-            Self { proc: proc.to_owned(), ids: BTreeMap::new(), shims: Vec::new(), parents: HashMap::new() };
+    fn read(node: &Node) -> Self {
+        let proc = &node.proc;
+        let mut table = Self {
+            proc: proc.clone(),
+            ids: BTreeMap::new(),
+            listed: node.listed.clone(),
+            shims: Vec::new(),
+            parents: HashMap::new(),
+        };
         let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
         for pid in pids {
             let dir = proc.join(pid.to_string());
@@ -102,6 +127,40 @@ impl Table {
             .iter()
             .copied()
             .find(|pid| command_line(&self.proc.join(pid.to_string())).mentions(sandbox))
+    }
+
+    /// The oldest child of a process that is a network plugin, if all such children work for one sandbox.
+    fn network_plugin(&self, of: u32) -> Option<u32> {
+        let children = self.parents.iter().filter(|(_, parent)| **parent == of).map(|(pid, _)| *pid);
+        let plugins: BTreeMap<u32, String> =
+            children.filter_map(|pid| Some((pid, self.plugin_is_for(pid)?.id))).collect();
+        let (first, sandbox) = plugins.iter().next()?;
+        plugins.values().all(|other| other == sandbox).then_some(*first)
+    }
+
+    /// The sandbox and the pod that a network plugin was started for, from the two variables that say so and no others.
+    fn plugin_is_for(&self, pid: u32) -> Option<Named> {
+        // Of a process that waits in the kernel this read may wait too.
+        self.stat(pid).filter(|stat| stat.state != 'D')?;
+        let bytes = kernel_bytes(&self.proc.join(pid.to_string()).join("environ")).ok()?;
+        let value = |name: &str| {
+            bytes.split(|byte| *byte == 0).find_map(|entry| {
+                let (key, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
+                (key == name).then(|| value.to_owned())
+            })
+        };
+        let id = value("CNI_CONTAINERID").filter(|id| is_id(id))?;
+        let arguments = value("CNI_ARGS")?;
+        let of = |name: &str| {
+            let mut pairs = arguments.split(';').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).unwrap_or_default()
+        };
+        let pod =
+            PodRef { uid: of("K8S_POD_UID"), namespace: of("K8S_POD_NAMESPACE"), name: of("K8S_POD_NAME") };
+        let how = format!("the network plugin (pid {pid}) was started for {pod}");
+        let named =
+            Named { name: Some(CriName { container: None, pod: pod.clone() }), id, how, ..Named::default() };
+        (!pod.name.is_empty()).then_some(named)
     }
 
     /// The oldest child of a process that is an OCI runtime.
@@ -198,13 +257,30 @@ impl Process {
         let roots: Vec<&Goroutine> =
             finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
         let Some(first) = roots.first() else { return };
-        let named = roots.iter().find_map(|root| self.identify(root, table));
         let Some(holder) = finding.holder.as_mut() else { return };
+        let plugin = matches!(wait::outside(first), Some(Outside::Child(_)))
+            .then(|| self.child(first, &finding.id, table))
+            .flatten()
+            .and_then(|pid| table.plugin_is_for(pid));
+        // What another goroutine works for is its own affair, unless it waits for the same shim.
+        let shim = wait::shim(first);
+        let alike = |root: &&&Goroutine| shim.is_some() && wait::shim(root) == shim;
+        let named = plugin
+            .or_else(|| self.identify(first, table))
+            .or_else(|| roots.iter().skip(1).filter(alike).find_map(|root| self.identify(root, table)));
         if let Some(named) = &named {
             named.give(holder);
             finding.evidence.push(named.how.clone());
         }
-        self.what_it_waits_for(&mut holder.waits_for, first, named.as_ref(), table);
+        // Others that wait for the same are somebody's too.
+        for other in roots.iter().skip(1) {
+            if let Some(also) = self.identify(other, table)
+                && named.as_ref().is_none_or(|named| named.id != also.id)
+            {
+                finding.evidence.push(format!("{} waits for the same: {}", also.whose(), also.how));
+            }
+        }
+        self.what_it_waits_for(&mut holder.waits_for, first, named.as_ref(), &finding.id, table);
     }
 
     /// The container or the pod that a goroutine works for.
@@ -251,10 +327,25 @@ impl Process {
         })
     }
 
-    fn what_it_waits_for(&self, on: &mut WaitsFor, root: &Goroutine, named: Option<&Named>, table: &Table) {
+    /// The child that a goroutine waits for: by its pidfd, or as the only one that fits the cause.
+    fn child(&self, root: &Goroutine, signature: &str, table: &Table) -> Option<u32> {
+        match (wait::pidfd(root), signature) {
+            (Some(fd), _) => self.pidfd(fd),
+            (None, "ST03") => table.network_plugin(self.pid),
+            (None, _) => table.oci_runtime(self.pid),
+        }
+    }
+
+    fn what_it_waits_for(
+        &self,
+        on: &mut WaitsFor,
+        root: &Goroutine,
+        named: Option<&Named>,
+        signature: &str,
+        table: &Table,
+    ) {
         let pid = match wait::outside(root) {
-            Some(Outside::Child(Some(fd))) => self.pidfd(fd),
-            Some(Outside::Child(None)) => table.oci_runtime(self.pid),
+            Some(Outside::Child(_)) => self.child(root, signature, table),
             Some(Outside::Shim(_)) if on.kind == Kind::Shim => {
                 let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
                 let member = wait::update_pid(root)
@@ -317,11 +408,15 @@ struct Named {
 }
 
 impl Named {
-    /// Believed if a cgroup of this node has the id, or the name beside it has the CRI's form.
+    /// Believed if the runtime lists it, a cgroup of this node has the id, or the name beside it has the CRI's form.
     fn believed(mut self, table: &Table, how: &str) -> Option<Self> {
-        let in_cgroup = table.ids.contains_key(&self.id);
-        let by = if in_cgroup {
+        let sandbox_listed = || self.sandbox.as_ref().is_some_and(|sandbox| table.listed.contains(sandbox));
+        let by = if table.listed.contains(&self.id) {
+            "the runtime lists that id"
+        } else if table.ids.contains_key(&self.id) {
             "a cgroup of this node has that id"
+        } else if sandbox_listed() {
+            "the runtime lists its sandbox"
         } else if self.name.is_some() {
             "its name has the form of the CRI"
         } else {
@@ -331,13 +426,24 @@ impl Named {
         Some(self)
     }
 
+    /// `namespace/pod/container`, as far as it is known.
+    fn whose(&self) -> String {
+        match &self.name {
+            Some(CriName { container: Some(container), pod }) => format!("{pod}/{container}"),
+            Some(CriName { container: None, pod }) => pod.to_string(),
+            None => self.uid.as_ref().unwrap_or(&self.id).clone(),
+        }
+    }
+
     fn give(&self, holder: &mut Holder) {
         if let Some(uid) = &self.uid {
             holder.pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
             return;
         }
         let container = self.name.as_ref().and_then(|name| name.container.clone()).unwrap_or_default();
-        holder.container = Some(ContainerRef { id: self.id.clone(), name: container });
+        // A sandbox is a pod's, not a container of it.
+        let is_sandbox = self.name.as_ref().is_some_and(|name| name.container.is_none());
+        holder.container = (!is_sandbox).then(|| ContainerRef { id: self.id.clone(), name: container });
         holder.pod = self.name.as_ref().map(|name| name.pod.clone());
     }
 }
@@ -398,12 +504,17 @@ mod tests {
         let table = |ids: &[&str]| Table {
             proc: "/nowhere".into(),
             ids: ids.iter().map(|id| ((*id).to_owned(), 7)).collect(),
+            listed: BTreeSet::new(),
             shims: Vec::new(),
             parents: HashMap::new(),
         };
         let named = || Named { id: ID.to_owned(), ..Named::default() };
         assert!(named().believed(&table(&[]), "here").is_none());
         assert!(named().believed(&table(&[ID]), "here").is_some());
+        let listed = Table { listed: BTreeSet::from([ID.to_owned()]), ..table(&[]) };
+        assert!(named().believed(&listed, "here").unwrap().how.contains("the runtime lists that id"));
+        let sandbox = Named { id: ID.replace('0', "f"), sandbox: Some(ID.to_owned()), ..Named::default() };
+        assert!(sandbox.believed(&listed, "here").unwrap().how.contains("lists its sandbox"));
         let with_name = Named { name: cri_name("a_b_c_d_0"), ..named() };
         assert!(with_name.believed(&table(&[]), "here").is_some());
     }

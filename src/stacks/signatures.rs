@@ -332,6 +332,8 @@ pub const SIGNATURES: &[Row] = &[
             &["bbolt.(*Tx).Commit", DISK],
             &["bbolt.(*DB)", "bbolt.(*Tx).write|bbolt.(*Tx).Commit|bbolt.fdatasync"],
             &["statusStorage).UpdateSync", DISK],
+            // containerd 2 clears a bundle away before it takes the status lock.
+            &["handleContainerExit|handleSandboxExit|v2.NewBundle|v2.(*Bundle)|v2.atomicDelete", DISK],
         ],
         queue: &[&["bbolt.(*DB).beginRWTx"]],
         hangs: "creates and removes; sometimes ListContainers",

@@ -57,10 +57,19 @@ use daemon::RealRuntime;
 use harness::{PATIENCE, daemon, faults, generated, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
+/// The same, with a disk of its own that can be frozen.
+fn real_on_its_own_disk(version: Containerd) -> Option<RealRuntime> {
+    packages().map(|packages| RealRuntime::start_on_its_own_disk(version, packages))
+}
+
 /// A private containerd of that version, or `None` with the reason on standard error.
 fn real(version: Containerd) -> Option<RealRuntime> {
+    packages().map(|packages| RealRuntime::start(version, packages))
+}
+
+fn packages() -> Option<Packages> {
     match Packages::find() {
-        Ok(packages) => Some(RealRuntime::start(version, packages)),
+        Ok(packages) => Some(packages),
         Err(reason) if packages::on_ci() => panic!("no real runtime although CI=true: {reason}"),
         Err(reason) => {
             let thread = std::thread::current();

@@ -9,6 +9,9 @@
 # or name are touched.
 set -u
 
+# fsfreeze is not in everybody's path.
+PATH=$PATH:/usr/sbin:/sbin
+
 # Ctrl-C at the terminal goes to the test alone; this script has to outlive it.
 trap '' INT TERM HUP
 
@@ -34,7 +37,13 @@ pids_in_cgroups_of() {
     done 2>/dev/null | sort -u
 }
 
+# Whoever waits for a frozen file system does not even die of SIGKILL.
+thaw_under() {
+    cut -d' ' -f2 /proc/self/mounts | grep "^$1/" | xargs -r -n 1 fsfreeze --unfreeze
+} 2>/dev/null
+
 kill_everything() {
+    thaw_under "$1"
     # The daemon goes with the first round, so nothing starts a shim again while the later rounds look for stragglers.
     pids_naming "$1" | xargs -r kill -KILL
     # A frozen process does not even die of SIGKILL on cgroup v1.

@@ -52,6 +52,8 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         None => format!("{lists} {verb} not answer; the daemon is alive"),
     };
     let by_silence = runtime.silence.confidence(waited);
+    let by_stacks = case.evidence.chain_of(rpc.name()).map_or(by_silence, |chain| chain.confidence);
+    let by_silence = by_silence.min(by_stacks);
     let confidence = culprit.map_or(by_silence, |culprit| by_silence.min(culprit.confidence));
     let mut found = finding(RuleId::D02, Severity::Critical, confidence, title);
     found.phase = Phase::List;

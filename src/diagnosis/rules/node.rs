@@ -199,8 +199,15 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
         (None, None) => return None,
     };
     let title = format!("{title}: {}", case.evidence.names.describe(id));
-    let found = finding(RuleId::D10, Severity::Critical, Confidence::Likely, title);
+    // The runtime's own goroutines may say that they wait for this very process.
+    let chain = [Some(pid), holders.shim.map(|shim| shim.pid)]
+        .into_iter()
+        .flatten()
+        .find_map(|pid| case.evidence.chain_at(pid));
+    let confidence = if chain.is_some() { Confidence::Certain } else { Confidence::Likely };
+    let found = finding(RuleId::D10, Severity::Critical, confidence, title);
     let mut found = case.about(found, id);
+    found.evidence.extend(chain);
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {

@@ -21,6 +21,9 @@ const PAUSE_IMAGE: &str = "registry.local/pause:1";
 /// The image of every container.
 pub const BUSYBOX_IMAGE: &str = "registry.local/busybox:1";
 
+/// Room for the test images and some pods; the file is sparse.
+const DISK_BYTES: u64 = 512 << 20;
+
 /// A running private containerd. Dropping it kills it, its shims and its pods, and removes its directory.
 ///
 /// Its methods block: do not call them inside an async function.
@@ -36,6 +39,22 @@ pub struct RealRuntime {
 impl RealRuntime {
     /// Starts one and waits until it answers and knows the test images.
     pub fn start(version: Containerd, packages: Packages) -> Self {
+        Self::start_in(version, packages, |_| ())
+    }
+
+    /// Starts one whose root is a file system of its own, in a file: see [`Self::freeze_disk`].
+    pub fn start_on_its_own_disk(version: Containerd, packages: Packages) -> Self {
+        Self::start_in(version, packages, |directory| {
+            let (image, root) = (directory.join("disk"), directory.join("root"));
+            fs::create_dir(&root).unwrap();
+            fs::File::create(&image).unwrap().set_len(DISK_BYTES).unwrap();
+            let (image, root) = (image.to_str().unwrap(), root.to_str().unwrap());
+            tool("mkfs.ext4", &["-q", "-F", image]);
+            tool("mount", &["-o", "loop", image, root]);
+        })
+    }
+
+    fn start_in(version: Containerd, packages: Packages, prepare: impl FnOnce(&Path)) -> Self {
         sweep_stale_directories();
         let directory = fresh_directory();
         let watcher = start_watcher(&directory);
@@ -44,6 +63,7 @@ impl RealRuntime {
         for directory in ["cni", "cni-bin", "bin"] {
             fs::create_dir(runtime.directory.join(directory)).unwrap();
         }
+        prepare(&runtime.directory);
         fs::write(runtime.config_file(), runtime.config()).unwrap();
         runtime.start_daemon();
         runtime.import_images();
@@ -236,6 +256,17 @@ fn cri_tables_of_2(directory: &Path) -> String {
   disable = true
 "#
     )
+}
+
+/// Runs one of the system's tools.
+pub fn tool(name: &str, arguments: &[&str]) {
+    let output = Command::new(name)
+        .args(arguments)
+        // Not in everybody's path.
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .output()
+        .unwrap_or_else(|why| panic!("cannot run {name}: {why}"));
+    assert!(output.status.success(), "{name} {}: {output:?}", arguments.join(" "));
 }
 
 /// Short, because a socket's path may have 107 bytes.

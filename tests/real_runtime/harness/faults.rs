@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use super::PATIENCE;
-use super::daemon::RealRuntime;
+use super::daemon::{RealRuntime, tool};
 use super::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use super::wait_for;
 
@@ -51,6 +51,18 @@ pub struct Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         let _ = fs::write(&self.control, self.thawed);
+    }
+}
+
+/// A disk that takes no writes. Dropping it thaws it.
+#[must_use = "the disk thaws as soon as this is dropped"]
+pub struct FrozenDisk {
+    mount: PathBuf,
+}
+
+impl Drop for FrozenDisk {
+    fn drop(&mut self) {
+        tool("fsfreeze", &["--unfreeze", self.mount.to_str().unwrap()]);
     }
 }
 
@@ -103,6 +115,14 @@ impl RealRuntime {
         let frozen = Frozen { control: freeze.control, thawed: freeze.thawed };
         wait_for("the pod to freeze", || is_frozen(&frozen.control).then_some(()));
         frozen
+    }
+
+    /// Freezes the disk of a runtime that was started on one of its own: whoever writes below the daemon's root waits in
+    /// the kernel until the guard is dropped.
+    pub fn freeze_disk(&self) -> FrozenDisk {
+        let mount = self.directory().join("root");
+        tool("fsfreeze", &["--freeze", mount.to_str().unwrap()]);
+        FrozenDisk { mount }
     }
 
     /// Makes containerd hold the status lock of a running container: the pod's shim is stopped, and an update of the
