@@ -12,7 +12,7 @@ use super::entry::{Body, Entry};
 use crate::cri::{Rpc, rename};
 
 /// Keys of a document under which there may be names.
-const TEXTS: [&str; 13] = [
+const TEXTS: [&str; 15] = [
     "name",
     "namespace",
     "node",
@@ -26,6 +26,8 @@ const TEXTS: [&str; 13] = [
     "why",
     "reason",
     "value",
+    "path",
+    "source",
 ];
 
 /// Names and what stands for them.

@@ -209,6 +209,8 @@ pub mod kind {
     pub const DIAGNOSIS: u32 = 3;
     /// Pressure and processes of the node.
     pub const NODE: u32 = 4;
+    /// Who waited for whom inside the runtime, by its own goroutines.
+    pub const STACKS: u32 = 5;
 }
 
 /// An incident.

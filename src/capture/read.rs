@@ -26,6 +26,9 @@ const LONGEST_CHAIN: usize = 1024;
 const MOST_READY: usize = 256;
 const MOST_READY_BYTES: usize = 64 * 1024 * 1024;
 
+/// How many segments are held ready: what is asked of one moment may lie on both sides of an edge.
+const MOST_SEGMENTS: usize = 4;
+
 /// A point on the capture's own line of time: the recorder that ran, and its clock that never jumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
@@ -170,7 +173,8 @@ pub struct Capture {
 /// What is held in memory.
 #[derive(Debug, Default)]
 struct Ready {
-    segment: Option<(usize, Arc<Vec<u8>>)>,
+    /// The one that was used last stands last.
+    segments: Vec<(usize, Arc<Vec<u8>>)>,
     answers: HashMap<Place, Bytes>,
     bytes: usize,
 }
@@ -402,13 +406,16 @@ impl Capture {
     }
 
     fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
-        if let Some((ready, bytes)) = &self.ready().segment
-            && *ready == segment
-        {
-            return Some(Arc::clone(bytes));
+        let mut ready = self.ready();
+        let held = ready.segments.iter().position(|(held, _)| *held == segment);
+        let (_, bytes) = match held {
+            Some(place) => ready.segments.remove(place),
+            None => (segment, Arc::new(store::read(&self.segments.get(segment)?.path).ok()?)),
+        };
+        if ready.segments.len() >= MOST_SEGMENTS {
+            ready.segments.remove(0);
         }
-        let bytes = Arc::new(store::read(&self.segments.get(segment)?.path).ok()?);
-        self.ready().segment = Some((segment, Arc::clone(&bytes)));
+        ready.segments.push((segment, Arc::clone(&bytes)));
         Some(bytes)
     }
 

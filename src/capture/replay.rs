@@ -264,7 +264,11 @@ impl Playback {
         match self.way() {
             Way::At(..) => {
                 let Some(left) = left(call, now) else { return std::future::pending().await };
-                tokio::time::sleep(left).await;
+                // The timer counts in whole milliseconds and rounds up: a quick call would be slower than it was.
+                let whole = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+                if !whole.is_zero() {
+                    tokio::time::sleep(whole).await;
+                }
                 true
             }
             Way::Played(speed) => {

@@ -52,6 +52,9 @@ pub struct CaptureReport {
     pub events_left_out: usize,
     /// PLEG's health, whenever it changed.
     pub health: Vec<Value>,
+    /// Who waited for whom inside the runtime, whenever its goroutines were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<Value>,
 }
 
 /// One relist.
@@ -124,6 +127,7 @@ impl CaptureReport {
             events,
             events_left_out,
             health: documents(capture, range, kind::HEALTH),
+            stacks: documents(capture, range, kind::STACKS),
         })
     }
 }

@@ -35,6 +35,7 @@ use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
 use crate::cri::{Client, Endpoint, Outcome, Runtime};
+use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::kubelet::KubeletVersion;
 use crate::pleg::stream::{Event, Health};
@@ -99,7 +100,7 @@ pub struct RecordArgs {
     #[arg(long = "for", value_name = "DUR", value_parser = positive_duration)]
     lasting: Option<Duration>,
 
-    /// Leave out pressure and processes of the node
+    /// Leave out pressure and processes of the node, and the runtime's goroutines
     #[arg(long)]
     no_host: bool,
 
@@ -585,13 +586,18 @@ impl Desk<'_, '_> {
         });
         drop(state);
         let (context, endpoint) = (*self.context, *self.endpoint);
-        self.aside.diagnosis = Some(Box::pin(async move { diagnose(context, endpoint, known).await.ok() }));
+        let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
+        self.aside.diagnosis =
+            Some(Box::pin(async move { diagnose(context, endpoint, known, stacks).await.ok() }));
     }
 
     /// Something beside the relists is over.
     fn done(&mut self, done: Done) {
         let Done::Diagnosed(Some(report)) = done else { return };
         self.recorder.document(kind::DIAGNOSIS, &report);
+        if let Some(stacks) = &report.stacks {
+            self.recorder.document(kind::STACKS, stacks);
+        }
         let judgement = judgement(&report);
         let mut state = locked(self.state);
         let number = state.watchman.open().map(|incident| incident.number);

@@ -54,6 +54,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         estimate: version.map(|_| case.estimate.report(&evidence.settings)),
         kubelet: kubelet(&case),
         keep,
+        stacks: evidence.stacks.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::report::RuntimeRef;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
+use crate::stacks::report::StackReport;
 
 /// Number of an entry in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -290,6 +291,9 @@ pub struct HealthReport {
     /// What to save before anybody restarts anything.
     #[serde(default)]
     pub keep: Vec<String>,
+    /// What the runtime's goroutines said, for whoever keeps it: `plegctl stacks` has a document of its own.
+    #[serde(skip)]
+    pub stacks: Option<StackReport>,
 }
 
 impl HealthReport {

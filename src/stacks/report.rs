@@ -6,7 +6,7 @@ use super::daemon::Daemon;
 use crate::report::{Confidence, ContainerRef, PodRef, Severity, known};
 
 /// Who waits for whom.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct StackReport {
     /// The chain in one sentence; the first line of the screen.
@@ -36,7 +36,7 @@ impl StackReport {
 }
 
 /// One dump that was read.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpInfo {
     /// Where it came from.
@@ -59,7 +59,7 @@ pub struct DumpInfo {
 }
 
 /// Something that is held up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// `ST01`
@@ -92,7 +92,7 @@ pub struct Finding {
 }
 
 /// The chain behind a finding: what the sentence and the tree are made of.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     /// The dump, by its number.
     pub dump: usize,
@@ -126,7 +126,7 @@ pub struct Behind {
 }
 
 /// Who has it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
     /// Its number; none in a profile.
@@ -145,7 +145,7 @@ pub struct Holder {
 }
 
 /// What somebody waits for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitsFor {
     /// Its kind.
@@ -182,7 +182,7 @@ pub enum Kind {
 }
 
 /// One waiter at a lock.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
     /// Which dump it is in; absent where there is only one.
@@ -214,7 +214,7 @@ pub struct Wait {
 }
 
 /// Equal stacks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// How many.

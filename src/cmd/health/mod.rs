@@ -313,10 +313,15 @@ pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
     known: Option<KnownHang>,
+    stacks: Wanted,
 ) -> Result<HealthReport, Error> {
     let kubelet = KubeletInputs { healthz: Some(HEALTHZ.to_owned()), ..KubeletInputs::default() };
     let mut inputs = inputs(context, endpoint, BUDGET, kubelet)?;
     inputs.known = known;
+    // A simulated or recorded runtime has no goroutines.
+    if matches!(endpoint, Endpoint::Unix { .. }) {
+        inputs.stacks = stacks;
+    }
     Ok(Box::pin(crate::diagnosis::run(&inputs, &|_| ())).await)
 }
 

@@ -17,6 +17,7 @@ use crate::cmd::render::watch as text;
 use crate::cmd::stops::{Stops, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
+use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::pleg::readers::{Readers, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, Silence};
@@ -206,7 +207,7 @@ impl<'a> Session<'a> {
         };
         if matches!(end, End::Came(_)) && !self.looked {
             // Nothing is under way: what came was over when it was noticed, or came in a pause.
-            let diagnosis = diagnose(self.context, &self.endpoint, None);
+            let diagnosis = diagnose(self.context, &self.endpoint, None, Wanted::Auto);
             self.found = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.outside.stops.next() => None,
@@ -522,7 +523,7 @@ impl Diagnosis<'_> {
         let (open, waited) = self.reporter.open_call(self.context.clock.mono());
         let known =
             open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, answered: Some(answered) });
-        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known)));
+        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known, Wanted::Auto)));
     }
 
     /// What was found; never, if nothing is looked for.
