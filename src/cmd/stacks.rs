@@ -17,9 +17,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
+use super::kubelet_access::KubeletAccess;
 use super::render::{json, stacks as text};
 use super::{Error, Exit};
-use crate::kubelet::http;
+use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::stacks::judge::{Source, Told, conclude, judge};
 use crate::stacks::read::{Bounds, read};
@@ -57,6 +58,9 @@ pub struct StacksArgs {
     #[arg(long, value_name = "FILE")]
     signatures: Option<PathBuf>,
 
+    #[command(flatten)]
+    kubelet: KubeletAccess,
+
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
@@ -78,15 +82,21 @@ enum Output {
 pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     let known = all_signatures(arguments.signatures.as_deref())?;
     let mut cuts = Vec::new();
-    let dumps = if arguments.sources.is_empty() {
-        passive(context, &mut cuts)?
-    } else {
-        let mut dumps = Vec::new();
-        for source in &arguments.sources {
-            dumps.extend(named(source, context, &mut cuts)?);
+    let mut dumps = Vec::new();
+    for source in &arguments.sources {
+        dumps.extend(named(source, context, &mut cuts)?);
+    }
+    if let Some(kubelet) = arguments.kubelet.api(context)? {
+        dumps.extend(of_kubelet(&kubelet, context, &mut cuts)?);
+    }
+    if arguments.sources.is_empty() {
+        match passive(context, &mut cuts) {
+            Ok(found) => dumps.extend(found),
+            // The kubelet alone is an answer too.
+            Err(Error::NoStacks) if !dumps.is_empty() => {}
+            Err(why) => return Err(why),
         }
-        dumps
-    };
+    }
     let mut report = judge(&dumps, &known, &Told::default());
     report.limits.extend(cuts);
     enrich(arguments, &dumps, &mut report);
@@ -138,6 +148,16 @@ fn named(source: &str, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<
             dumps(source, answer.body.as_slice(), &Origin::now(None, context), cuts)
         }
     }
+}
+
+/// A kubelet's own, by the credential that was given. A URL that is typed as a source is never shown one.
+fn of_kubelet(kubelet: &KubeletApi, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
+    let name = kubelet.url(sources::GOROUTINES);
+    let answer = block_on(kubelet.get(sources::GOROUTINES, URL_PATIENCE))?.map_err(Error::Kubelet)?;
+    if answer.status != 200 {
+        return Err(no_dump(&name, &sources::Error::Status(answer.status)));
+    }
+    dumps(&name, answer.body.as_slice(), &Origin::now(None, context), cuts)
 }
 
 fn no_dump(source: &str, why: &sources::Error) -> Error {

@@ -110,6 +110,9 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io(why) if why.kind() == io::ErrorKind::PermissionDenied => Some("run as root"),
+            Self::Status(401 | 403) => Some(
+                "a kubelet shows its goroutines to whoever may `get` nodes/proxy: --kubelet-url with --kubelet-token-file or a client certificate",
+            ),
             Self::Status(_) | Self::Protocol => Some(
                 "CRI-O gives dumps on its socket since 1.32, containerd on the socket that `[debug] address` names",
             ),
@@ -155,12 +158,14 @@ fn taken_apart(mut answer: Vec<u8>) -> Option<(u16, Vec<u8>)> {
     Some((first.split(' ').nth(1)?.parse().ok()?, body))
 }
 
+/// Where a kubelet has its goroutines.
+pub const GOROUTINES: &str = "/debug/pprof/goroutine?debug=2";
+
 /// The URL that is asked: a kubelet's address alone is asked for its goroutines.
 pub fn with_path(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     match rest.split_once('/') {
-        None => format!("{url}/debug/pprof/goroutine?debug=2"),
-        Some((_, "")) => format!("{url}debug/pprof/goroutine?debug=2"),
+        None | Some((_, "")) => format!("{}{GOROUTINES}", url.trim_end_matches('/')),
         Some(_) => url.to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -303,4 +304,55 @@ fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
 fn health_asks_for_no_dump_where_everything_answers() {
     let output = plegctl(&["health", "-r", "sim:quiet", "--stacks", "/nowhere/dump", "-o", "json"]);
     assert!(!output.stdout.contains("/nowhere/dump"), "{output}");
+}
+
+#[test]
+fn a_kubelets_goroutines_are_asked_for_with_its_credential() {
+    let root = TempDir::new();
+    let token = root.path().join("token");
+    fs::write(&token, "secret-word\n").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = thread::spawn(move || {
+        let answers = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 56\r\n\r\ngoroutine 1 [select]:\nmain.f(0x1)\n\t/a/kubelet.go:1 +0x1\n",
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+        ];
+        answers.map(|answer| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            let mut byte = [0];
+            while !asked.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                asked.push(byte[0]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(asked).unwrap()
+        })
+    });
+    let how = [
+        "stacks",
+        "-o",
+        "json",
+        "--host-root",
+        root.path().to_str().unwrap(),
+        "--kubelet-url",
+        &url,
+        "--kubelet-token-file",
+        token.to_str().unwrap(),
+    ];
+    let output = plegctl(&how);
+    let refused = plegctl(&how);
+    for asked in server.join().unwrap() {
+        assert!(asked.starts_with("GET /debug/pprof/goroutine?debug=2 HTTP/1.1\r\n"), "{asked}");
+        assert!(asked.to_lowercase().contains("authorization: bearer secret-word\r\n"), "{asked}");
+    }
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(json(&output)["dumps"][0]["goroutines"], 1);
+    assert_eq!(refused.code, Some(2), "{refused}");
+    assert!(
+        refused.stderr.contains("HTTP status 403") && refused.stderr.contains("nodes/proxy"),
+        "{refused}"
+    );
+    assert!(!format!("{output}{refused}").contains("secret-word"), "{refused}");
 }
