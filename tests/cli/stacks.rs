@@ -307,7 +307,7 @@ fn health_asks_for_no_dump_where_everything_answers() {
 }
 
 #[test]
-fn a_kubelets_goroutines_are_asked_for_with_its_credential() {
+fn a_kubelet_that_is_named_is_asked_for_its_goroutines_and_no_token_leaves_in_the_clear() {
     let root = TempDir::new();
     let token = root.path().join("token");
     fs::write(&token, "secret-word\n").unwrap();
@@ -345,7 +345,7 @@ fn a_kubelets_goroutines_are_asked_for_with_its_credential() {
     let refused = plegctl(&how);
     for asked in server.join().unwrap() {
         assert!(asked.starts_with("GET /debug/pprof/goroutine?debug=2 HTTP/1.1\r\n"), "{asked}");
-        assert!(asked.to_lowercase().contains("authorization: bearer secret-word\r\n"), "{asked}");
+        assert!(!asked.contains("secret-word"), "{asked}");
     }
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(json(&output)["dumps"][0]["goroutines"], 1);
