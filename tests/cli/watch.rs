@@ -365,7 +365,6 @@ fn a_log_that_misses_its_second_is_no_success() {
     assert!(reader.line().is_some(), "it opens what it does not read");
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains(&format!("cannot write `{log}`")), "{output}");
-    assert!(output.stdout.contains("1 relists in"), "{output}");
 }
 
 #[test]
