@@ -26,8 +26,6 @@ pub(crate) enum Behaviour {
 /// The script and the population.
 #[derive(Default)]
 pub(crate) struct Scripted {
-    /// Introduces itself as CRI-O.
-    crio: bool,
     pub(crate) sandboxes: Vec<Sandbox>,
     pub(crate) containers: Vec<Container>,
     pub(crate) by_rpc: BTreeMap<Rpc, Behaviour>,
