@@ -325,14 +325,18 @@ pub(super) const PLACE_HELD: Duration = limits::HUNT_AFTER;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::clock::SystemClock;
 
     #[tokio::test]
     async fn issue_10_a_call_whose_task_is_lost_is_a_fault_of_our_own() {
         let mut asking = Asking::default();
         asking.tasks.spawn(std::future::pending::<StatusRecord>());
         asking.tasks.abort_all();
-        let lost = asking.next(Duration::from_secs(60)).await.unwrap();
+        let listening = Listening::start(Arc::new(SystemClock::start()), || None);
+        let lost = asking.next(&listening, Duration::from_secs(60)).await.unwrap();
         assert!(matches!(lost.result, Err(Error::Own { .. })), "{:?}", lost.result);
     }
 }
