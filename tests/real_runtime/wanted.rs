@@ -113,9 +113,6 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
 
     let runs = uid(&file("runs"), &text("runs"));
     runtime.run_pod(&of_file("runs", &runs), &[app()]);
-    // A sandbox, and no container yet.
-    let starts = uid(&file("starts"), &text("starts"));
-    runtime.run_pod(&of_file("starts", &starts), &[]);
     // Its file was edited, and another version runs.
     let old = uid(&file("edited"), &text("edited"));
     runtime.run_pod(&of_file("edited", &old), &[app()]);
@@ -140,6 +137,9 @@ fn every_verdict_is_given_at_least_once(version: Containerd) {
         kubelet(&json!([{"metadata": {"name": "refused-node1", "namespace": "kube-system", "uid": refused},
         "spec": {"nodeName": "node1"}, "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError",
         "message": "Allocate failed due to no devices"}}]));
+    // A sandbox, and no container yet: the last before the question, because after a minute it would be missing.
+    let starts = uid(&file("starts"), &text("starts"));
+    runtime.run_pod(&of_file("starts", &starts), &[]);
     let output = pods(&runtime, &["--api-pods", list.to_str().unwrap(), "--kubelet-url", &url]);
     assert_eq!(output.code, Some(1), "{output}");
     let found = verdicts(&output);
@@ -188,7 +188,8 @@ fn a_mirror_is_joined_by_its_hash(version: Containerd) {
         report["pods"][0]["mirror"]["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(shown(&hash, &pod.containers[0]), "current");
-    // The pod is younger than a minute: an old mirror says nothing yet.
+    // Of a file that was written a moment ago an old mirror says nothing yet.
+    fs::write(directory(&runtime).join("web.yaml"), &text).unwrap();
     assert_eq!(shown("0123456789abcdef0123456789abcdef", &pod.containers[0]), "young");
 }
 

@@ -146,5 +146,9 @@ fn a_list_of_pods_that_cannot_be_read_is_no_silence() {
     let output = lint(&[&file, "--api-pods", &half]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("half.json: it is no JSON"), "{output}");
-    assert_eq!(report(&output)["notChecked"][0]["what"], "mirror pods", "{output}");
+    let not_checked = report(&output)["notChecked"].clone();
+    assert!(
+        not_checked.as_array().unwrap().iter().any(|left_out| left_out["what"] == "mirror pods"),
+        "{output}"
+    );
 }
