@@ -14,6 +14,7 @@ use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::context::Context;
 use crate::cmd::render::health::{Style, screen};
+use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{ReceivedEvent, Version};
 use crate::diagnosis::HealthReport;
@@ -209,7 +210,7 @@ impl Reporter {
             return;
         }
         // Our own documents have string keys only, so that writing them cannot fail.
-        let Ok(line) = serde_json::to_string(document) else { return };
+        let Some(line) = json::text(document) else { return };
         if self.output == Output::Jsonl {
             self.view.line(line.clone());
         }
