@@ -37,28 +37,28 @@ fn args(value: &str) -> Option<Vec<String>> {
     texts(&container(&format!("args: {value}")), "args")
 }
 
-fn list(texts: &[&str]) -> Option<Vec<String>> {
-    Some(texts.iter().map(ToString::to_string).collect())
+fn list(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn an_exclamation_mark_in_quotes_starts_no_tag() {
-    assert_eq!(args(r#"["!x", "y"]"#), list(&["!x", "y"]));
-    assert_eq!(args(r#"["a", "!$(X)", "c"]"#), list(&["a", "!$(X)", "c"]));
-    assert_eq!(args("['-!a, b', ':!c, d', 'e;~$@+(']"), list(&["-!a, b", ":!c, d", "e;~$@+("]));
-    assert_eq!(args(r#"["x!,y", "Al\x3bways"]"#), list(&["x!,y", "Al;ways"]));
-    assert_eq!(args("[-!a, b:!c]"), list(&["-!a", "b:!c"]));
+    assert_eq!(args(r#"["!x", "y"]"#), Some(list(&["!x", "y"])));
+    assert_eq!(args(r#"["a", "!$(X)", "c"]"#), Some(list(&["a", "!$(X)", "c"])));
+    assert_eq!(args("['-!a, b', ':!c, d', 'e;~$@+(']"), Some(list(&["-!a, b", ":!c, d", "e;~$@+("])));
+    assert_eq!(args(r#"["x!,y", "Al\x3bways"]"#), Some(list(&["x!,y", "Al;ways"])));
+    assert_eq!(args("[-!a, b:!c]"), Some(list(&["-!a", "b:!c"])));
 }
 
 #[test]
 fn a_tag_may_hold_brackets_and_commas_and_ends_at_a_blank() {
     for tag in ["!a[b]", "!a]b", "!a,b", "!,", "!!str", "!<a,[b]>"] {
-        assert_eq!(args(&format!("[{tag} c, d]")), list(&["c", "d"]), "{tag}");
+        assert_eq!(args(&format!("[{tag} c, d]")), Some(list(&["c", "d"])), "{tag}");
         assert!(loads(&container("").replace("img:1", &format!("{tag} img:1"))), "{tag}");
     }
     // It reaches to the next blank, over what would end the list.
     assert_eq!(args("[!a]"), None);
-    assert_eq!(args("[!a, b]"), list(&["b"]));
+    assert_eq!(args("[!a, b]"), Some(list(&["b"])));
 }
 
 #[test]
@@ -125,10 +125,10 @@ fn keys_beyond_64_bits_are_floats_and_those_within_but_unsigned_are_none() {
 #[test]
 fn a_last_line_of_blanks_leaves_a_block_its_line_break() {
     let block = |ending: &str| texts(&container(&format!("args:\n    - |\n      a{ending}")), "args");
-    assert_eq!(block(""), list(&["a"]));
-    assert_eq!(block("\n"), list(&["a\n"]));
-    assert_eq!(block("\n   "), list(&["a\n"]));
-    assert_eq!(block("\n        "), list(&["a\n  "]));
+    assert_eq!(block(""), Some(list(&["a"])));
+    assert_eq!(block("\n"), Some(list(&["a\n"])));
+    assert_eq!(block("\n   "), Some(list(&["a\n"])));
+    assert_eq!(block("\n        "), Some(list(&["a\n  "])));
 }
 
 #[test]

@@ -261,11 +261,11 @@ fn soak() {
     }
     watch.signal("INT");
     record.signal("INT");
-    let (output, recorded) = (watch.wait(), record.wait());
+    let (output, kept) = (watch.wait(), record.wait());
     let checked =
         Invocation::program(program.to_str().unwrap(), &["capture", "check", capture.to_str().unwrap()])
             .run();
-    println!("{recorded}\n{checked}");
+    println!("{kept}\n{checked}");
     println!("{number} steps: {:?}\nverdicts: {verdicts:?}", churn.done);
     let text = fs::read_to_string(&log).unwrap();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -277,7 +277,7 @@ fn soak() {
     println!("records: {kinds:?}\nsummary: {summary}");
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(output.code, Some(0), "{output}");
-    assert_eq!((recorded.code, checked.code), (Some(0), Some(0)), "{recorded}\n{checked}");
+    assert_eq!((kept.code, checked.code), (Some(0), Some(0)), "{kept}\n{checked}");
     assert_eq!(wrong, Vec::<Value>::new(), "verdicts that are wrong");
     flat("watch", &seen);
     flat("record", &recorder);
