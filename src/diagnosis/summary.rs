@@ -36,8 +36,11 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => {
             let fate = fate(case, primary);
-            let long = format!("{title}: this node {fate}");
-            if long.chars().count() <= SENTENCE { long } else { format!("{title}: node {fate}") }
+            let fits = |text: &String| text.chars().count() <= SENTENCE;
+            let ways = ["this node ", "node "].map(|node| format!("{title}: {node}{fate}"));
+            // What is left out then is what everybody adds in thought.
+            let bare = fate.trim_start_matches("goes ").trim_start_matches("is ");
+            ways.into_iter().find(fits).unwrap_or_else(|| format!("{title}: {bare}"))
         }
     }
 }

@@ -61,8 +61,7 @@ async fn the_first_line_has_the_verdict_and_the_culprit() {
     let report = report(hung).await;
     let text = shown(&report, Style::default());
     let first = text.lines().next().unwrap();
-    let begins =
-        "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer: node goes NotReady";
+    let begins = "UNHEALTHY  ContainerStatus of default/web-1/app and 1 more do not answer: NotReady by ";
     assert!(first.starts_with(begins) && text.lines().nth(1).unwrap().starts_with("D01 "), "{text}");
     let places: Vec<usize> =
         ["UNHEALTHY", "D01 certain", "\nwhy\n", "\ndo first\n", "\nkeep before", "with -o wide"]
