@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(message, "mine.yaml:6:1: a scenario has no `colour`");
         assert_eq!(
             hint.unwrap(),
-            "a scenario has title, teaches, wrong, kubelet, try, seed, runtime, pods, faults"
+            "a scenario has title, teaches, wrong, kubelet, try, seed, runtime, pods, node, faults"
         );
     }
 

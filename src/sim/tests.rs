@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 
 use super::simulation::Simulation;
 use super::{Delivery, Scenario, load, names};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::serve_connection;
 use crate::cri::{
     Call, Client, Code, Container, ContainerEvent, ContainerEventType, ContainerState, Error, EventStream,
@@ -17,10 +17,35 @@ use crate::cri::{
 /// A runtime that plays a scenario on this very thread, and the clients that it gets.
 struct Played(Arc<Simulation>);
 
+/// A clock whose wall goes with the monotonic one, which is paused in a test: a story begins at its very beginning.
+struct OneTime {
+    clock: SystemClock,
+    begun: Wall,
+    at: Mono,
+}
+
+impl OneTime {
+    fn start() -> Self {
+        let clock = SystemClock::start();
+        let (begun, at) = (clock.wall(), clock.mono());
+        Self { clock, begun, at }
+    }
+}
+
+impl Clock for OneTime {
+    fn mono(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    fn wall(&self) -> Wall {
+        self.begun.plus(self.clock.mono().since(self.at))
+    }
+}
+
 impl Played {
     fn new(scenario: &Scenario) -> Self {
-        let clock = SystemClock::start();
-        let begun = clock.wall();
+        let clock = OneTime::start();
+        let begun = clock.begun;
         Self(Simulation::start(scenario, Arc::new(clock), begun))
     }
 
