@@ -13,7 +13,7 @@ use crate::support::plegctl::{Invocation, Running};
 
 const MIB: usize = 1024 * 1024;
 /// What a run takes that has nothing to do with the pods.
-const BASE: usize = 20 * MIB;
+const BASE: usize = 30 * MIB;
 /// A debug build on a busy machine takes its time.
 const BOUND: std::time::Duration = std::time::Duration::from_secs(600);
 
