@@ -336,7 +336,11 @@ async fn look_again<R: Runtime + 'static>(
     if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd {
         return;
     }
-    let wait = wanted.saturating_sub(inputs.clock.mono().since(first_look));
+    let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
+    let since_reading = first_reading.map(|reading| inputs.clock.wall().duration_since(reading.at));
+    let since_look = inputs.clock.mono().since(first_look);
+    // Two readings have to be as far apart as the rule asks for, and the first of them comes after the first look.
+    let wait = wanted.saturating_sub(since_reading.unwrap_or(since_look).min(since_look));
     if budget.for_waiting() < wait + inputs.deadlines().list {
         evidence.skip("second samples", "no budget left");
         return;
