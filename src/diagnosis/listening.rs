@@ -9,12 +9,13 @@ use crate::clock::{Clock, Mono};
 
 /// How often we look whether we still listen.
 const BEAT: Duration = Duration::from_millis(100);
-/// A beat that took longer was one in which this program did not run: it counts as this at most.
-const LONGEST_BEAT: Duration = Duration::from_millis(200);
+/// At the end of each beat it was seen that there is no answer, however late the beat came. One that took longer than
+/// this was one in which this program did not run: it counts as this at most.
+const LONGEST_BEAT: Duration = Duration::from_secs(1);
 /// How long a beat may be wrong about a single call.
-pub(super) const GRAIN: Duration = LONGEST_BEAT;
+pub(super) const GRAIN: Duration = Duration::from_millis(200);
 
-/// Tells how long all threads of this program have run or waited for a processor; `None` where the kernel does not.
+/// Tells how much time this program has taken for itself so far; `None` where the kernel does not say.
 pub type OwnTime = fn() -> Option<Duration>;
 
 /// A clock that goes only while an answer could be read.
@@ -59,7 +60,7 @@ impl Listening {
             (Some(before), Some(after)) => after.saturating_sub(before),
             _ => Duration::ZERO,
         };
-        beats.listened += passed.min(LONGEST_BEAT).saturating_sub(busy);
+        beats.listened += passed.saturating_sub(busy).min(LONGEST_BEAT);
         beats.last = now;
         beats.own = own;
     }
@@ -128,6 +129,18 @@ mod tests {
         assert_eq!(listening.now().since(started), Duration::ZERO);
         for _ in 0..100 {
             clock.advance(BEAT);
+            listening.beat();
+        }
+        assert_eq!(listening.now().since(started), seconds(10));
+    }
+
+    #[test]
+    fn a_beat_that_is_late_by_a_crowd_still_hears() {
+        let clock = Arc::new(ManualClock::default());
+        let listening = Listening::start(Arc::<ManualClock>::clone(&clock), || None);
+        let started = listening.now();
+        for _ in 0..20 {
+            clock.advance(Duration::from_millis(500));
             listening.beat();
         }
         assert_eq!(listening.now().since(started), seconds(10));

@@ -177,7 +177,7 @@ impl<R> Inputs<R> {
             known: None,
             keep: Keep::Nothing,
             stop: None,
-            own_time: host::own_time,
+            own_time: host::time_on_processors,
         }
     }
 

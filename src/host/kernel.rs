@@ -45,22 +45,31 @@ impl KernelDir {
     }
 }
 
-/// How long all threads of this process have run or waited for a processor; `None` where the kernel does not keep it.
-pub fn own_time() -> Option<Duration> {
+/// How long all threads of this process have run; `None` where the kernel does not keep it.
+pub fn time_on_processors() -> Option<Duration> {
+    of_all_threads(|(ran, _)| ran)
+}
+
+/// The same, and how long they waited for a processor meanwhile: for a process that asks itself.
+pub fn time_on_and_for_processors() -> Option<Duration> {
+    of_all_threads(|(ran, waited)| ran + waited)
+}
+
+fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Duration> {
     let tasks = KernelDir::open(Path::new("/proc/self/task")).ok()?;
     let times = tasks.numbered().into_iter().map(|thread| {
         let text = tasks.text(&format!("{thread}/schedstat")).ok()?;
-        ran_and_waited(&text)
+        ran_and_waited(&text).map(&time)
     });
     // A thread may end while we look.
     times.flatten().reduce(|all, one| all + one)
 }
 
 /// Nanoseconds on a processor, nanoseconds of waiting for one.
-fn ran_and_waited(text: &str) -> Option<Duration> {
+fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
     let mut words = text.split_ascii_whitespace();
     let mut next = || words.next()?.parse::<u64>().ok().map(Duration::from_nanos);
-    Some(next()? + next()?)
+    Some((next()?, next()?))
 }
 
 fn whole(file: File) -> io::Result<Vec<u8>> {
@@ -101,7 +110,10 @@ mod tests {
 
     #[test]
     fn time_on_a_processor_and_time_of_waiting_for_one_are_own_time() {
-        assert_eq!(ran_and_waited("5000 7000 3\n"), Some(Duration::from_micros(12)));
+        assert_eq!(
+            ran_and_waited("5000 7000 3\n"),
+            Some((Duration::from_micros(5), Duration::from_micros(7)))
+        );
         assert_eq!(ran_and_waited("5000\n"), None);
         assert_eq!(ran_and_waited(""), None);
     }

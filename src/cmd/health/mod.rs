@@ -35,6 +35,7 @@ use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
     Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, gather, judge,
 };
+use crate::host::time_on_and_for_processors;
 use crate::kubelet::KubeletVersion;
 use crate::kubelet::http;
 use crate::report::save::save;
@@ -350,11 +351,14 @@ fn inputs(
         Endpoint::Sim { scenario } => {
             inputs.kubelet.healthz = None;
             inputs.proc = None;
+            // It is this very process that answers: what waits for a processor may be its server.
+            inputs.own_time = time_on_and_for_processors;
             play_around(&mut inputs, context, scenario)?;
         }
         Endpoint::Capture { .. } => {
             inputs.kubelet.healthz = None;
             inputs.proc = None;
+            inputs.own_time = time_on_and_for_processors;
         }
     }
     Ok(inputs)
