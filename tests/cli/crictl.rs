@@ -125,12 +125,12 @@ fn crictls_commands_get_what_they_ask_for() {
         assert!(first[0].ends_with('Z') && first[1..3] == ["stdout", "F"], "{log}");
 
         // stats and statsp.
-        let listed: wire::ListContainerStatsResponse = crictl
+        let stats_of_all: wire::ListContainerStatsResponse = crictl
             .call(RUNTIME, "ListContainerStats", wire::ListContainerStatsRequest::default())
             .await
             .unwrap();
-        assert_eq!(listed.stats.len(), running.len());
-        let used = &listed.stats[0];
+        assert_eq!(stats_of_all.stats.len(), running.len());
+        let used = &stats_of_all.stats[0];
         assert!(used.cpu.as_ref().unwrap().usage_core_nano_seconds.unwrap().value > 0, "{used:?}");
         assert!(used.memory.as_ref().unwrap().working_set_bytes.unwrap().value > 0, "{used:?}");
         let pods: wire::ListPodSandboxStatsResponse = crictl
