@@ -170,6 +170,11 @@ impl Drop for Ends<'_> {
     }
 }
 
+/// Whether who holds the others up is the daemon's collection of what nobody needs any more.
+fn collects(finding: &Finding) -> bool {
+    finding.chain.root_frames.iter().any(|frame| frame.contains("GarbageCollect"))
+}
+
 fn a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down(version: Containerd) {
     let Some(runtime) = real_on_its_own_disk(version) else { return };
     runtime.run_pods(2, 1);
@@ -178,13 +183,16 @@ fn a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down
     // Its end is written down under its status lock, so whoever lists waits for the disk too.
     runtime.kill_container_process(&pod.containers[0]);
     let creating = runtime.start_pod_in_background(&PodSpec::new("late"));
+    let mut looks = 0;
     let report = wait_for("the disk to hold somebody up", || {
         let _ = runtime.calls.list_containers(Duration::from_millis(200));
+        looks += 1;
         let report = look(&runtime);
         let finding = found(&report, "ST04")?;
         let ended = match version {
             Containerd::V1_6 | Containerd::V1_7 => finding.rpcs.iter().any(|rpc| rpc == "ListContainers"),
-            Containerd::V2 => finding.chain.root_count > 1,
+            // Where its own collection came first, everybody waits for that, and no other comes to the disk.
+            Containerd::V2 => finding.chain.root_count > 1 || (looks > 20 && collects(finding)),
         };
         ended.then_some(report)
     });
@@ -193,6 +201,12 @@ fn a_frozen_disk_has_its_file_and_the_container_whose_end_cannot_be_written_down
     let finding = found(&report, "ST04").unwrap();
     let holder = finding.holder.as_ref().unwrap();
     assert_eq!(holder.waits_for.kind, Kind::File, "{report:#?}");
+    if collects(finding) && finding.chain.root_count == 1 {
+        let file = holder.waits_for.path.as_deref().unwrap();
+        assert!(file.ends_with("/meta.db"), "{report:#?}");
+        assert_eq!(finding.rpcs, ["RunPodSandbox"], "{report:#?}");
+        return;
+    }
     let id = pod.containers[0].as_str();
     let held = holder.container.as_ref().is_some_and(|container| container.id == id);
     if version == Containerd::V2 && !held {
