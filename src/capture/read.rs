@@ -116,7 +116,7 @@ pub struct RecordedRelist {
 /// A document and when it was written.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// What it is; see [`entry::kind`].
+    /// What it is; see `entry::kind`.
     pub kind: u32,
     /// When.
     pub at: Moment,
