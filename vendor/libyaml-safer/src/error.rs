@@ -19,10 +19,9 @@ impl std::fmt::Display for Mark {
 }
 
 #[derive(Debug)]
-#[allow(clippy::struct_field_names)]
 struct Problem {
-    pub problem: &'static str,
-    pub problem_mark: Mark,
+    pub what: &'static str,
+    pub at: Mark,
     pub context: &'static str,
     pub context_mark: Mark,
 }
@@ -72,8 +71,8 @@ impl Error {
         problem_mark: Mark,
     ) -> Self {
         Self(Box::new(ErrorImpl::Scanner(Problem {
-            problem,
-            problem_mark,
+            what: problem,
+            at: problem_mark,
             context,
             context_mark,
         })))
@@ -86,8 +85,8 @@ impl Error {
         problem_mark: Mark,
     ) -> Self {
         Self(Box::new(ErrorImpl::Parser(Problem {
-            problem,
-            problem_mark,
+            what: problem,
+            at: problem_mark,
             context,
             context_mark,
         })))
@@ -106,7 +105,7 @@ impl Error {
         match &*self.0 {
             ErrorImpl::Reader { .. } | ErrorImpl::Io(_) => None,
             ErrorImpl::Scanner(p) | ErrorImpl::Parser(p) => {
-                Some(p.problem_mark)
+                Some(p.at)
             }
         }
     }
@@ -127,7 +126,7 @@ impl Error {
     pub fn problem(&self) -> &'static str {
         match &*self.0 {
             ErrorImpl::Reader { problem, .. } => problem,
-            ErrorImpl::Scanner(p) | ErrorImpl::Parser(p) => p.problem,
+            ErrorImpl::Scanner(p) | ErrorImpl::Parser(p) => p.what,
             ErrorImpl::Io(_) => "I/O error",
         }
     }
@@ -186,16 +185,16 @@ impl core::fmt::Display for ErrorKind {
 impl core::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
-            problem,
-            problem_mark,
+            what,
+            at,
             context,
             context_mark,
         } = self;
 
         if self.context.is_empty() {
-            write!(f, "{problem_mark}: {problem}")
+            write!(f, "{at}: {what}")
         } else {
-            write!(f, "{problem_mark}: {problem} {context} ({context_mark})")
+            write!(f, "{at}: {what} {context} ({context_mark})")
         }
     }
 }
