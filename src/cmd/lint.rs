@@ -325,7 +325,7 @@ fn not_understood(compared: &Compared, kubelet: &Kubelet) -> Option<NotChecked> 
         return None;
     }
     Some(NotChecked {
-        what: "whether what runs was made from the very text of the files".to_owned(),
+        what: "whether what runs was made from these files as they are".to_owned(),
         why: format!(
             "no UID here is one that a kubelet {} to {} of node {} gives them from this path, or the files fix it (--as, --node-name)",
             KubeletVersion::OLDEST,

@@ -630,10 +630,10 @@ checks! {
             never ["a crash of its containers: those restart inside one sandbox"];
             act ["look for edits, kubelet restarts and reboots of that time"];
         OtherRelease "SP134" Info "the running pod was made by a kubelet of another release";
-            "Its UID is the one that another release gives this very text; the release that was asked for would give another one and restart it.";
+            "Its UID is the one that another release gives this file; the release that was asked for would give another one and restart it.";
             "the UID that runs, and the release that gives it (madeBy)";
             confirm ["kubelet --version", "plegctl static-pods lint --upgrade-to VERSION"];
-            never ["that the text differs: it is the same"];
+            never ["that the file was edited since: that release tells no edit", "that every letter is the same: `[\"a\", \"b\"]` and `[\"a b\"]` have one UID"];
             act ["nothing, unless an upgrade is under way"];
     }
     "Against the API server (`--api-pods`)" {

@@ -1,4 +1,4 @@
-//! Whether what runs was made from the very text of a file, and by which release of the kubelet.
+//! Whether what runs was made from a file as it is, as far as a UID tells, and by which release of the kubelet.
 
 use serde::Serialize;
 
