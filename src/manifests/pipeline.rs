@@ -37,28 +37,12 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
         report.uid = pod_uid(&pod.pod, report.seen_as.as_deref(), document.notes.json, kubelet);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
-    report.document = Some(document);
-    match outcome {
-        Ok(identity) => {
-            report.verdict = Verdict::Loaded;
-            report.pod = Some(identity);
-        }
-        Err(stop) if stop.reason.is_empty() => {
-            report.verdict = Verdict::NotJudged;
-            report.findings.extend(stop.findings);
-        }
-        Err(stop) => {
-            let reason = stop.reason;
-            report.kubelet_reason =
-                Some(match report.document.as_ref().and_then(|document| document.pod.as_ref()) {
-                    Some(_) => reason,
-                    None => format!(
-                        "{}: couldn't parse as pod({reason}), please check config file",
-                        path.display()
-                    ),
-                });
-            report.findings.extend(stop.findings);
-        }
+    let decoded = document.pod.is_some();
+    conclude(&mut report, document, outcome);
+    if !decoded {
+        report.kubelet_reason = report.kubelet_reason.map(|reason| {
+            format!("{}: couldn't parse as pod({reason}), please check config file", path.display())
+        });
     }
     report
 }
@@ -86,6 +70,12 @@ pub fn judge_item(source: &Path, item: &Node, list: &Document, kubelet: &Kubelet
         let pod = document.pod.insert(pod);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
+    conclude(&mut report, document, outcome);
+    report
+}
+
+/// What became of a document: a pod, a reason in the kubelet's words, or no verdict where it comes to none.
+fn conclude(report: &mut FileReport, document: Document, outcome: Result<PodIdentity, Stop>) {
     report.document = Some(document);
     match outcome {
         Ok(identity) => {
@@ -93,11 +83,14 @@ pub fn judge_item(source: &Path, item: &Node, list: &Document, kubelet: &Kubelet
             report.pod = Some(identity);
         }
         Err(stop) => {
-            report.kubelet_reason = Some(stop.reason);
+            if stop.reason.is_empty() {
+                report.verdict = Verdict::NotJudged;
+            } else {
+                report.kubelet_reason = Some(stop.reason);
+            }
             report.findings.extend(stop.findings);
         }
     }
-    report
 }
 
 /// The UID is made before the pod is validated, of any that has a name.

@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::runtime_pods::RuntimePod;
-use super::standing::{GRACE, Known};
-use super::{Source, Wanted};
+use super::{GRACE, Wanted};
 use crate::clock::Wall;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::{Check, PodIdentity, Severity, SourceReport, Verdict};
@@ -32,27 +31,10 @@ pub struct Mirror {
     pub hash: Option<String>,
 }
 
-/// What is to be said of a running static pod's mirror, where the API server's pods are known; words only where something
-/// is not as it should be.
-pub(super) fn mirror(
-    known: &Known<'_>,
-    source: Source,
-    pod: &Wanted,
-    own: &RuntimePod,
-) -> Option<(Mirror, Option<String>)> {
-    if source == Source::Api {
-        return None;
-    }
-    // Not heard is not the same as empty.
-    let all = known.question.sources.get(&Source::Api)?.pods.as_ref()?;
-    let young = known.is_young(pod.changed) || known.is_young(own.since());
-    let of_the_api = known.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == Source::Api);
-    let shown: Vec<&Wanted> = of_the_api.map(|(_, pod)| *pod).collect();
-    Some(judged(pod, &shown, all, Some(own), young))
-}
-
+/// What is to be said of a static pod's mirror; words only where something is not as it should be.
+///
 /// `shown` are the API server's pods of the name, `all` those of the node; `own` is what runs, if that is known.
-fn judged(
+pub(super) fn judged(
     pod: &Wanted,
     shown: &[&Wanted],
     all: &[Arc<Wanted>],
@@ -150,147 +132,4 @@ fn absent(pod: &Wanted, all: &[Arc<Wanted>]) -> String {
     format!(
         "it has no mirror in the API server: {missing}an admission rule (Pod Security, a webhook) refuses it, the kubelet did not admit the pod, or it does not get through; its log says which"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::cri::{
-        Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState,
-    };
-    use crate::manifests::podconfig::standing::Standing;
-    use crate::manifests::podconfig::{Content, Part, Question, SourceState, standings};
-
-    const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
-    const HOUR: i64 = 3_600_000_000_000;
-
-    fn named(namespace: &str, uid: &str) -> Wanted {
-        Wanted {
-            identity: PodIdentity { namespace: namespace.into(), name: "etcd-n1".into() },
-            uid: uid.into(),
-            content: Content::default(),
-            status: Part::default(),
-            mirror_of: None,
-            changed: None,
-            unmirrored: None,
-            object: None,
-        }
-    }
-
-    fn mirror_of(hash: &str, status: Value) -> Wanted {
-        let mirror_of = Some(hash.to_owned());
-        Wanted { mirror_of, status: status.into(), ..named("shop", "api-uid") }
-    }
-
-    /// The static pod `1`, running for so long, beside what the API server shows.
-    fn said_of(wanted: Wanted, age: i64, api: Vec<Wanted>) -> (Mirror, String) {
-        let sandbox = Sandbox {
-            id: "s".into(),
-            metadata: Some(SandboxMetadata {
-                name: "etcd-n1".into(),
-                uid: "1".into(),
-                namespace: wanted.identity.namespace.clone(),
-                attempt: 0,
-            }),
-            state: SandboxState::Ready,
-            created_at: NOW.nanos() - age,
-            labels: Labels::default(),
-            annotations: [("kubernetes.io/config.source", "file")].into_iter().collect(),
-        };
-        let container = Container {
-            id: "c1".into(),
-            sandbox_id: "s".into(),
-            metadata: Some(ContainerMetadata { name: "etcd".into(), attempt: 0 }),
-            image: None,
-            image_ref: String::new(),
-            state: ContainerState::Running,
-            created_at: NOW.nanos() - age,
-            labels: Labels::default(),
-            annotations: Labels::default(),
-        };
-        let runtime = RuntimePod::group(vec![sandbox], vec![container]);
-        let state = |pods: Vec<Wanted>| SourceState {
-            pods: Some(pods.into_iter().map(Arc::new).collect()),
-            refused: Vec::new(),
-        };
-        let sources = BTreeMap::from([(Source::File, state(vec![wanted])), (Source::Api, state(api))]);
-        let rows =
-            standings(&Question { sources: &sources, runtime: Some(&runtime), kubelet: None, now: NOW });
-        let row = rows.into_iter().find(|row| row.source == Some(Source::File)).unwrap();
-        assert_eq!(row.verdict, Standing::Running, "a mirror is no reason to say that a pod does not run");
-        (row.mirror.unwrap(), row.why)
-    }
-
-    fn said(age: i64, api: Vec<Wanted>) -> (&'static str, String) {
-        let (mirror, why) = said_of(named("shop", "1"), age, api);
-        (mirror.state, why)
-    }
-
-    fn containers(id: &str) -> Value {
-        json!({"phase": "Running", "containerStatuses": [{"name": "etcd", "containerID": format!("containerd://{id}")}]})
-    }
-
-    #[test]
-    fn the_join_is_by_hash_and_never_by_the_apis_uid() {
-        let (mirror, why) = said_of(named("shop", "1"), HOUR, vec![mirror_of("1", containers("c1"))]);
-        let expected = Mirror { state: "current", uid: Some("api-uid".into()), hash: Some("1".into()) };
-        assert_eq!((mirror, why.as_str()), (expected, "runs exactly this version, 1 of 1 containers"));
-    }
-
-    #[test]
-    fn hash_and_status_may_be_of_two_generations() {
-        let (state, why) = said(HOUR, vec![mirror_of("0", containers("c0"))]);
-        assert!(state == "old" && why.contains("not what runs"), "{why}");
-        let (state, why) = said(HOUR, vec![mirror_of("0", containers("c1"))]);
-        assert!(state == "old" && why.contains("the status of this one"), "{why}");
-        let (state, why) = said(HOUR, vec![mirror_of("1", containers("c0"))]);
-        assert!(state == "current" && why.contains("it is behind"), "{why}");
-    }
-
-    #[test]
-    fn a_mirror_that_was_made_anew_shows_pending() {
-        let (state, why) = said(HOUR, vec![mirror_of("1", json!({"phase": "Pending"}))]);
-        assert!(state == "current" && why.contains("Pending"), "{why}");
-    }
-
-    #[test]
-    fn one_name_may_be_two_pods() {
-        let (mirror, why) = said_of(named("shop", "1"), HOUR, vec![named("shop", "x")]);
-        assert!(
-            mirror.state == "taken" && mirror.uid.as_deref() == Some("x") && why.contains("another pod"),
-            "{why}"
-        );
-    }
-
-    #[test]
-    fn for_a_minute_nothing_is_missed() {
-        for api in [vec![], vec![mirror_of("0", containers("c0"))], vec![mirror_of("1", containers("c0"))]] {
-            let (_, why) = said(HOUR / 120, api);
-            assert_eq!(why, "runs exactly this version, 1 of 1 containers");
-        }
-        assert_eq!(said(HOUR / 120, vec![]).0, "young");
-        let touched = Wanted { changed: Some(NOW), ..named("shop", "1") };
-        assert_eq!(said_of(touched, HOUR, vec![]).0.state, "young");
-    }
-
-    #[test]
-    fn of_the_causes_of_absence_those_that_cannot_be_are_left_out() {
-        let (state, why) = said(HOUR, vec![]);
-        assert!(state == "absent" && why.contains("no namespace shop") && why.contains("admission"), "{why}");
-        let neighbour = Wanted {
-            identity: PodIdentity { namespace: "shop".into(), name: "web".into() },
-            ..named("shop", "2")
-        };
-        let (_, why) = said(HOUR, vec![neighbour]);
-        assert!(!why.contains("no namespace") && why.contains("does not get through"), "{why}");
-        let (_, why) = said_of(named("kube-system", "1"), HOUR, vec![]);
-        assert!(!why.contains("no namespace"), "{why}");
-        let refers = Wanted { unmirrored: Some("spec.serviceAccountName …".into()), ..named("shop", "1") };
-        let (_, why) = said_of(refers, HOUR, vec![]);
-        assert!(why.ends_with("serviceAccountName …"), "{why}");
-    }
 }

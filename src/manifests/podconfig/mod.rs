@@ -16,6 +16,8 @@ mod reflect;
 mod runtime_pods;
 mod selector;
 mod standing;
+#[cfg(test)]
+mod tests;
 mod url;
 
 pub use api::{ApiError, ApiPods, List};
@@ -33,11 +35,15 @@ pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::report::PodIdentity;
 use crate::clock::Wall;
+
+/// For so long nothing of a change need show: one scan of the files, a worker's pause, and the pull of an image begun.
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Where the kubelet is told what to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -5,19 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::mirror::{Mirror, mirror};
+use super::mirror::{self, Mirror};
 use super::runtime_pods::{InRuntime, RuntimePod};
-use super::{Part, Refused, Source, Wanted};
+use super::{GRACE, Part, Refused, Source, Wanted};
 use crate::clock::Wall;
 use crate::manifests::PodIdentity;
-
-/// For so long nothing of a change need show: one scan of the files, a worker's pause, and the pull of an image begun.
-pub const GRACE: Duration = Duration::from_secs(60);
 
 /// What became of a pod, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -158,8 +154,8 @@ pub fn standings(question: &Question<'_>) -> Vec<PodRow> {
 }
 
 /// The question with its pods by name.
-pub(super) struct Known<'a> {
-    pub(super) question: &'a Question<'a>,
+struct Known<'a> {
+    question: &'a Question<'a>,
     running: HashMap<&'a PodIdentity, Vec<&'a RuntimePod>>,
     /// Mirrors included.
     wanted: HashMap<&'a PodIdentity, Vec<(Source, &'a Wanted)>>,
@@ -211,13 +207,26 @@ impl<'a> Known<'a> {
     }
 
     /// What any source wants under this name, mirrors included.
-    pub(super) fn wanted_as(&self, identity: &PodIdentity) -> &[(Source, &'a Wanted)] {
+    fn wanted_as(&self, identity: &PodIdentity) -> &[(Source, &'a Wanted)] {
         self.wanted.get(identity).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether something happened less than a moment ago.
-    pub(super) fn is_young(&self, time: Option<Wall>) -> bool {
+    fn is_young(&self, time: Option<Wall>) -> bool {
         time.is_some_and(|time| self.question.now.duration_since(time) <= GRACE)
+    }
+
+    /// What is to be said of a running static pod's mirror, where the API server's pods are known.
+    fn mirror(&self, source: Source, pod: &Wanted, own: &RuntimePod) -> Option<(Mirror, Option<String>)> {
+        if source == Source::Api {
+            return None;
+        }
+        // Not heard is not the same as empty.
+        let all = self.question.sources.get(&Source::Api)?.pods.as_ref()?;
+        let young = self.is_young(pod.changed) || self.is_young(own.since());
+        let of_the_api = self.wanted_as(&pod.identity).iter().filter(|(source, _)| *source == Source::Api);
+        let shown: Vec<&Wanted> = of_the_api.map(|(_, pod)| *pod).collect();
+        Some(mirror::judged(pod, &shown, all, Some(own), young))
     }
 
     /// The status that the kubelet itself gives a pod, else the one that came with it.
@@ -260,7 +269,7 @@ impl<'a> Known<'a> {
         }
         match own {
             Some(own) if own.runs() => {
-                let (mirror, word) = mirror(self, source, pod, own).unzip();
+                let (mirror, word) = self.mirror(source, pod, own).unzip();
                 let mut why = running(source, pod, own);
                 if let Some(word) = word.flatten() {
                     why.push_str("; ");
@@ -463,220 +472,4 @@ fn finished(pod: &Wanted, status: &Value) -> bool {
     let spec = pod.content.spec.read();
     let policy = spec.get("restartPolicy").and_then(Value::as_str);
     matches!(phase, Some("Succeeded" | "Failed")) || matches!(policy, Some("Never" | "OnFailure"))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::cri::{
-        Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState, label,
-    };
-    use crate::manifests::podconfig::Content;
-
-    const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
-    const HOUR: i64 = 3_600_000_000_000;
-
-    fn pod(name: &str, uid: &str) -> Arc<Wanted> {
-        Arc::new(Wanted {
-            identity: PodIdentity { namespace: "kube-system".into(), name: name.into() },
-            uid: uid.into(),
-            content: Content::default(),
-            status: Part::default(),
-            mirror_of: None,
-            changed: None,
-            unmirrored: None,
-            object: None,
-        })
-    }
-
-    fn with(pod: &Arc<Wanted>, change: impl FnOnce(&mut Wanted)) -> Arc<Wanted> {
-        let mut pod = Wanted::clone(pod);
-        change(&mut pod);
-        Arc::new(pod)
-    }
-
-    fn sandbox(name: &str, uid: &str, source: &str, state: SandboxState, age: i64) -> Sandbox {
-        Sandbox {
-            id: format!("s-{uid}"),
-            metadata: Some(SandboxMetadata {
-                name: name.into(),
-                uid: uid.into(),
-                namespace: "kube-system".into(),
-                attempt: 0,
-            }),
-            state,
-            created_at: NOW.nanos() - age,
-            labels: Labels::default(),
-            annotations: [("kubernetes.io/config.source", source)].into_iter().collect(),
-        }
-    }
-
-    fn container(uid: &str, state: ContainerState) -> Container {
-        Container {
-            id: format!("c-{uid}"),
-            sandbox_id: format!("s-{uid}"),
-            metadata: Some(ContainerMetadata { name: "main".into(), attempt: 0 }),
-            image: None,
-            image_ref: String::new(),
-            state,
-            created_at: NOW.nanos(),
-            labels: [(label::POD_UID, uid)].into_iter().collect(),
-            annotations: Labels::default(),
-        }
-    }
-
-    /// One living pod.
-    fn living(name: &str, uid: &str, source: &str) -> (Sandbox, Container) {
-        (sandbox(name, uid, source, SandboxState::Ready, HOUR), container(uid, ContainerState::Running))
-    }
-
-    fn file(pods: Vec<Arc<Wanted>>) -> BTreeMap<Source, SourceState> {
-        [(Source::File, SourceState { pods: Some(pods), refused: Vec::new() })].into()
-    }
-
-    fn judged(
-        sources: &BTreeMap<Source, SourceState>,
-        runtime: impl IntoIterator<Item = (Sandbox, Container)>,
-    ) -> Vec<(String, Standing, String)> {
-        let (sandboxes, containers): (Vec<_>, Vec<_>) = runtime.into_iter().unzip();
-        let runtime = RuntimePod::group(sandboxes, containers);
-        let rows = standings(&Question { sources, runtime: Some(&runtime), kubelet: None, now: NOW });
-        rows.into_iter().map(|row| (row.uid, row.verdict, row.why)).collect()
-    }
-
-    fn verdicts(rows: &[(String, Standing, String)]) -> Vec<(&str, Standing)> {
-        rows.iter().map(|(uid, verdict, _)| (uid.as_str(), *verdict)).collect()
-    }
-
-    #[test]
-    fn the_very_version_that_is_wanted_runs() {
-        let rows = judged(&file(vec![pod("etcd-n1", "1")]), [living("etcd-n1", "1", "file")]);
-        assert_eq!(verdicts(&rows), [("1", Standing::Running)]);
-    }
-
-    #[test]
-    fn another_version_runs_under_the_name() {
-        let rows = judged(&file(vec![pod("etcd-n1", "2")]), [living("etcd-n1", "1", "file")]);
-        assert_eq!(verdicts(&rows), [("2", Standing::Stale), ("1", Standing::Terminating)]);
-    }
-
-    #[test]
-    fn a_young_file_is_starting_and_an_old_one_is_missing() {
-        let young =
-            with(&pod("a", "1"), |pod| pod.changed = Some(Wall::from_nanos(NOW.nanos() - 1_000_000_000)));
-        assert_eq!(verdicts(&judged(&file(vec![young]), [])), [("1", Standing::Starting)]);
-        assert_eq!(verdicts(&judged(&file(vec![pod("a", "1")]), [])), [("1", Standing::Missing)]);
-    }
-
-    #[test]
-    fn what_no_source_wants_is_an_orphan_and_why_it_lives_on_is_said() {
-        let mut sources = file(vec![]);
-        let rows = judged(&sources, [living("etcd-n1", "1", "file")]);
-        assert_eq!(verdicts(&rows), [("1", Standing::Orphan)]);
-        sources.insert(Source::Api, SourceState::default());
-        let rows = judged(&sources, [living("etcd-n1", "1", "file"), living("web", "2", "api")]);
-        assert_eq!(
-            verdicts(&rows),
-            [("1", Standing::Orphan)],
-            "pods of a source that was not read are left alone"
-        );
-        assert!(rows[0].2.contains("until source api is heard"), "{}", rows[0].2);
-    }
-
-    #[test]
-    fn two_sources_with_one_name_are_a_duplicate() {
-        let mut sources = file(vec![pod("etcd-n1", "1")]);
-        sources
-            .insert(Source::Http, SourceState { pods: Some(vec![pod("etcd-n1", "2")]), refused: Vec::new() });
-        let rows = judged(&sources, [living("etcd-n1", "1", "file")]);
-        assert_eq!(verdicts(&rows), [("1", Standing::Running), ("2", Standing::Duplicate)]);
-    }
-
-    #[test]
-    fn the_kubelets_own_word_of_a_refusal_is_handed_on() {
-        let refused = with(&pod("web", "1"), |pod| {
-            pod.status =
-                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no cpu"}).into();
-        });
-        let sources = [(Source::Api, SourceState { pods: Some(vec![refused]), refused: Vec::new() })].into();
-        let rows = judged(&sources, []);
-        assert_eq!(verdicts(&rows), [("1", Standing::Refused)]);
-        assert_eq!(rows[0].2, "UnexpectedAdmissionError: no cpu");
-    }
-
-    #[test]
-    fn an_ordered_end_is_terminating_and_good() {
-        let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
-        let sources = [(Source::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
-        let rows = judged(&sources, [living("web", "1", "api")]);
-        assert_eq!(verdicts(&rows), [("1", Standing::Terminating)]);
-        assert!(rows[0].1.is_good());
-    }
-
-    #[test]
-    fn a_sandbox_without_a_running_container_is_starting_only_while_it_is_young() {
-        let waiting = |age| {
-            let sandbox = sandbox("a", "1", "file", SandboxState::Ready, age);
-            judged(&file(vec![pod("a", "1")]), [(sandbox, container("1", ContainerState::Created))])
-        };
-        assert_eq!(verdicts(&waiting(HOUR / 3600)), [("1", Standing::Starting)]);
-        assert_eq!(verdicts(&waiting(HOUR)), [("1", Standing::Missing)]);
-    }
-
-    #[test]
-    fn what_has_finished_and_may_is_as_it_should_be() {
-        let once = with(&pod("job", "1"), |pod| pod.content.spec = json!({"restartPolicy": "Never"}).into());
-        let ended = (
-            sandbox("job", "1", "file", SandboxState::NotReady, HOUR),
-            container("1", ContainerState::Exited),
-        );
-        assert_eq!(verdicts(&judged(&file(vec![once]), [ended.clone()])), [("1", Standing::Running)]);
-        assert_eq!(verdicts(&judged(&file(vec![pod("job", "1")]), [ended])), [("1", Standing::Missing)]);
-    }
-
-    #[test]
-    fn the_mirror_of_what_is_gone_is_stale_until_it_is_deleted() {
-        let mirror = |change: fn(&mut Wanted)| {
-            let mirror = with(&pod("gone-n1", "api-uid"), |pod| pod.mirror_of = Some("9".into()));
-            let mut sources = file(vec![pod("etcd-n1", "1")]);
-            let pods = Some(vec![with(&mirror, change)]);
-            sources.insert(Source::Api, SourceState { pods, refused: Vec::new() });
-            judged(&sources, [living("etcd-n1", "1", "file")])
-        };
-        assert_eq!(verdicts(&mirror(|_| {})), [("1", Standing::Running), ("api-uid", Standing::Stale)]);
-        let ending = mirror(|pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
-        assert_eq!(verdicts(&ending), [("1", Standing::Running), ("api-uid", Standing::Terminating)]);
-    }
-
-    #[test]
-    fn the_kubelets_own_pods_say_why_nothing_runs() {
-        let sources = file(vec![pod("web", "1")]);
-        let said = |kubelet: &[(&str, Value)]| {
-            let kubelet: HashMap<String, Part> =
-                kubelet.iter().map(|(uid, status)| ((*uid).to_owned(), status.clone().into())).collect();
-            let runtime = BTreeMap::new();
-            let question =
-                Question { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet), now: NOW };
-            let row = standings(&question).remove(0);
-            (row.verdict, row.why)
-        };
-        let refused = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough"});
-        assert_eq!(
-            said(&[("1", refused)]),
-            (Standing::Refused, "OutOfcpu: Node didn't have enough".to_owned())
-        );
-        assert!(said(&[]).1.contains("does not have it among its pods"));
-        assert_eq!(said(&[("1", json!({"phase": "Pending"}))]).0, Standing::Starting);
-        assert!(said(&[("1", json!({}))]).1.contains("its worker waits"));
-    }
-
-    #[test]
-    fn a_refused_file_is_a_row_of_its_own() {
-        let refused = vec![Refused { path: "/m/a.yaml".into(), reason: "invalid pod".into() }];
-        let sources = [(Source::File, SourceState { pods: Some(vec![]), refused })].into();
-        let rows = standings(&Question { sources: &sources, runtime: None, kubelet: None, now: NOW });
-        assert_eq!((rows[0].verdict, rows[0].name.as_str()), (Standing::Refused, "/m/a.yaml"));
-    }
 }

@@ -69,13 +69,16 @@ pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
         Err((report, why)) => vec![FileReport { kubelet_reason: Some(why), ..*report }],
     };
     let several = files.len() > 1;
-    let refused = files.iter().any(|file| file.verdict == Verdict::Rejected);
+    let any = |verdict| files.iter().any(|file| file.verdict == verdict);
+    let (refused, unjudged) = (any(Verdict::Rejected), any(Verdict::NotJudged));
     for (number, file) in files.iter_mut().enumerate().filter(|_| several) {
         file.path = PathBuf::from(format!("{url}#{number}"));
         if refused && file.verdict == Verdict::Loaded {
             file.verdict = Verdict::Rejected;
             file.kubelet_reason =
                 Some("another pod of the list is refused, and the kubelet then takes none of it".to_owned());
+        } else if unjudged && file.verdict == Verdict::Loaded {
+            file.verdict = Verdict::NotJudged;
         }
     }
     SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }

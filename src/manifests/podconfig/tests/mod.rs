@@ -1,0 +1,57 @@
+//! Pods as a source wants them and as the runtime has them, for the tests of what became of them and of their mirrors.
+
+mod mirror;
+mod standing;
+
+use super::{Content, Part, Wanted};
+use crate::clock::Wall;
+use crate::cri::{
+    Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState, label,
+};
+use crate::manifests::PodIdentity;
+
+const NOW: Wall = Wall::from_nanos(1_000_000_000_000_000_000);
+const HOUR: i64 = 3_600_000_000_000;
+
+fn identity(namespace: &str, name: &str) -> PodIdentity {
+    PodIdentity { namespace: namespace.into(), name: name.into() }
+}
+
+fn wanted(identity: PodIdentity, uid: &str) -> Wanted {
+    Wanted {
+        identity,
+        uid: uid.into(),
+        content: Content::default(),
+        status: Part::default(),
+        mirror_of: None,
+        changed: None,
+        unmirrored: None,
+        object: None,
+    }
+}
+
+fn sandbox(identity: PodIdentity, uid: &str, source: &str, state: SandboxState, age: i64) -> Sandbox {
+    let PodIdentity { namespace, name } = identity;
+    Sandbox {
+        id: format!("s-{uid}"),
+        metadata: Some(SandboxMetadata { name, uid: uid.into(), namespace, attempt: 0 }),
+        state,
+        created_at: NOW.nanos() - age,
+        labels: Labels::default(),
+        annotations: [("kubernetes.io/config.source", source)].into_iter().collect(),
+    }
+}
+
+fn container(uid: &str, state: ContainerState) -> Container {
+    Container {
+        id: format!("c{uid}"),
+        sandbox_id: format!("s-{uid}"),
+        metadata: Some(ContainerMetadata { name: "main".into(), attempt: 0 }),
+        image: None,
+        image_ref: String::new(),
+        state,
+        created_at: NOW.nanos(),
+        labels: [(label::POD_UID, uid)].into_iter().collect(),
+        annotations: Labels::default(),
+    }
+}
