@@ -1,12 +1,16 @@
 //! How a kubelet's own API is reached: the flags that every command has for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::Error;
 use super::context::Context;
-use crate::kubelet::{Credentials, DEFAULT_URL, KubeletApi, http};
+use crate::kubelet::kubeconfig::ACCOUNT;
+use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, http};
+
+/// Where a kubelet listens unless it is told otherwise.
+const PORT: u16 = 10250;
 
 /// The kubelet's own API.
 #[derive(Debug, Default, Args)]
@@ -27,7 +31,8 @@ pub struct KubeletAccess {
     #[arg(long = "kubelet-client-key", value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
-    /// The authority that has signed its certificate [default: the system's]
+    /// The authority that has signed its certificate [default: the running kubelet's own certificate file, else the
+    /// system's]
     #[arg(long = "kubelet-ca-file", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
@@ -47,8 +52,10 @@ impl KubeletAccess {
         if !self.is_given() {
             return Ok(None);
         }
-        let url = self.url.as_deref().unwrap_or(DEFAULT_URL);
-        http::check(url).map_err(Error::Kubelet)?;
+        // Of a URL nobody but the user knows whose it is.
+        let running = if self.url.is_none() { context.kubelet() } else { None };
+        let url = self.url.clone().unwrap_or_else(|| own_url(running));
+        http::check(&url).map_err(Error::Kubelet)?;
         if self.insecure_tls {
             context.remark(&format!("anybody may claim to be {url}: its certificate is not looked at"));
         }
@@ -57,8 +64,48 @@ impl KubeletAccess {
             token: self.token_file.clone(),
             certificate: pair,
             authority: self.ca_file.clone(),
+            shown: running.and_then(KubeletProcess::certificate).map(<[u8]>::to_vec),
             insecure: self.insecure_tls,
         };
-        Ok(Some(KubeletApi::new(url, &credentials)?))
+        Ok(Some(KubeletApi::new(&url, &credentials)?))
+    }
+
+    /// The kubelet that was named, else the one that runs here, if we are a pod whose account may be shown to it.
+    pub fn api_or_own(&self, context: &Context) -> Result<Option<KubeletApi>, Error> {
+        if self.is_given() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+            return self.api(context);
+        }
+        let Some(credentials) = of_account(Path::new(ACCOUNT), context.kubelet()) else { return Ok(None) };
+        let url = own_url(context.kubelet());
+        context.note(1, &format!("kubelet {url} by the account of this pod"));
+        // What nobody has asked for is no reason to fail.
+        Ok(KubeletApi::new(&url, &credentials).ok())
+    }
+}
+
+/// Where the kubelet that runs here listens.
+fn own_url(running: Option<&KubeletProcess>) -> String {
+    format!("https://127.0.0.1:{}", running.map_or(PORT, |running| running.port("port", "port", PORT)))
+}
+
+/// A pod's account, for the kubelet that is seen to run here and whose certificate is known.
+fn of_account(account: &Path, running: Option<&KubeletProcess>) -> Option<Credentials> {
+    let token = account.join("token");
+    let shown = running?.certificate()?.to_vec();
+    token.is_file().then(|| Credentials { token: Some(token), shown: Some(shown), ..Credentials::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pods_account_is_shown_to_nobody_but_the_kubelet_that_runs_here() {
+        let account = std::env::temp_dir().join(format!("plegctl-account-{}", std::process::id()));
+        std::fs::create_dir_all(&account).unwrap();
+        std::fs::write(account.join("token"), "t").unwrap();
+        assert!(of_account(&account, None).is_none(), "whoever listens there may be anybody");
+        std::fs::remove_dir_all(&account).unwrap();
+        assert_eq!(own_url(None), "https://127.0.0.1:10250");
     }
 }

@@ -268,7 +268,9 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         host.network_plugins = plugins;
     }
     evidence.kubelet.installed = installed;
-    evidence.kubelet.config = config.unwrap_or_default();
+    // What it says itself beats what it was told.
+    let said = std::mem::take(&mut evidence.kubelet.config);
+    evidence.kubelet.config = said.over(config.unwrap_or_default());
     if let Some(process) = kubelet {
         evidence.kubelet.pid = Some(process.pid);
         evidence.kubelet.age = Some(process.age);
@@ -329,7 +331,7 @@ async fn look_again<R: Runtime + 'static>(
     let node = evidence.node().is_some() && (deep || node_is_suspicious(evidence) || lists);
     let stale = evidence.kubelet.pleg_age().is_some_and(|age| age > limits::PLEG_AGE_STALE.as_secs_f64());
     let metrics = match &inputs.kubelet.metrics {
-        Some(MetricsSource::Url(url)) if deep || stale => Some(url.clone()),
+        Some(source @ (MetricsSource::Url(_) | MetricsSource::Api(_))) if deep || stale => Some(source),
         _ => None,
     };
     let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
@@ -359,9 +361,9 @@ async fn look_again<R: Runtime + 'static>(
             host.second = Some((apart, sample));
         }
     }
-    if let Some(url) = metrics {
+    if let Some(source) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
-        if let Ok((metrics, _)) = ask::read_metrics(&MetricsSource::Url(url), limit, budget).await {
+        if let Ok((metrics, _)) = ask::read_metrics(source, limit, budget).await {
             evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }

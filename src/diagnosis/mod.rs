@@ -68,7 +68,7 @@ pub use budget::Stop;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
-pub use kubelet::{KubeletInputs, MetricsSource};
+pub use kubelet::{KubeletInputs, MetricsSource, Way};
 pub use listening::OwnTime;
 pub use played::{Played, PlayedPod};
 pub use probes::KnownHang;

@@ -187,7 +187,7 @@ fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
 
 /// A YAML or JSON text without what stands below a key that has a secret in its name: that line and all that is indented
 /// further, or a list at the same depth.
-fn without_secret_keys(text: &str) -> String {
+pub(super) fn without_secret_keys(text: &str) -> String {
     let mut shown = String::new();
     let mut below: Option<usize> = None;
     for line in text.lines() {

@@ -7,9 +7,6 @@ use std::time::Duration;
 use super::http::{self, Answer, Client, Identity, PemError, Trust, certificates};
 use super::kubeconfig::Cluster;
 
-/// Where a kubelet listens unless it is told otherwise.
-pub const DEFAULT_URL: &str = "https://127.0.0.1:10250";
-
 /// A node's pods can be more than what a kubelet says otherwise.
 const LARGEST: usize = 64 << 20;
 
@@ -22,6 +19,8 @@ pub struct Credentials {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The authority that has signed its certificate.
     pub authority: Option<PathBuf>,
+    /// Its own certificate as it lies on its disk, in PEM form: no other will do.
+    pub shown: Option<Vec<u8>>,
     /// Whether any certificate will do.
     pub insecure: bool,
 }
@@ -31,6 +30,8 @@ pub struct Credentials {
 pub struct KubeletApi {
     base: String,
     client: Client,
+    /// Whether anybody may claim to be it.
+    pub insecure: bool,
 }
 
 impl KubeletApi {
@@ -39,10 +40,11 @@ impl KubeletApi {
         let read = |path: &Path| {
             fs::read(path).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
         };
-        let trust = match &credentials.authority {
+        let trust = match (&credentials.authority, &credentials.shown) {
             _ if credentials.insecure => Trust::Anybody,
-            Some(path) => Trust::Authorities(certificates(&read(path)?, &path.display().to_string())?),
-            None => Trust::System,
+            (Some(path), _) => Trust::Authorities(certificates(&read(path)?, &path.display().to_string())?),
+            (None, Some(shown)) => Trust::Only(certificates(shown, "the kubelet's certificate file")?),
+            (None, None) => Trust::System,
         };
         let identity = match &credentials.certificate {
             Some((certificate, key)) => {
@@ -62,6 +64,7 @@ impl KubeletApi {
         Ok(Self {
             base: url.trim_end_matches('/').to_owned(),
             client: client.with_token(token.as_deref()).with_largest(LARGEST),
+            insecure: credentials.insecure,
         })
     }
 
@@ -70,6 +73,7 @@ impl KubeletApi {
         Self {
             base: format!("{}/api/v1/nodes/{}/proxy", cluster.server, http::encoded(node)),
             client: cluster.client.clone().with_largest(LARGEST),
+            insecure: cluster.insecure,
         }
     }
 

@@ -57,6 +57,18 @@ impl Config {
 }
 
 impl Config {
+    /// These settings, and what they leave open as `below` has it.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            request_timeout: self.request_timeout.or(below.request_timeout),
+            endpoint: self.endpoint.or(below.endpoint),
+            cgroup_driver: self.cgroup_driver.or(below.cgroup_driver),
+            evented: self.evented.or(below.evented),
+            verbosity: self.verbosity.or(below.verbosity),
+        }
+    }
+
     /// The sources of its settings, for who knows them better.
     pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
         let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);

@@ -22,7 +22,7 @@ use crate::host::yaml::{Documents, Fault, Kind, Node};
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
 /// Where a pod's account lies.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A kubeconfig is a few kilobytes; with many clusters some hundred.
 const LARGEST: usize = 4 * 1024 * 1024;

@@ -28,7 +28,7 @@ mod told;
 
 pub use crate::host::scalars;
 pub use address::is_address;
-pub use api::{Credentials, DEFAULT_URL, KubeletApi};
+pub use api::{Credentials, KubeletApi};
 pub use config::{Config, Sourced};
 pub use configz::Configz;
 pub use duration::{GoDuration, go_duration};

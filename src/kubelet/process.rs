@@ -1,5 +1,8 @@
 //! The kubelet that runs on this node: its process under each of its names, and what the node is called by it.
 
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,12 +10,26 @@ use super::told::{Setting, Told};
 use crate::host::proc::{ProcSample, Process, Role, command_line};
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_bytes, kernel_text};
 
+/// A file of certificates above this size is none.
+const LARGEST_CERTIFICATE: u64 = 1 << 20;
+
 /// A running kubelet and what it was told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KubeletProcess {
     /// Process id, as seen in the process table that was read.
     pub pid: u32,
     told: Told,
+    certificate: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for KubeletProcess {
+    /// Without the certificate, whose file may have its key too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeletProcess")
+            .field("pid", &self.pid)
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
 }
 
 impl KubeletProcess {
@@ -29,8 +46,23 @@ impl KubeletProcess {
                 return None;
             }
             let arguments = command_line(&directory);
-            is_kubelet(&comm, &arguments).then(|| Self { pid, told: Told::read(arguments, host) })
+            is_kubelet(&comm, &arguments).then(|| {
+                let told = Told::read(arguments, host);
+                let certificate = certificate(&told, host);
+                Self { pid, told, certificate }
+            })
         })
+    }
+
+    /// The certificate that it shows on its port, in PEM form, as far as its file can be read.
+    pub fn certificate(&self) -> Option<&[u8]> {
+        self.certificate.as_deref()
+    }
+
+    /// The port of a setting, or the usual one. Zero is a port that is closed.
+    pub fn port(&self, flag: &str, key: &str, usual: u16) -> u16 {
+        let told = self.setting(flag, key).ok().flatten();
+        told.and_then(|port| port.value.parse().ok()).unwrap_or(usual)
     }
 
     /// What it was told.
@@ -47,6 +79,26 @@ impl KubeletProcess {
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         self.told.setting(flag, key)
     }
+}
+
+/// The file that it was told, else where kubelets keep it: renewed by the cluster, or made by itself.
+fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
+    let named = told.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
+    let folder = told.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
+    let usual = [
+        format!("{folder}/kubelet-server-current.pem"),
+        format!("{folder}/kubelet.crt"),
+        "/var/lib/rancher/k3s/agent/serving-kubelet.crt".to_owned(),
+        "/var/lib/rancher/rke2/agent/serving-kubelet.crt".to_owned(),
+    ];
+    named.into_iter().chain(usual).find_map(|path| {
+        let path = host.path(path);
+        // A link to what is renewed is absolute, and means the node's root.
+        let path = fs::read_link(&path).map_or(path, |to| host.path(to));
+        let mut text = Vec::new();
+        File::open(path).ok()?.take(LARGEST_CERTIFICATE).read_to_end(&mut text).ok()?;
+        Some(text)
+    })
 }
 
 /// The kubelet of a process table that was read already.
@@ -179,6 +231,31 @@ mod tests {
         }
         let found = Node::new("waits").process(7, "kubelet", ['S', 'R'], line).find().unwrap();
         assert_eq!(found.flag("hostname-override"), Some("n1"));
+    }
+
+    #[test]
+    fn its_certificate_is_found_where_it_keeps_it_below_another_root_too() {
+        let certificate = |node: &Node| {
+            let found = node.find().unwrap();
+            found.certificate().map(|text| String::from_utf8_lossy(text).into_owned())
+        };
+        let told = "kubelet --tls-cert-file=/etc/kubelet.pem --port=10260";
+        let node = Node::new("pki").process(7, "kubelet", ['S', 'S'], told).file("etc/kubelet.pem", "told");
+        assert_eq!(certificate(&node).as_deref(), Some("told"));
+        let running = node.find().unwrap();
+        assert_eq!((running.port("port", "port", 10250), running.port("x", "x", 10248)), (10260, 10248));
+        assert!(!format!("{running:?}").contains("certificate"), "its file may have the key too");
+
+        let node = || Node::new("pki").process(7, "kubelet", ['S', 'S'], "kubelet --v=2");
+        assert_eq!(certificate(&node()), None);
+        assert_eq!(
+            certificate(&node().file("var/lib/kubelet/pki/kubelet.crt", "own")).as_deref(),
+            Some("own")
+        );
+        let renewed = node().file("var/lib/kubelet/pki/kubelet-server-2026.pem", "renewed");
+        let link = renewed.0.join("var/lib/kubelet/pki/kubelet-server-current.pem");
+        std::os::unix::fs::symlink("/var/lib/kubelet/pki/kubelet-server-2026.pem", link).unwrap();
+        assert_eq!(certificate(&renewed).as_deref(), Some("renewed"));
     }
 
     #[test]

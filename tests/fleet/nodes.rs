@@ -46,10 +46,10 @@ fn proxied(path: &str) -> Option<(&str, &str)> {
 }
 
 /// A file that goes when the test ends.
-struct Scratch(PathBuf);
+pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
@@ -66,7 +66,7 @@ impl Drop for Scratch {
 }
 
 /// A kubeconfig with these lines for the cluster and for the user.
-fn kubeconfig(server: &str, cluster: &str, user: &str) -> Scratch {
+pub fn kubeconfig(server: &str, cluster: &str, user: &str) -> Scratch {
     Scratch::new(&format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
          contexts:\n- name: here\n  context: {{cluster: c, user: u}}\n- name: elsewhere\n  context: {{cluster: gone, user: u}}\n\
@@ -75,7 +75,7 @@ fn kubeconfig(server: &str, cluster: &str, user: &str) -> Scratch {
     ))
 }
 
-fn authority() -> String {
+pub fn authority() -> String {
     format!("certificate-authority: {}", file("tests/fleet/pki/authority.crt").display())
 }
 

@@ -14,6 +14,7 @@ mod saved;
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use tokio::sync::watch;
 
 use self::calls::EveryCall;
 use super::context::{Context, block_on};
+use super::kubelet_access::KubeletAccess;
 use super::render::health::{self as text, npd, screen};
 use super::render::{json, yaml};
 use super::stops::Stops;
@@ -33,11 +35,11 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
-    Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, gather, judge,
+    Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Way, gather, judge,
 };
 use crate::host::time_on_and_for_processors;
-use crate::kubelet::KubeletVersion;
-use crate::kubelet::http;
+use crate::kubelet::kubeconfig::{self, Places};
+use crate::kubelet::{KubeletApi, KubeletVersion, http};
 use crate::report::save::save;
 use crate::sim::{self, KubeletLife, KubeletPages};
 
@@ -50,7 +52,10 @@ const DEEP_BUDGET: Duration = Duration::from_secs(120);
 /// The same with `--npd`, whose caller kills it after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
 
-/// Where a kubelet serves its health check unless it is told otherwise.
+/// The port on which a kubelet serves its health check unless it is told otherwise.
+const HEALTHZ_PORT: u16 = 10248;
+
+/// Where that is for what cannot know a kubelet.
 const HEALTHZ: &str = "http://127.0.0.1:10248/healthz";
 
 /// How often the progress line moves.
@@ -75,13 +80,28 @@ pub struct HealthArgs {
     #[arg(long)]
     probe_shims: bool,
 
-    /// The kubelet's health check; only plain http
-    #[arg(long, value_name = "URL", default_value = HEALTHZ)]
-    kubelet_healthz: String,
+    /// The kubelet's health check [default: the running kubelet's, else `http://127.0.0.1:10248/healthz`]
+    #[arg(long, value_name = "URL")]
+    kubelet_healthz: Option<String>,
 
-    /// The kubelet's metrics: an http URL, a file, or `-` for stdin
+    /// The kubelet's metrics: a URL, a file, or `-` for stdin [default: its own API's, where a credential is given]
     #[arg(long, value_name = "SOURCE")]
     kubelet_metrics: Option<String>,
+
+    #[command(flatten)]
+    kubelet: KubeletAccess,
+
+    /// Ask the kubelet of this node through the API server, by the kubeconfig or a pod's own account
+    #[arg(long, value_name = "NAME", conflicts_with = "KubeletAccess")]
+    node: Option<String>,
+
+    /// The kubeconfig for --node [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]
+    #[arg(long, value_name = "FILE", requires = "node")]
+    kubeconfig: Option<PathBuf>,
+
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "node")]
+    context: Option<String>,
 
     /// Release of the kubelet whose relist is estimated [default: what the running kubelet's metrics say, else the
     /// newest known]
@@ -259,7 +279,7 @@ async fn ask(
         Mode::Normal => BUDGET,
     });
     let budget = budget.saturating_sub(used);
-    let mut inputs = inputs(context, endpoint, budget, arguments.kubelet()?)?;
+    let mut inputs = inputs(context, endpoint, budget, arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
     inputs.patience = arguments.patience;
     inputs.stacks = match arguments.stacks.as_str() {
@@ -316,7 +336,13 @@ pub async fn diagnose(
     known: Option<KnownHang>,
     stacks: Wanted,
 ) -> Result<HealthReport, Error> {
-    let kubelet = KubeletInputs { healthz: Some(HEALTHZ.to_owned()), ..KubeletInputs::default() };
+    let api = own_api(&KubeletAccess::default(), context, endpoint)?;
+    let kubelet = KubeletInputs {
+        healthz: own_healthz(context, endpoint),
+        metrics: api.clone().map(MetricsSource::Api),
+        api,
+        ..KubeletInputs::default()
+    };
     let mut inputs = inputs(context, endpoint, BUDGET, kubelet)?;
     inputs.known = known;
     // A simulated or recorded runtime has no goroutines.
@@ -349,19 +375,24 @@ fn inputs(
         // This machine's processes, kubelet and journal are not those of a simulated node. Nor those of a capture, whose
         // node this may not be.
         Endpoint::Sim { scenario } => {
-            inputs.kubelet.healthz = None;
+            forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
             // It is this very process that answers: what waits for a processor may be its server.
             inputs.own_time = time_on_and_for_processors;
             play_around(&mut inputs, context, scenario)?;
         }
         Endpoint::Capture { .. } => {
-            inputs.kubelet.healthz = None;
+            forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
             inputs.own_time = time_on_and_for_processors;
         }
     }
     Ok(inputs)
+}
+
+/// That of this machine's kubelet; one that is reached through an API server was named.
+fn forget_own_healthz(kubelet: &mut KubeletInputs) {
+    kubelet.healthz = kubelet.healthz.take().filter(|url| url.starts_with('/'));
 }
 
 /// What a scenario has besides its runtime: processes, and a kubelet that can be asked.
@@ -391,17 +422,63 @@ fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -
 }
 
 impl HealthArgs {
-    fn kubelet(&self) -> Result<KubeletInputs, Error> {
-        http::check(&self.kubelet_healthz).map_err(Error::Kubelet)?;
+    fn kubelet(&self, context: &Context, endpoint: &Endpoint) -> Result<KubeletInputs, Error> {
+        let healthz = match (&self.kubelet_healthz, &self.node) {
+            (Some(url), _) => {
+                http::check(url).map_err(Error::Kubelet)?;
+                Some(url.clone())
+            }
+            (None, Some(_)) => Some("/healthz".to_owned()),
+            (None, None) => own_healthz(context, endpoint),
+        };
+        let api = match &self.node {
+            Some(node) => Some(self.through(node.clone())),
+            None => own_api(&self.kubelet, context, endpoint)?,
+        };
         let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
         Ok(KubeletInputs {
-            healthz: Some(self.kubelet_healthz.clone()),
-            metrics,
+            healthz,
+            metrics: metrics.or_else(|| api.clone().map(MetricsSource::Api)),
+            api,
             version: self.kubelet_version,
             request_timeout: self.runtime_request_timeout,
             threshold: self.threshold,
         })
     }
+
+    /// The kubelet of a node through the API server's proxy.
+    fn through(&self, node: String) -> Way {
+        let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
+        Way::made_by(move |limit| {
+            let places = Places::of_environment(kubeconfig.clone());
+            let cluster = kubeconfig::cluster(&places, context.as_deref(), limit);
+            cluster.map(|cluster| KubeletApi::through(&cluster, &node)).map_err(|why| why.to_string())
+        })
+    }
+}
+
+/// The kubelet's own API: as it was given, or found where it is this machine's runtime that is asked.
+fn own_api(given: &KubeletAccess, context: &Context, endpoint: &Endpoint) -> Result<Option<Way>, Error> {
+    let api = match endpoint {
+        Endpoint::Unix { .. } => given.api_or_own(context)?,
+        Endpoint::Sim { .. } | Endpoint::Capture { .. } => given.api(context)?,
+    };
+    Ok(api.map(Way::known))
+}
+
+/// The health check of the kubelet that runs here, unless it has none.
+fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
+    let Endpoint::Unix { .. } = endpoint else { return Some(HEALTHZ.to_owned()) };
+    let Some(running) = context.kubelet() else { return Some(HEALTHZ.to_owned()) };
+    let port = running.port("healthz-port", "healthzPort", HEALTHZ_PORT);
+    let address = running.setting("healthz-bind-address", "healthzBindAddress").ok().flatten();
+    let address = address.and_then(|address| address.value.parse::<IpAddr>().ok());
+    let address = match address {
+        // Every address is this one too.
+        Some(address) if !address.is_unspecified() => address,
+        _ => Ipv4Addr::LOCALHOST.into(),
+    };
+    (port != 0).then(|| format!("http://{}/healthz", SocketAddr::new(address, port)))
 }
 
 fn metrics(source: &str) -> Result<MetricsSource, Error> {

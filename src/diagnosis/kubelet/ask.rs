@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Healthz, KubeletEvidence, MetricsSource, Reading};
+use super::way::{Lost, Way};
+use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsSource, Reading};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
-use crate::diagnosis::papers::Paper;
+use crate::diagnosis::papers::{Paper, without_secret_keys};
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
-use crate::kubelet::{Metrics, http};
+use crate::kubelet::{Configz, Metrics, http};
 use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
 
@@ -28,80 +29,84 @@ impl Answers {
     fn skip(&mut self, what: &str, why: String) {
         self.not_checked.push(NotChecked { what: what.to_owned(), why });
     }
+
+    fn trouble(&mut self, what: &str, trouble: Trouble) {
+        match trouble {
+            Trouble::Silent(_) => self.skip(what, "it did not answer in time".into()),
+            Trouble::Away(why) => self.skip(what, why),
+            Trouble::Bad(why) => {
+                self.bad_input.push(why.clone());
+                self.skip(what, why);
+            }
+        }
+    }
 }
 
-/// Asks `/healthz` and for the metrics, side by side.
+/// Asks for `/healthz`, the metrics and the configuration, side by side.
 pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) -> Answers {
     let mut answers = Answers::default();
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written = None;
-    let (healthz, metrics) = tokio::join!(
-        async {
-            match &inputs.kubelet.healthz {
-                Some(url) => {
-                    let started = inputs.clock.mono();
-                    let answer = get(url, limit, budget).await;
-                    Some((answer, inputs.clock.mono().since(started)))
-                }
-                None => None,
-            }
-        },
-        async {
-            match &inputs.kubelet.metrics {
-                Some(source) => {
-                    let started = inputs.clock.mono();
-                    let answer = match given(source, budget).await {
-                        Ok(Given { source, at }) => {
-                            written = at;
-                            read_metrics(&source, limit, budget).await
-                        }
-                        Err(why) => Err(why),
-                    };
-                    Some((answer, inputs.clock.mono().since(started)))
-                }
-                None => None,
-            }
-        }
+    let asked = &inputs.kubelet;
+    let (healthz, metrics, configz) = tokio::join!(
+        timed(inputs, asked.healthz.as_deref().map(|url| healthz(asked, url, limit, budget))),
+        timed(
+            inputs,
+            asked.metrics.as_ref().map(async |source| {
+                let Given { source, at } = given(source, budget).await?;
+                written = at;
+                read_metrics(&source, limit, budget).await
+            })
+        ),
+        timed(inputs, asked.api.as_ref().map(|way| configz(way, limit, budget))),
     );
-    if let Some((answer, took)) = &healthz {
-        let outcome = match answer {
-            Ok(answer) if answer.status == 200 => Outcome::Ok,
-            Err(http::Error::Silent { .. }) => Outcome::Silent,
-            _ => Outcome::Error,
-        };
-        answers.found.asked.push(("kubelet /healthz", outcome, *took));
-    }
-    if let Some((answer, took)) = &metrics {
-        let outcome = match answer {
-            Ok(_) => Outcome::Ok,
-            Err(MetricsTrouble::Silent(_)) => Outcome::Silent,
-            Err(_) => Outcome::Error,
-        };
-        answers.found.asked.push(("kubelet metrics", outcome, *took));
-    }
-    let healthz = healthz.map(|(answer, _)| answer);
-    let metrics = metrics.map(|(answer, _)| answer);
     match healthz {
         None => answers.skip("the kubelet's /healthz", "left out".into()),
-        Some(Ok(answer)) if answer.status == 200 => answers.found.healthz = Some(Healthz::Ok),
-        Some(Ok(answer)) => {
-            answers.found.healthz = Some(Healthz::Failing {
-                status: answer.status,
-                text: answer.text().chars().take(500).collect(),
-            });
-        }
-        Some(Err(http::Error::Silent { waited, .. })) => {
-            answers.found.healthz = Some(Healthz::Silent(waited));
-        }
-        Some(Err(why)) => {
-            if matches!(why, http::Error::Refused { .. }) {
-                answers.found.healthz = Some(Healthz::Refused);
+        Some((answer, took)) => {
+            let outcome = match &answer {
+                Ok(Healthz::Ok) => Outcome::Ok,
+                Err((Trouble::Silent(_), _)) => Outcome::Silent,
+                _ => Outcome::Error,
+            };
+            answers.found.asked.push(("kubelet /healthz", outcome, took));
+            match answer {
+                Ok(found) => answers.found.healthz = Some(found),
+                Err((Trouble::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
+                Err((trouble, refused)) => {
+                    answers.found.healthz = refused.then_some(Healthz::Refused);
+                    answers.trouble("the kubelet's /healthz", trouble);
+                }
             }
-            answers.skip("the kubelet's /healthz", why.to_string());
         }
     }
+    match configz {
+        None => {}
+        Some((answer, took)) => {
+            answers.found.asked.push(("kubelet /configz", outcome(&answer), took));
+            match answer {
+                Ok((configz, text)) => {
+                    answers.found.config = configz.config;
+                    if inputs.keeps_papers() {
+                        let text = without_secret_keys(&text);
+                        answers.papers.push(Paper::new("kubelet/configz.json", "what it runs with", text));
+                    }
+                }
+                Err(trouble) => answers.trouble("the kubelet's configz", trouble),
+            }
+        }
+    }
+    if asked.api.as_ref().is_some_and(Way::is_insecure) {
+        answers.skip("who answers as the kubelet", "its certificate is not looked at, as you said".into());
+    }
+    if let Some((answer, took)) = &metrics {
+        answers.found.asked.push(("kubelet metrics", outcome(answer), *took));
+    }
+    let metrics = metrics.map(|(answer, _)| answer);
     match metrics {
-        None => answers.skip("the kubelet's metrics", "give them with --kubelet-metrics".into()),
+        None => answers.skip(
+            "the kubelet's metrics",
+            "give them with --kubelet-metrics, or a credential with --kubelet-token-file".into(),
+        ),
         Some(Ok((metrics, text))) => {
             if inputs.keeps_papers() {
                 answers.papers.push(Paper::new("kubelet/metrics.txt", "the kubelet's metrics", text));
@@ -118,24 +123,98 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             }
             answers.found.first = Some(Reading { at, metrics });
         }
-        Some(Err(MetricsTrouble::Silent(waited))) => {
-            answers.found.metrics_silent = Some(waited);
-            answers.skip("the kubelet's metrics", "it did not answer in time".into());
+        Some(Err(trouble)) => {
+            if let Trouble::Silent(waited) = &trouble {
+                answers.found.metrics_silent = Some(*waited);
+            }
+            answers.trouble("the kubelet's metrics", trouble);
         }
-        Some(Err(MetricsTrouble::Bad(why))) => {
-            answers.bad_input.push(why.clone());
-            answers.skip("the kubelet's metrics", why);
-        }
-        Some(Err(MetricsTrouble::Away(why))) => answers.skip("the kubelet's metrics", why),
     }
     answers
 }
 
-/// Why there are no metrics.
-pub(in crate::diagnosis) enum MetricsTrouble {
+/// Why there is no document.
+pub(in crate::diagnosis) enum Trouble {
+    /// It was asked and said nothing, or stopped in the middle.
     Silent(Duration),
+    /// What somebody pointed to is not what it should be.
     Bad(String),
+    /// Something is in the way.
     Away(String),
+}
+
+impl From<http::Error> for Trouble {
+    fn from(why: http::Error) -> Self {
+        match (&why, why.hint()) {
+            (http::Error::Silent { waited, .. } | http::Error::SilentMidAnswer { waited, .. }, _) => {
+                Self::Silent(*waited)
+            }
+            (_, Some(hint)) => Self::Away(format!("{why}; {hint}")),
+            (_, None) => Self::Away(why.to_string()),
+        }
+    }
+}
+
+impl From<Lost> for Trouble {
+    fn from(why: Lost) -> Self {
+        match why {
+            Lost::Way(why) => Self::Bad(why),
+            Lost::Http(why) => why.into(),
+        }
+    }
+}
+
+const fn outcome<T>(answer: &Result<T, Trouble>) -> Outcome {
+    match answer {
+        Ok(_) => Outcome::Ok,
+        Err(Trouble::Silent(_)) => Outcome::Silent,
+        Err(_) => Outcome::Error,
+    }
+}
+
+/// What comes of it and how long that takes, if it is wanted.
+async fn timed<R, T>(inputs: &Inputs<R>, work: Option<impl Future<Output = T>>) -> Option<(T, Duration)> {
+    let started = inputs.clock.mono();
+    let done = work?.await;
+    Some((done, inputs.clock.mono().since(started)))
+}
+
+/// Asks for the health check; of a trouble whether the connection was refused.
+async fn healthz(
+    asked: &KubeletInputs,
+    url: &str,
+    limit: Duration,
+    budget: &Budget,
+) -> Result<Healthz, (Trouble, bool)> {
+    let refused = |why: http::Error| {
+        let refused = matches!(why, http::Error::Refused { .. });
+        (Trouble::from(why), refused)
+    };
+    let way = asked.api.as_ref().filter(|_| url.starts_with('/'));
+    let (url, answer) = match way {
+        Some(way) => match way.document(url, limit, budget).await {
+            Ok(found) => found,
+            // The API server refuses us: that says nothing of the kubelet.
+            Err(why) => return Err((why.into(), false)),
+        },
+        None => (url.to_owned(), get(url, limit, budget).await.map_err(refused)?),
+    };
+    let text = answer.text();
+    // What comes through an API server may be that one's own word.
+    if answer.status >= 500 && (way.is_none() || text.contains("healthz check failed")) {
+        return Ok(Healthz::Failing { status: answer.status, text: text.chars().take(500).collect() });
+    }
+    answer.document(&url).map(|_| Healthz::Ok).map_err(refused)
+}
+
+/// Asks for the configuration; it, and its text on many lines.
+async fn configz(way: &Way, limit: Duration, budget: &Budget) -> Result<(Configz, String), Trouble> {
+    let (url, answer) = way.document("/configz", limit, budget).await?;
+    let text = answer.document(&url)?;
+    let parsed = Configz::parse(&text);
+    let no = || Trouble::Away(format!("what `{url}` answers is no configuration of a kubelet"));
+    let lines = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
+    Ok((parsed.ok_or_else(no)?, lines.unwrap_or_default()))
 }
 
 /// Asks a kubelet, for as long as we listen for its answer.
@@ -152,13 +231,15 @@ struct Given {
 
 /// Reads a file or standard input, in a thread that can be left behind: who writes into a pipe may take as long as the
 /// run does.
-async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, MetricsTrouble> {
+async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble> {
     let (name, path) = match source {
         MetricsSource::Text { name, written, .. } => {
             let at = written.map(|written| (name.clone(), written));
             return Ok(Given { source: source.clone(), at });
         }
-        MetricsSource::Url(_) => return Ok(Given { source: source.clone(), at: None }),
+        MetricsSource::Url(_) | MetricsSource::Api(_) => {
+            return Ok(Given { source: source.clone(), at: None });
+        }
         MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
         MetricsSource::Stdin => ("stdin".to_owned(), None),
     };
@@ -168,9 +249,9 @@ async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Metrics
         None => (load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin"))),
     };
     let Some((text, at)) = offload::value(limit, work).await else {
-        return Err(MetricsTrouble::Bad(format!("`{name}` did not end within {}", seconds(limit))));
+        return Err(Trouble::Bad(format!("`{name}` did not end within {}", seconds(limit))));
     };
-    let text = text.map_err(|why| MetricsTrouble::Bad(format!("cannot read `{name}`: {why}")))?;
+    let text = text.map_err(|why| Trouble::Bad(format!("cannot read `{name}`: {why}")))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let source = MetricsSource::Text { name: name.clone(), text, written: at };
     Ok(Given { source, at: at.map(|at| (name, at)) })
@@ -188,23 +269,23 @@ pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
     limit: Duration,
     budget: &Budget,
-) -> Result<(Metrics, String), MetricsTrouble> {
+) -> Result<(Metrics, String), Trouble> {
     let (name, text) = match source {
         MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
-        MetricsSource::Url(url) => match get(url, limit, budget).await {
-            Ok(answer) if answer.status == 200 => (url.clone(), answer.text().into_owned()),
-            Ok(answer) => {
-                return Err(MetricsTrouble::Away(format!("`{url}` answers {}", answer.status)));
-            }
-            Err(http::Error::Silent { waited, .. }) => return Err(MetricsTrouble::Silent(waited)),
-            Err(why) => return Err(MetricsTrouble::Away(why.to_string())),
-        },
+        MetricsSource::Url(url) => {
+            (url.clone(), get(url, limit, budget).await.and_then(|answer| answer.document(url))?)
+        }
+        MetricsSource::Api(way) => {
+            let (url, answer) = way.document("/metrics", limit, budget).await?;
+            let text = answer.document(&url)?;
+            (url, text)
+        }
         MetricsSource::File(_) | MetricsSource::Stdin => {
-            return Err(MetricsTrouble::Away("it is read once".to_owned()));
+            return Err(Trouble::Away("it is read once".to_owned()));
         }
     };
     match Metrics::parse(&text) {
         Ok(metrics) => Ok((metrics, text)),
-        Err(why) => Err(MetricsTrouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}"))),
+        Err(why) => Err(Trouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}"))),
     }
 }

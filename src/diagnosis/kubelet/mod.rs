@@ -4,6 +4,9 @@
 //! with it.
 
 pub(super) mod ask;
+mod way;
+
+pub use self::way::Way;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +16,12 @@ use crate::cri::Outcome;
 use crate::kubelet::{Config, KubeletVersion, Metrics};
 
 /// Where the kubelet's metrics come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum MetricsSource {
-    /// Asked for over plain HTTP.
+    /// Asked for without a credential.
     Url(String),
+    /// Asked for by its API.
+    Api(Way),
     /// Read while the runtime is asked.
     File(PathBuf),
     /// The same of standard input.
@@ -35,8 +40,10 @@ pub enum MetricsSource {
 /// What the user said about the kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct KubeletInputs {
-    /// URL of `/healthz`; `None` leaves it out.
+    /// URL of `/healthz`, or its path in [`Self::api`]; `None` leaves it out.
     pub healthz: Option<String>,
+    /// Its API, for its configuration, and for its metrics unless they come from elsewhere.
+    pub api: Option<Way>,
     /// Where its metrics are.
     pub metrics: Option<MetricsSource>,
     /// Its release.

@@ -191,6 +191,17 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             "the kubelet does not answer /healthz".to_owned(),
             format!("no answer within {}", seconds(*waited)),
         ),
+        // Where a list hangs for us too, that is the news.
+        healthz if kubelet.metrics_silent.is_some() && evidence.runtime.lists_are_known() => (
+            Severity::Warning,
+            Confidence::Likely,
+            "the kubelet does not answer /metrics".to_owned(),
+            if *healthz == Some(Healthz::Ok) {
+                "its /healthz says ok: it waits for a list of the runtime, or for its own lock".to_owned()
+            } else {
+                "it may wait for a list of the runtime; the lists answer us".to_owned()
+            },
+        ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),
         None | Some(Healthz::Refused) => {

@@ -31,6 +31,8 @@ pub enum Trust {
     System,
     /// Those that these authorities vouch for.
     Authorities(Vec<CertificateDer<'static>>),
+    /// One of these and no other, whatever name it has.
+    Only(Vec<CertificateDer<'static>>),
     /// Any.
     Anybody,
 }
@@ -134,7 +136,10 @@ pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<Clien
 
 fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, PemError> {
     let authorities = match trust {
-        Trust::Anybody => return Ok(Arc::new(Any { provider: Arc::clone(provider) })),
+        Trust::Anybody => return Ok(Arc::new(Any { only: None, provider: Arc::clone(provider) })),
+        Trust::Only(known) => {
+            return Ok(Arc::new(Any { only: Some(known.clone()), provider: Arc::clone(provider) }));
+        }
         Trust::System => system_authorities()?,
         Trust::Authorities(authorities) => authorities.clone(),
     };
@@ -150,21 +155,25 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
         .map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))
 }
 
-/// Accepts any certificate. That the other side holds its key is proven all the same.
+/// Accepts any certificate, or any of a few. That the other side holds its key is proven all the same.
 #[derive(Debug)]
 struct Any {
+    only: Option<Vec<CertificateDer<'static>>>,
     provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Any {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _name: &ServerName<'_>,
         _stapled: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.only.as_ref().is_some_and(|known| !known.contains(end_entity)) {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -198,6 +207,8 @@ pub enum CertificateTrouble {
     UnknownIssuer,
     /// It is another server's.
     OtherName(Vec<String>),
+    /// It is not the one that was expected.
+    Another,
     /// It is too old.
     Expired,
     /// It is too new.
@@ -221,6 +232,7 @@ impl CertificateTrouble {
                 CertificateError::NotValidForNameContext { presented, .. } => {
                     Self::OtherName(presented.clone())
                 }
+                CertificateError::ApplicationVerificationFailure => Self::Another,
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
@@ -245,6 +257,7 @@ impl CertificateTrouble {
             Self::UnknownIssuer => Some(
                 "give the authority that has signed it: certificate-authority in the kubeconfig, $SSL_CERT_FILE else",
             ),
+            Self::Another => Some("give its authority with --kubelet-ca-file"),
             Self::OtherName(_) => Some("ask it by a name that is in its certificate"),
             Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
             Self::NotTls => Some("try http://"),
@@ -259,11 +272,38 @@ impl fmt::Display for CertificateTrouble {
             Self::UnknownIssuer => f.write_str("shows a certificate that nobody we trust has signed"),
             Self::OtherName(names) if names.is_empty() => f.write_str("shows a certificate for another name"),
             Self::OtherName(names) => write!(f, "shows a certificate for another name: {}", names.join(", ")),
+            Self::Another => f.write_str("shows another certificate than the one in the kubelet's file"),
             Self::Expired => f.write_str("shows a certificate that has expired"),
             Self::NotYetValid => f.write_str("shows a certificate that is not valid yet"),
             Self::OursRefused => f.write_str("does not accept our certificate, or wants one"),
             Self::NotTls => f.write_str("does not speak TLS"),
             Self::Other(words) => write!(f, "cannot be asked over TLS: {words}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a verifier says of the server's certificate under a name that is not in it.
+    fn judged(trust: &Trust) -> Result<(), rustls::Error> {
+        let shown = certificates(include_bytes!("../../../tests/fleet/pki/server.crt"), "server").unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let name = server_name("elsewhere.example").unwrap();
+        let verifier = verifier(trust, &provider).unwrap();
+        verifier.verify_server_cert(&shown[0], &[], &name, &[], UnixTime::now()).map(|_| ())
+    }
+
+    #[test]
+    fn the_certificate_of_the_file_is_accepted_under_any_name_and_no_other_is() {
+        let pem = |text: &[u8]| certificates(text, "").unwrap();
+        let authority = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
+        let server = pem(include_bytes!("../../../tests/fleet/pki/server.crt"));
+        assert!(judged(&Trust::Only([authority.clone(), server].concat())).is_ok());
+        let other = judged(&Trust::Only(pem(include_bytes!("../../../tests/fleet/pki/other-name.crt"))));
+        let trouble = CertificateTrouble::of(&io::Error::other(other.unwrap_err())).unwrap();
+        assert_eq!(trouble.to_string(), "shows another certificate than the one in the kubelet's file");
+        assert!(judged(&Trust::Authorities(authority)).is_err(), "an authority vouches for a name");
     }
 }

@@ -1,0 +1,262 @@
+//! `plegctl health` beside a scripted kubelet: by its own port, and through an API server.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use super::api::{Asked, Clients, Reply, Server};
+use super::file;
+use super::nodes::{Scratch, authority, kubeconfig};
+use super::plegctl::{Invocation, Output};
+
+/// A minute and a half longer than the default, so that it is seen where it is used.
+const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"3m30s","staticPodURLHeader":{"Authorization":["Bearer hidden"]}}}"#;
+
+/// The metrics of a kubelet that relisted so many seconds ago.
+fn metrics(age: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    format!(
+        "kubelet_pleg_last_seen_seconds {}\nkubernetes_build_info{{git_version=\"v1.34.2\"}} 1\n",
+        now - age
+    )
+}
+
+/// What a kubelet says at these paths, the proxy's prefix left out.
+fn document(asked: &Asked) -> Reply {
+    match asked.path.rsplit('/').next() {
+        Some("configz") => Reply::ok(CONFIGZ),
+        Some("metrics") => Reply::ok(metrics(1)),
+        Some("healthz") => Reply::ok("ok"),
+        _ => Reply::Say(404, "404 page not found".to_owned()),
+    }
+}
+
+fn pki(name: &str) -> String {
+    file(&format!("tests/fleet/pki/{name}")).display().to_string()
+}
+
+fn health(arguments: &[&str]) -> (Output, Value) {
+    let output = Invocation::new(&[&["health", "-r", "sim:quiet", "-o", "json"], arguments].concat()).run();
+    let report = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+    (output, report)
+}
+
+/// A run that shows a token, and trusts our authority.
+fn with_token(server: &Server, more: &[&str]) -> (Output, Value) {
+    let token = Scratch::new("t0ken\n");
+    let token = token.0.to_str().unwrap();
+    let (url, ca) = (server.url(), pki("authority.crt"));
+    let known = ["--kubelet-url", &url, "--kubelet-token-file", token, "--kubelet-ca-file", &ca];
+    health(&[&known, more].concat())
+}
+
+/// How a probe ended.
+fn outcome<'a>(report: &'a Value, probe: &str) -> &'a str {
+    let probes = report["probes"].as_array().unwrap();
+    let found = probes.iter().find(|found| found["name"] == probe);
+    found.map_or("not asked", |found| found["outcome"].as_str().unwrap())
+}
+
+/// Why something was not checked.
+fn why_not<'a>(report: &'a Value, what: &str) -> &'a str {
+    let skipped = report["notChecked"].as_array().unwrap();
+    let found = skipped.iter().find(|skipped| skipped["what"] == what);
+    found.map_or("", |found| found["why"].as_str().unwrap())
+}
+
+/// The time-out that the estimate rests on, and who says so.
+fn request_timeout(report: &Value) -> String {
+    let basis = report["estimate"]["basis"].as_array().unwrap();
+    let lines: Vec<String> =
+        basis.iter().map(|basis| format!("{} {}", basis["value"], basis["source"])).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn a_token_opens_metrics_and_configuration() {
+    let server = Server::start("server", Clients::Any, document);
+    let (output, report) = with_token(&server, &[]);
+    assert_eq!((output.code, &report["verdict"]), (Some(0), &"healthy".into()), "{output}");
+    assert_eq!(outcome(&report, "kubelet metrics"), "ok");
+    assert_eq!(outcome(&report, "kubelet /configz"), "ok");
+    assert_eq!(report["kubelet"]["version"], "v1.34.2");
+    let basis = request_timeout(&report);
+    assert!(basis.contains("3m30s") && basis.contains("the kubelet's configz"), "{basis}");
+    let asked = server.asked();
+    assert!(asked.iter().all(|asked| asked.authorization.as_deref() == Some("Bearer t0ken")), "{asked:?}");
+    assert!(asked.iter().all(|asked| ["/metrics", "/configz"].contains(&asked.path.as_str())), "{asked:?}");
+    // What somebody says beats what it says.
+    let (_, report) = with_token(&server, &["--runtime-request-timeout", "50s"]);
+    assert!(request_timeout(&report).contains("--runtime-request-timeout"), "{report}");
+}
+
+#[test]
+fn a_client_certificate_says_who_we_are_to_a_kubelet() {
+    let server = Server::start("server", Clients::WithCertificate, document);
+    let (url, ca, certificate, key) =
+        (server.url(), pki("authority.crt"), pki("client.crt"), pki("client.key"));
+    let known = ["--kubelet-url", &url, "--kubelet-ca-file", &ca];
+    let ours = ["--kubelet-client-cert", &certificate, "--kubelet-client-key", &key];
+    let (output, report) = health(&[&known[..], &ours].concat());
+    assert_eq!((outcome(&report, "kubelet metrics"), output.code), ("ok", Some(0)), "{output}");
+    let (_, report) = health(&known);
+    let why = why_not(&report, "the kubelet's metrics");
+    assert!(why.contains("does not accept our certificate, or wants one"), "{why}");
+}
+
+#[test]
+fn a_stale_kubelet_is_seen_over_its_own_port() {
+    let server = Server::start("server", Clients::Any, |asked| match asked.path.as_str() {
+        "/metrics" => Reply::ok(metrics(400)),
+        _ => document(asked),
+    });
+    let (output, report) = with_token(&server, &["--budget", "10s"]);
+    assert_eq!((output.code, &report["primary"]["id"]), (Some(1), &"D22".into()), "{output}");
+}
+
+#[test]
+fn silence_is_evidence_and_never_healthy() {
+    for silence in [Reply::Silent, Reply::Half("kubelet_pleg")] {
+        let server = Server::start("server", Clients::Any, move |asked| match asked.path.as_str() {
+            "/metrics" => silence.clone(),
+            _ => document(asked),
+        });
+        let (output, report) = with_token(&server, &[]);
+        assert_eq!((&report["verdict"], output.code), (&"degraded".into(), Some(0)), "{output}");
+        assert_eq!(report["primary"]["id"], "D32", "{output}");
+        assert_eq!(report["primary"]["title"], "the kubelet does not answer /metrics", "{output}");
+        assert_eq!(outcome(&report, "kubelet metrics"), "silent");
+        assert_eq!(outcome(&report, "kubelet /configz"), "ok", "it answers while a list hangs");
+    }
+}
+
+#[test]
+fn whatever_is_wrong_with_a_kubelet_has_its_name() {
+    let page = "<html>Welcome</html>";
+    let said = [
+        ("server", Reply::Say(401, "Unauthorized".to_owned()), "does not accept the credentials (401)"),
+        ("server", Reply::Say(403, "Forbidden (user=x, verb=get)".to_owned()), "forbids it (403): Forbidden"),
+        ("server", Reply::Say(403, String::new()), "`get` on nodes/metrics"),
+        ("server", Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
+        ("server", Reply::Say(500, "Authorization error".to_owned()), "answers 500: Authorization error"),
+        ("server", Reply::ok(page), "is no metrics of a kubelet"),
+        ("server", Reply::Cut("kubelet_pleg"), "ended the connection after"),
+        ("other-name", Reply::ok(page), "shows a certificate for another name"),
+        ("expired", Reply::ok(page), "shows a certificate that has expired"),
+    ];
+    for (certificate, reply, expected) in said {
+        let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
+        let (output, report) = with_token(&server, &[]);
+        let why = why_not(&report, "the kubelet's metrics");
+        assert!(why.contains(expected), "{expected}: {output}");
+        assert!(!why_not(&report, "the kubelet's configz").is_empty(), "{expected}: {output}");
+        // A page is none of what was pointed to: that is no answer. The others stand in the way, and are said.
+        assert_eq!(output.code, Some(if expected.starts_with("is no metrics") { 2 } else { 0 }), "{output}");
+    }
+    let server = Server::start("server", Clients::Any, document);
+    let (url, stranger) = (server.url(), pki("stranger.crt"));
+    let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &stranger]);
+    let why = why_not(&report, "the kubelet's metrics");
+    assert!(why.contains("shows a certificate that nobody we trust has signed"), "{output}");
+    assert!(server.asked().is_empty(), "it was asked all the same");
+}
+
+#[test]
+fn a_certificate_that_is_not_looked_at_is_said_twice() {
+    let server = Server::start("other-name", Clients::Any, document);
+    let (output, report) = health(&["--kubelet-url", &server.url(), "--kubelet-insecure-tls"]);
+    assert_eq!(outcome(&report, "kubelet metrics"), "ok", "{output}");
+    assert!(output.stderr.contains("anybody may claim to be"), "{output}");
+    assert!(why_not(&report, "who answers as the kubelet").contains("is not looked at"), "{output}");
+}
+
+#[test]
+fn credentials_that_cannot_be_used_are_no_answer() {
+    let no_such = "/nonexistent/plegctl-test";
+    let (server_key, text) = (pki("server.key"), file("README.md").display().to_string());
+    for (arguments, why) in [
+        (vec!["--kubelet-token-file", no_such], "cannot read `/nonexistent/plegctl-test`"),
+        (vec!["--kubelet-url", "127.0.0.1:10250"], "is not an http or https URL"),
+        (
+            vec!["--kubelet-client-cert", text.as_str(), "--kubelet-client-key", server_key.as_str()],
+            "holds no certificate in PEM form",
+        ),
+        (vec!["--kubelet-client-cert", text.as_str()], "--kubelet-client-key"),
+        (vec!["--kubeconfig", text.as_str()], "--node"),
+    ] {
+        let output = Invocation::new(&[&["health", "-r", "sim:quiet"], &arguments[..]].concat()).run();
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(why), "{output}");
+    }
+}
+
+#[test]
+fn the_api_servers_proxy_leads_to_all_three_documents() {
+    let server = Server::start("server", Clients::Any, document);
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let config = config.0.to_str().unwrap();
+    let (output, report) = health(&["--kubeconfig", config, "--node", "n1"]);
+    assert_eq!((output.code, &report["kubelet"]["healthz"]), (Some(0), &"ok".into()), "{output}");
+    let mut paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    paths.sort();
+    let proxy = "/api/v1/nodes/n1/proxy";
+    assert_eq!(paths, ["configz", "healthz", "metrics"].map(|page| format!("{proxy}/{page}")), "{output}");
+    // The environment's own kubeconfig will do.
+    let arguments = ["health", "-r", "sim:quiet", "-o", "json", "--node", "n1"];
+    let output = Invocation::new(&arguments).env("KUBECONFIG", config).run();
+    assert!(output.stdout.contains("v1.34.2"), "{output}");
+}
+
+#[test]
+fn a_node_that_went_away_is_not_called_sick() {
+    for (status, text, expected) in [
+        (
+            404,
+            r#"{"kind":"Status","message":"nodes \"n1\" not found"}"#,
+            "answers 404: nodes \"n1\" not found",
+        ),
+        (503, "error trying to reach service: dial tcp 10.0.0.9:10250: no route to host", "no route to host"),
+        (403, r#"{"kind":"Status","message":"nodes \"n1\" is forbidden"}"#, "on nodes/proxy"),
+    ] {
+        let server = Server::start("server", Clients::Any, move |_| Reply::Say(status, text.to_owned()));
+        let config = kubeconfig(&server.url(), &authority(), "token: t");
+        let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+        assert_eq!((output.code, &report["verdict"]), (Some(0), &"healthy".into()), "{output}");
+        for what in ["the kubelet's metrics", "the kubelet's configz", "the kubelet's /healthz"] {
+            assert!(why_not(&report, what).contains(expected), "{what}: {output}");
+        }
+    }
+    // The kubelet's own word comes through as such.
+    let failing = "[+]ping ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n";
+    let server = Server::start("server", Clients::Any, |asked| {
+        if asked.path.ends_with("/healthz") { Reply::Say(500, failing.to_owned()) } else { document(asked) }
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+    assert_eq!(report["primary"]["id"], "D32", "{output}");
+}
+
+#[test]
+fn a_credential_program_that_hangs_costs_the_probes_nothing() {
+    let server = Server::start("server", Clients::Any, document);
+    let config = kubeconfig(&server.url(), &authority(), "exec: {command: sleep, args: [\"1000\"]}");
+    let config = config.0.to_str().unwrap();
+    let (output, report) = health(&["--kubeconfig", config, "--node", "n1", "--budget", "3s"]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert_eq!(outcome(&report, "ListContainers"), "ok", "{output}");
+    let why = why_not(&report, "the kubelet's metrics");
+    assert!(why.contains("said nothing within") || why.contains("was not found within"), "{output}");
+}
+
+#[test]
+fn a_bundle_has_the_configuration_without_its_secrets() {
+    let server = Server::start("server", Clients::Any, document);
+    let bundle = format!("{}/kubelet-{}.tar.gz", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    let (output, _) = with_token(&server, &["--bundle", &bundle]);
+    let listing = std::process::Command::new("tar").args(["-xzOf", &bundle]).output().unwrap();
+    fs::remove_file(&bundle).unwrap();
+    let text = String::from_utf8_lossy(&listing.stdout);
+    assert!(text.contains("\"runtimeRequestTimeout\": \"3m30s\""), "{output}");
+    assert!(!text.contains("hidden"), "{text}");
+}
