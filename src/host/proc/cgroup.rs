@@ -2,10 +2,13 @@
 
 /// The 64 hex digits of a path component such as `cri-containerd-<id>.scope`, `crio-<id>.scope` or `<id>`.
 pub fn container_id(component: &str) -> Option<&str> {
+    const DIGITS: usize = 64;
     let stem = component.strip_suffix(".scope").unwrap_or(component);
+    // Looked at from its end: a node has thousands of paths, and few of them end in an id.
+    let (front, id) = stem.split_at_checked(stem.len().checked_sub(DIGITS)?)?;
     // systemd-style cgroups of containerd write `<slice>:cri-containerd:<id>`.
-    let id = stem.rsplit(['-', ':']).next()?;
-    (id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+    let apart = matches!(front.as_bytes().last(), None | Some(b'-' | b':'));
+    (apart && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
 /// The UID in a component such as `pod<uid>` or `kubepods-burstable-pod<uid with underscores>.slice`.

@@ -243,6 +243,9 @@ fn parse_mount(line: &str) -> Option<Mount> {
 /// The kernel writes what would break its lines as three octal digits.
 fn unescaped(text: &str) -> String {
     const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    if !text.contains('\\') {
+        return text.to_owned();
+    }
     ESCAPES.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
