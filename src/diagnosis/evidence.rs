@@ -10,7 +10,7 @@ use super::commands::{Journal, SystemState};
 use super::kubelet::KubeletEvidence;
 use super::limits;
 use super::names::{Kind, Names};
-use super::papers::Paper;
+use super::paper::Paper;
 use super::proc::{Ownership, ProcSample, Throttled};
 use super::report::NotChecked;
 use super::silence::Scale;

@@ -8,7 +8,7 @@ use super::budget::Budget;
 use super::commands::{self, Journal, SystemState};
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
 use super::kubelet::{MetricsSource, Reading, ask};
-use super::papers::Paper;
+use super::paper::Paper;
 use super::proc::{self, Ownership, Places, ProcSample, Role};
 use super::words::{plural, seconds};
 use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, papers, probes, stacks};

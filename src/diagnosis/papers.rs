@@ -10,12 +10,11 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 
 use super::evidence::{Evidence, StatusRecord};
+use super::paper::{LARGEST, Paper};
 use super::proc::{Process, Role};
 use super::{Inputs, join, offload};
 use crate::host::{HostRoot, kernel_text};
 
-/// What one paper may have; the end of a log says more than its beginning.
-const LARGEST: usize = 2 * 1024 * 1024;
 /// What a file of `/proc` may have.
 const LARGEST_OF_PROC: usize = 64 * 1024;
 /// Processes of which files are taken.
@@ -30,35 +29,6 @@ const OF_NODE: [&str; 6] =
 const SECRETS: [&str; 7] = ["token", "password", "passwd", "secret", "header", "credential", "private"];
 /// What stands for such a value.
 const LEFT_OUT: &str = "(left out)";
-
-/// One text, by the name that it has in a bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paper {
-    /// A path of plain letters.
-    pub name: String,
-    /// What it is, in a few words.
-    pub about: &'static str,
-    /// The text.
-    pub bytes: Vec<u8>,
-    /// Whether it was longer.
-    pub cut: bool,
-}
-
-impl Paper {
-    /// The end of `bytes`, as far as it fits.
-    pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
-        Self::within(LARGEST, name, about, bytes)
-    }
-
-    fn within(most: usize, name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
-        let mut bytes: Vec<u8> = bytes.into();
-        let cut = bytes.len() > most;
-        if cut {
-            bytes.drain(..bytes.len() - most);
-        }
-        Self { name: name.into(), about, bytes, cut }
-    }
-}
 
 /// Takes down what only files have. What the run itself was told is in the evidence already.
 pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::evidence::Evidence;
-use super::papers::Paper;
+use super::paper::Paper;
 use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{Inputs, Progress};

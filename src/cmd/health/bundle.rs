@@ -17,7 +17,7 @@ use crate::cri::{
     Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
-use crate::diagnosis::papers::Paper;
+use crate::diagnosis::paper::Paper;
 use crate::diagnosis::report::HealthReport;
 use crate::pleg::inspect::{Inspect, Order, relist};
 use crate::pleg::{KubeletVersion, document};
