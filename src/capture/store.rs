@@ -201,7 +201,7 @@ impl Store {
             None => self.pins.push(Pin { number: incident, from, to }),
         }
         let surplus = self.pins.len().saturating_sub(self.limits.incidents);
-        self.pins.sort_by_key(|pin| pin.number);
+        self.pins.sort_unstable_by_key(|pin| pin.number);
         self.pins.drain(..surplus);
     }
 

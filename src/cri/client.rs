@@ -105,8 +105,12 @@ impl Client {
         C: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = Result<UnixStream, Error>> + Send + 'static,
     {
+        Self::dialling(Arc::new(move || Box::pin(connect())), endpoint, deadline, clock)
+    }
+
+    /// Not generic, because what the transport makes of a way to connect is large, and made anew for each type of it.
+    fn dialling(connect: Connect, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
         let heard = Heard::default();
-        let connect: Connect = Arc::new(move || Box::pin(connect()));
         let dialler = {
             let (connect, heard) = (Arc::clone(&connect), heard.clone());
             move |_: Uri| listened(connect(), heard.clone())

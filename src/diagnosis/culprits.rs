@@ -37,7 +37,7 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         .iter()
         .filter(|record| !record.is_silent() && record.result.as_ref().is_err_and(|why| !why.is_not_found()));
     all.extend(failing.map(|record| named(record, CulpritOutcome::Error, Confidence::Certain)));
-    all.sort_by(|one, other| {
+    all.sort_unstable_by(|one, other| {
         (one.outcome, one.confidence)
             .cmp(&(other.outcome, other.confidence))
             .then(other.waited_seconds.total_cmp(&one.waited_seconds))

@@ -93,7 +93,7 @@ impl Evidence {
             });
         }
         // One line a call, not one an id.
-        failed.sort();
+        failed.sort_unstable();
         failed.dedup_by_key(|(rpc, _)| *rpc);
         for (rpc, why) in failed {
             self.skip(rpc.name(), why);
@@ -190,7 +190,9 @@ impl RuntimeEvidence {
     pub fn slow_calls(&self) -> Vec<&StatusRecord> {
         let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
         let mut slow: Vec<&StatusRecord> = self.asked.iter().filter(late).collect();
-        slow.sort_by(|one, other| (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id)));
+        slow.sort_unstable_by(|one, other| {
+            (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id))
+        });
         slow
     }
 

@@ -19,7 +19,7 @@ impl Histogram {
     /// From the buckets as they were read.
     pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
         buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
-        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        buckets.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         Self { buckets }
     }
 

@@ -23,7 +23,7 @@ pub fn judge(readings: &Readings, before: Option<&Readings>, server: &str, conte
             node(reading, earlier.find_map(|earlier| earlier.metrics.as_ref().ok()))
         })
         .collect();
-    nodes.sort_by(|one, other| {
+    nodes.sort_unstable_by(|one, other| {
         let age = |node: &NodeReport| node.pleg_age_seconds.unwrap_or_default();
         let p99 =
             |node: &NodeReport| node.relists.as_ref().and_then(|r| r.p99).map_or(0.0, |p99| p99.seconds);

@@ -129,7 +129,7 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         return;
     };
     let mut entries: Vec<_> = entries.flatten().take(MOST_DROP_INS).collect();
-    entries.sort_by_key(fs::DirEntry::file_name);
+    entries.sort_unstable_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

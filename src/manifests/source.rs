@@ -108,7 +108,7 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
             )),
         }
     }
-    paths.sort_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
+    paths.sort_unstable_by(|left, right| left.as_os_str().as_bytes().cmp(right.as_os_str().as_bytes()));
     for path in paths {
         take(entry(&path, kubelet));
     }

@@ -408,7 +408,7 @@ fn gather<'a, T>(
         return start..start;
     };
     if order == MemberOrder::NewestFirst {
-        own.sort_by(|one, other| compare(one, other));
+        sort(own, compare);
     }
     if let Some(head) = own.first() {
         first(head);
@@ -419,6 +419,11 @@ fn gather<'a, T>(
         all.extend(good);
     }
     start..all.len()
+}
+
+/// Apart from [`gather`], so that there is one of it for each kind of member and not for each caller.
+fn sort<T>(members: &mut [&T], compare: fn(&T, &T) -> Ordering) {
+    members.sort_by(|one, other| compare(one, other));
 }
 
 fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {

@@ -304,7 +304,7 @@ mod tests {
             let entries = fs::read_dir(&self.0).unwrap();
             let mut names: Vec<_> =
                 entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
+            names.sort_unstable();
             names
         }
     }

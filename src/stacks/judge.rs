@@ -694,7 +694,7 @@ impl<'a> Judge<'a> {
             }
         }
         let mut calls: Vec<(&str, u64)> = by_call.into_iter().collect();
-        calls.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
+        calls.sort_unstable_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
         calls.into_iter().map(|(call, _)| call.to_owned()).collect()
     }
 
@@ -710,7 +710,9 @@ impl<'a> Judge<'a> {
             .into_iter()
             .map(|((call, at), count)| Behind { count, call: call.map(str::to_owned), at: at.to_owned() })
             .collect();
-        behind.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.call.cmp(&other.call)));
+        behind.sort_unstable_by(|one, other| {
+            other.count.cmp(&one.count).then_with(|| (&one.call, &one.at).cmp(&(&other.call, &other.at)))
+        });
         behind
     }
 

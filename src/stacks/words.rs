@@ -163,7 +163,7 @@ fn named(finding: &Finding) -> Vec<String> {
             None => by_call.push((behind.count, call)),
         }
     }
-    by_call.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
+    by_call.sort_unstable_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
     match by_call.first() {
         Some((count, call)) if *count > 1 => vec![format!("{count} {call}")],
         // Where no call stands out, a few of them say more than one.

@@ -146,7 +146,7 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
             target,
         ));
     }
-    ranked.sort();
+    ranked.sort_unstable();
     ranked.dedup();
     ranked.into_iter().map(|(_, _, target)| target).collect()
 }

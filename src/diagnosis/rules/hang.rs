@@ -29,7 +29,7 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
         })
         .collect();
     // The answers come in any order; the report is the same in every run.
-    culprits.sort_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
+    culprits.sort_unstable_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
     culprits
 }
 
@@ -163,7 +163,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     }
     let sure = |record: &StatusRecord| case.evidence.sure_of(&record.target.id, record.duration);
     let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
-    silent.sort_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
+    silent.sort_unstable_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
     let Some(first) = silent.first() else {
         return Vec::new();
     };

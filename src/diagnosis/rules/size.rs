@@ -113,7 +113,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
 
 fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     let mut top: Vec<_> = shards.by_namespace.iter().collect();
-    top.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    top.sort_unstable_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
     let top: Vec<String> =
         top.iter().take(3).map(|(namespace, count)| format!("{namespace} {count}")).collect();
     let failed = match shards.failed {

@@ -386,7 +386,7 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
             && record.result.as_ref().is_ok_and(|facts| facts.exit_code == Some(-1))
     };
     let mut found: Vec<&StatusRecord> = runtime.asked.iter().filter(lost).collect();
-    found.sort_by(|one, other| one.target.id.cmp(&other.target.id));
+    found.sort_unstable_by(|one, other| one.target.id.cmp(&other.target.id));
     found
 }
 

@@ -72,7 +72,9 @@ impl PodConfig {
                 continue;
             }
             // The kubelet's order within an update is that of a Go map: none. Ours is fixed.
-            pods.sort_by(|left, right| (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid)));
+            pods.sort_unstable_by(|left, right| {
+                (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid))
+            });
             self.consumed.insert(source);
             updates.push(Update { op, source, ready: self.all_ready(), pods });
         }
