@@ -1,5 +1,6 @@
 //! Durations of an endless watch in a fixed amount of memory.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::stream::Quantiles;
@@ -18,6 +19,8 @@ const BUCKETS: usize = 1200;
 #[derive(Clone, Debug)]
 pub struct Latencies {
     buckets: Vec<u64>,
+    /// The same in the coarse ranges that are shown, each by its upper bound: there are not even a hundred.
+    ranges: BTreeMap<Duration, u64>,
     count: u64,
     largest: Duration,
     last: Duration,
@@ -25,7 +28,13 @@ pub struct Latencies {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Self { buckets: vec![0; BUCKETS], count: 0, largest: Duration::ZERO, last: Duration::ZERO }
+        Self {
+            buckets: vec![0; BUCKETS],
+            ranges: BTreeMap::new(),
+            count: 0,
+            largest: Duration::ZERO,
+            last: Duration::ZERO,
+        }
     }
 }
 
@@ -36,6 +45,7 @@ impl Latencies {
         if let Some(count) = self.buckets.get_mut(bucket) {
             *count += 1;
         }
+        *self.ranges.entry(round_up(duration)).or_default() += 1;
         self.count += 1;
         self.largest = self.largest.max(duration);
         self.last = duration;
@@ -70,15 +80,7 @@ impl Latencies {
 
     /// How many lie in each range of a coarse histogram: up to 1, 2, 5, 10, … of whatever unit fits.
     pub fn ranges(&self) -> Vec<(Duration, u64)> {
-        let mut ranges: Vec<(Duration, u64)> = Vec::new();
-        for (number, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let bound = round_up(upper_bound(number.saturating_sub(1)).min(self.largest));
-            match ranges.last_mut() {
-                Some((last, total)) if *last == bound => *total += count,
-                _ => ranges.push((bound, *count)),
-            }
-        }
-        ranges
+        self.ranges.iter().map(|(bound, count)| (*bound, *count)).collect()
     }
 }
 
@@ -144,6 +146,15 @@ mod tests {
             latencies.ranges(),
             [(Duration::from_millis(1), 2), (Duration::from_millis(5), 2), (Duration::from_secs(1), 1)]
         );
+    }
+
+    #[test]
+    fn issue_11_what_is_counted_below_a_bound_is_not_above_it() {
+        let micros = [499_999, 500_000, 500_001, 509_000, 577_000, 1_000_000, 1_000_001];
+        let mut latencies = Latencies::default();
+        micros.into_iter().for_each(|micros| latencies.add(Duration::from_micros(micros)));
+        let millis = Duration::from_millis;
+        assert_eq!(latencies.ranges(), [(millis(500), 2), (millis(1000), 4), (millis(2000), 1)]);
     }
 
     #[test]

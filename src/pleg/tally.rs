@@ -186,7 +186,8 @@ impl Tally {
     /// Everything so far; a call that is still open is *silent so far*.
     pub fn summary(&mut self, time: Wall, now: Mono) -> WatchSummary {
         if let Some(open) = self.open.take() {
-            // It comes first however short it has been: nobody knows how long it would have become.
+            // It has a place among the others however short it has been: nobody knows how long it would have become.
+            self.slowest.truncate(SLOWEST - 1);
             let silent = SlowCall {
                 rpc: open.rpc.name().to_owned(),
                 pod: open.pod,
@@ -194,8 +195,7 @@ impl Tally {
                 duration_seconds: now.since(open.started).into(),
                 silent_so_far: true,
             };
-            self.slowest.insert(0, silent);
-            self.slowest.truncate(SLOWEST);
+            self.remember(silent);
         }
         WatchSummary {
             time,
@@ -239,6 +239,42 @@ mod tests {
         assert!(tally.is_slow(&relist(1, 1001)) && !tally.is_slow(&relist(1, 900)));
         (1..=10).for_each(|number| tally.relist(&relist(number, 30)));
         assert!(!tally.is_slow(&relist(11, 290)) && tally.is_slow(&relist(11, 320)));
+    }
+
+    fn ended(millis: u64) -> CallRecord {
+        CallRecord {
+            rpc: "ContainerStatus".to_owned(),
+            id: None,
+            pod: None,
+            duration_seconds: Duration::from_millis(millis).into(),
+            response_bytes: 0,
+            outcome: Outcome::Ok,
+            code: None,
+            message: None,
+        }
+    }
+
+    #[test]
+    fn issue_11_a_silent_call_stands_where_its_time_puts_it_and_is_never_left_out() {
+        let slowest = |waited: u64, others: &[u64]| -> Vec<(u64, bool)> {
+            let mut tally = Tally::default();
+            others.iter().for_each(|millis| tally.call(&ended(*millis)));
+            let open = OpenCall {
+                rpc: crate::cri::Rpc::ListContainers,
+                pod: None,
+                id: None,
+                started: Mono::at(Duration::ZERO),
+            };
+            tally.open = Some(open);
+            let summary = tally.summary(Wall::default(), Mono::at(Duration::from_millis(waited)));
+            let millis = |call: &SlowCall| call.duration_seconds.duration().subsec_millis().into();
+            summary.slowest.iter().map(|call| (millis(call), call.silent_so_far)).collect()
+        };
+        assert_eq!(slowest(40, &[30, 50]), [(50, false), (40, true), (30, false)]);
+        assert_eq!(
+            slowest(1, &[10, 20, 30, 40, 50, 60]),
+            [(60, false), (50, false), (40, false), (30, false), (1, true)]
+        );
     }
 
     #[test]

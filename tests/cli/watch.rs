@@ -124,10 +124,14 @@ fn a_hung_call_does_not_keep_ctrl_c_waiting_and_is_named() {
     assert_eq!(output.code, Some(0), "{output}");
     let records = records(&output.stdout);
     let summary = of_kind(&records, "WatchSummary")[0];
-    assert_eq!(summary["slowest"][0]["rpc"], "ContainerStatus");
-    assert_eq!(summary["slowest"][0]["id"], "c1");
-    assert_eq!(summary["slowest"][0]["pod"]["name"], "web-0");
-    assert_eq!(summary["slowest"][0]["silentSoFar"], true);
+    // Among the others where its time puts it: a list may have taken longer than Ctrl-C did.
+    let slowest = summary["slowest"].as_array().unwrap();
+    let silent: Vec<&Value> = slowest.iter().filter(|call| call["silentSoFar"] == true).collect();
+    assert_eq!(silent.len(), 1, "{output}");
+    assert_eq!((&silent[0]["rpc"], &silent[0]["id"]), (&"ContainerStatus".into(), &"c1".into()));
+    assert_eq!(silent[0]["pod"]["name"], "web-0");
+    let took: Vec<f64> = slowest.iter().map(|call| call["durationSeconds"].as_f64().unwrap()).collect();
+    assert!(took.is_sorted_by(|one, next| one >= next), "{output}");
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "a hung call is not repeated");
 }
 
@@ -139,7 +143,11 @@ fn for_ends_a_watch_inside_a_hung_list() {
     let output = plegctl(&["watch", "-r", &fake.endpoint(), "--for", "3s", "-o", "jsonl"]);
     assert_eq!(output.code, Some(0), "{output}");
     let records = records(&output.stdout);
-    assert_eq!(of_kind(&records, "WatchSummary")[0]["slowest"][0]["rpc"], "ListContainers");
+    let slowest = of_kind(&records, "WatchSummary")[0]["slowest"].as_array().unwrap();
+    assert!(
+        slowest.iter().any(|call| call["rpc"] == "ListContainers" && call["silentSoFar"] == true),
+        "{output}"
+    );
 }
 
 #[test]
