@@ -256,6 +256,22 @@ pub struct SandboxStatus {
     pub annotations: Labels,
 }
 
+impl SandboxStatus {
+    /// What a list already tells of a status.
+    pub fn listed(sandbox: &Sandbox) -> Self {
+        Self {
+            id: sandbox.id.clone(),
+            metadata: sandbox.metadata.clone(),
+            state: sandbox.state,
+            created_at: sandbox.created_at,
+            network: None,
+            host_network: None,
+            labels: sandbox.labels.clone(),
+            annotations: sandbox.annotations.clone(),
+        }
+    }
+}
+
 /// Answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStatusAnswer {
@@ -300,6 +316,29 @@ pub struct ContainerStatus {
     pub mounts: Vec<Mount>,
     /// Path of the log.
     pub log_path: String,
+}
+
+impl ContainerStatus {
+    /// What a list already tells of a status.
+    pub fn listed(container: &Container) -> Self {
+        Self {
+            id: container.id.clone(),
+            metadata: container.metadata.clone(),
+            state: container.state,
+            created_at: container.created_at,
+            started_at: 0,
+            finished_at: 0,
+            exit_code: 0,
+            image: container.image.clone(),
+            image_ref: container.image_ref.clone(),
+            reason: String::new(),
+            message: String::new(),
+            labels: container.labels.clone(),
+            annotations: container.annotations.clone(),
+            mounts: Vec::new(),
+            log_path: String::new(),
+        }
+    }
 }
 
 /// One mount of a container.

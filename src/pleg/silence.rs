@@ -14,7 +14,7 @@ const STEPS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// What was said of the call that is open.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     /// When the call began that something was said of, and how long it had been silent then.
     said: Option<(Mono, Duration)>,

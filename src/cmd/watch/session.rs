@@ -1,5 +1,6 @@
 //! One watch from `WatchStarted` to `WatchSummary`.
 
+use std::cell::Cell;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,21 +39,16 @@ const PLAYED_TICK: Duration = Duration::from_millis(1);
 
 /// A running watch.
 pub struct Session<'a> {
-    arguments: &'a WatchArgs,
-    context: &'a Context,
     endpoint: Endpoint,
     client: Client,
-    reporter: Reporter,
-    hub: Arc<Hub>,
     generic: Generic,
     worker: Worker,
     tap: Option<Tap>,
     outside: Outside,
     started: Mono,
-    healthy: Option<bool>,
+    look: Look<'a>,
     /// Whether the pause that a capture asked for is over.
     waited: bool,
-    silence: Silence,
     /// What was found out about the slowness that ended the watch.
     found: Option<HealthReport>,
     /// Whether that was looked for beside the relist that was slow.
@@ -146,27 +142,31 @@ impl<'a> Session<'a> {
             period: arguments.period.unwrap_or(usual.period),
             threshold: arguments.threshold.unwrap_or(usual.threshold),
         };
+        let reporter = Reporter::open(arguments, &version, Arc::clone(&context.clock))?;
         let session = Self {
-            arguments,
-            context,
             endpoint: endpoint.clone(),
             client,
-            reporter: Reporter::open(arguments, &version, Arc::clone(&context.clock))?,
             generic: Generic::new(Arc::clone(&hub), settings),
             worker: Worker::start(timing, context.clock.mono()),
             tap,
-            hub,
             outside: Outside::listen(arguments, streams, context.playback().is_some())
                 .map_err(Error::Start)?,
             started: context.clock.mono(),
-            healthy: None,
+            look: Look {
+                arguments,
+                context,
+                reporter,
+                hub,
+                healthy: Cell::default(),
+                silence: Cell::default(),
+                threshold: Cell::new(timing.threshold),
+            },
             waited: false,
-            silence: Silence::default(),
             found: None,
             looked: false,
             not_seen: kubelet.era().unseen().filter(|_| arguments.mode != Mode::Evented),
         };
-        session.reporter.started(WatchStarted {
+        session.look.reporter.started(WatchStarted {
             time: context.clock.wall(),
             node: context.node_name(),
             runtime: runtime_ref(endpoint, version),
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
         };
         if matches!(end, End::Came(_)) && !self.looked {
             // Nothing is under way: what came was over when it was noticed, or came in a pause.
-            let diagnosis = diagnose(self.context, &self.endpoint, None, Wanted::Auto);
+            let diagnosis = diagnose(self.look.context, &self.endpoint, None, Wanted::Auto);
             self.found = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.outside.stops.next() => None,
@@ -222,7 +222,8 @@ impl<'a> Session<'a> {
 
     /// What to do next; nothing once a capture is at its end.
     fn turn(&mut self) -> Option<Turn> {
-        if let Some(playback) = self.context.playback() {
+        let context = self.look.context;
+        if let Some(playback) = context.playback() {
             // A capture knows when its relists were.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
@@ -230,40 +231,25 @@ impl<'a> Session<'a> {
                 Next::End => None,
                 Next::Wait(length) => {
                     self.waited = true;
-                    Some(Turn::Wait(self.context.clock.mono().plus(length)))
+                    Some(Turn::Wait(context.clock.mono().plus(length)))
                 }
             };
         }
-        Some(self.worker.next(self.context.clock.mono()))
+        Some(self.worker.next(context.clock.mono()))
     }
 
     /// A relist of the one pod that the stream spoke of.
     async fn relist_pod(&mut self, uid: &str) -> Result<Option<End>, Error> {
-        let Self {
-            generic,
-            client,
-            context,
-            reporter,
-            outside,
-            hub,
-            healthy,
-            silence,
-            arguments,
-            worker,
-            tap,
-            ..
-        } = self;
-        let clock = &*context.clock;
+        let Self { generic, client, outside, look, tap, .. } = self;
+        let clock = &*look.context.clock;
         let started = clock.mono();
-        let threshold = worker.timing().threshold;
-        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
-        let mut sink = &*reporter;
+        let mut sink = &look.reporter;
         let mut relist = pin!(generic.relist_pod(uid, client, clock, &mut sink));
         loop {
             let interruption = tokio::select! {
                 biased;
                 () = &mut relist => return Ok(None),
-                interruption = outside.interruption(reporter, tap.as_mut()) => interruption,
+                interruption = outside.interruption(&look.reporter, tap.as_mut()) => interruption,
             };
             if let Some(end) = look.answer(interruption, tap.as_mut(), Some(started)).await? {
                 return Ok(Some(end));
@@ -273,33 +259,16 @@ impl<'a> Session<'a> {
 
     /// One relist and what follows from it; `Some` if the watch is over. One that the stream owes leaves the period alone.
     async fn relist(&mut self, owed: bool) -> Result<Option<End>, Error> {
-        let Self {
-            generic,
-            client,
-            context,
-            endpoint,
-            reporter,
-            outside,
-            hub,
-            healthy,
-            silence,
-            found,
-            looked,
-            arguments,
-            worker,
-            tap,
-            ..
-        } = self;
+        let Self { generic, client, endpoint, outside, look, found, looked, worker, tap, .. } = self;
+        let Look { arguments, context, reporter, .. } = &*look;
         let clock = &*context.clock;
         let started = clock.mono();
         if let Some(tap) = tap {
             // What goes wrong with the stream from here on needs another one.
             tap.relisted();
         }
-        let threshold = worker.timing().threshold;
         *found = None;
-        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
-        let mut sink = &*reporter;
+        let mut sink = reporter;
         let report = {
             let mut diagnosis = Diagnosis { context, endpoint, reporter, running: None, begun: false };
             let mut relist = pin!(generic.relist(client, clock, &mut sink));
@@ -358,23 +327,24 @@ impl<'a> Session<'a> {
             return Ok(Some(end));
         }
         self.attend().await?;
-        let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
+        let enough = self.look.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
         Ok(enough.then_some(End::Told))
     }
 
     /// Opens the stream if it is to be opened now.
     async fn attend(&mut self) -> Result<(), Error> {
         let Some(tap) = &mut self.tap else { return Ok(()) };
-        let fell_back = tap.attend(&self.reporter).await? == Attended::FellBack;
-        if fell_back && self.arguments.mode == Mode::Evented && !tap.is_hint() {
-            self.worker.restart(Timing::GENERIC, self.context.clock.mono());
+        let fell_back = tap.attend(&self.look.reporter).await? == Attended::FellBack;
+        if fell_back && self.look.arguments.mode == Mode::Evented && !tap.is_hint() {
+            self.worker.restart(Timing::GENERIC, self.look.context.clock.mono());
+            self.look.threshold.set(self.worker.timing().threshold);
         }
         Ok(())
     }
 
     /// The pause before the next relist, and until the writers are not too far behind. A stream that ends cuts it short.
     async fn pause(&mut self, until: Mono) -> Result<Option<End>, Error> {
-        let length = until.since(self.context.clock.mono());
+        let length = until.since(self.look.context.clock.mono());
         self.rest(length, Tap::is_due).await
     }
 
@@ -384,9 +354,8 @@ impl<'a> Session<'a> {
     }
 
     async fn rest(&mut self, length: Duration, enough: fn(&Tap) -> bool) -> Result<Option<End>, Error> {
-        let Self { context, reporter, outside, hub, healthy, silence, arguments, worker, tap, .. } = self;
-        let threshold = worker.timing().threshold;
-        let mut look = Look { arguments, context, reporter, hub, healthy, silence, threshold };
+        let Self { outside, look, tap, .. } = self;
+        let reporter = &look.reporter;
         let mut rest = pin!(async {
             tokio::time::sleep(length).await;
             reporter.settle().await;
@@ -405,29 +374,30 @@ impl<'a> Session<'a> {
     }
 
     fn finish(mut self, end: &End) -> Result<Exit, Error> {
+        let Look { arguments, context, reporter, .. } = self.look;
         if let Some(mut tap) = self.tap.take() {
-            tap.release("the watch is over", &self.reporter);
+            tap.release("the watch is over", &reporter);
         }
-        let clock = &self.context.clock;
-        let compare = self.reporter.compared();
+        let clock = &context.clock;
+        let compare = reporter.compared();
         let (mut summary, ranges) = {
-            let mut tally = self.reporter.tally();
+            let mut tally = reporter.tally();
             let ranges = tally.relists.ranges();
             (tally.summary(clock.wall(), clock.mono()), ranges)
         };
         summary.compare = compare.map(Box::new);
         let lasted = clock.mono().since(self.started);
         if let End::Came(what) = end {
-            self.reporter.lines(what.lines().map(str::to_owned));
+            reporter.lines(what.lines().map(str::to_owned));
         }
         if let Some(report) = self.found.as_ref().filter(|_| matches!(end, End::Came(_))) {
-            self.reporter.diagnosis(report, self.context.style().color)?;
+            reporter.diagnosis(report, context.style().color)?;
         }
-        self.reporter.lines(text::summary(&summary, lasted, &ranges));
+        reporter.lines(text::summary(&summary, lasted, &ranges));
         let missed = summary.compare.as_ref().is_some_and(|compared| compared.missed_by_relisting > 0);
-        self.reporter.lines(self.not_seen.filter(|_| missed).map(text::not_seen));
-        self.reporter.json(&Record::WatchSummary(summary));
-        self.reporter.close(self.arguments.log.as_deref())?;
+        reporter.lines(self.not_seen.filter(|_| missed).map(text::not_seen));
+        reporter.json(&Record::WatchSummary(summary));
+        reporter.close(arguments.log.as_deref())?;
         Ok(match end {
             End::Came(_) => Exit::Bad,
             End::Told | End::Unread => Exit::Good,
@@ -562,17 +532,17 @@ impl Diagnosis<'_> {
 struct Look<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
-    reporter: &'a Reporter,
-    hub: &'a Hub,
-    healthy: &'a mut Option<bool>,
-    silence: &'a mut Silence,
-    threshold: Duration,
+    reporter: Reporter,
+    hub: Arc<Hub>,
+    healthy: Cell<Option<bool>>,
+    silence: Cell<Silence>,
+    threshold: Cell<Duration>,
 }
 
 impl Look<'_> {
     /// Does what a interruption asks for.
     async fn answer(
-        &mut self,
+        &self,
         interruption: Interruption,
         mut tap: Option<&mut Tap>,
         relist: Option<Mono>,
@@ -581,19 +551,19 @@ impl Look<'_> {
             Interruption::End(end) => return Ok(Some(end)),
             Interruption::Suspend => {
                 if let Some(tap) = tap {
-                    tap.release("closed by plegctl before it was suspended", self.reporter);
+                    tap.release("closed by plegctl before it was suspended", &self.reporter);
                 }
                 Suspension::stop_here().await.map_err(Error::Start)?;
             }
             Interruption::Tick => {
                 if let Some(tap) = &mut tap {
-                    tap.look(self.reporter);
+                    tap.look(&self.reporter);
                 }
                 return Ok(self.around(relist));
             }
             Interruption::Stream(news) => {
                 if let Some(tap) = tap {
-                    tap.take(news, self.reporter);
+                    tap.take(news, &self.reporter);
                 }
             }
         }
@@ -601,15 +571,15 @@ impl Look<'_> {
     }
 
     /// Health, slowness, live line. `relist` is when the current relist began.
-    fn around(&mut self, relist: Option<Mono>) -> Option<End> {
+    fn around(&self, relist: Option<Mono>) -> Option<End> {
         let clock = &*self.context.clock;
-        let verdict = self.hub.check(clock, self.threshold);
+        let verdict = self.hub.check(clock, self.threshold.get());
         let healthy = verdict.is_ok();
         let message = verdict.err().map(|why| why.to_string()).unwrap_or_default();
         // The kubelet calls itself unhealthy from the start; while the very first relist is under way that says nothing.
-        let undecided =
-            self.healthy.is_none() && relist.is_some_and(|since| clock.mono().since(since) <= self.threshold);
-        if !undecided && self.healthy.replace(healthy) != Some(healthy) {
+        let undecided = self.healthy.get().is_none()
+            && relist.is_some_and(|since| clock.mono().since(since) <= self.threshold.get());
+        if !undecided && self.healthy.replace(Some(healthy)) != Some(healthy) {
             self.reporter.health(Health { time: clock.wall(), healthy, message: message.clone() });
         }
         if self.reporter.is_live() {
@@ -617,7 +587,10 @@ impl Look<'_> {
         }
         let silent = {
             let tally = self.reporter.tally();
-            self.silence.due(tally.open.as_ref(), clock.mono()).zip(tally.open.clone())
+            let mut silence = self.silence.get();
+            let due = silence.due(tally.open.as_ref(), clock.mono());
+            self.silence.set(silence);
+            due.zip(tally.open.clone())
         };
         if let Some((waited, open)) = silent {
             self.reporter.silence(stream::Silence {
@@ -649,7 +622,7 @@ impl Look<'_> {
         let mut line = text::status(&text::Live {
             relists: tally.finished,
             age: self.hub.last_list().map(|last| now.since(last)),
-            threshold: self.threshold,
+            threshold: self.threshold.get(),
             last: tally.relists.last(),
             quantiles: tally.relists.quantiles().as_ref(),
             pods: tally.pods,

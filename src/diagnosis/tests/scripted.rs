@@ -250,16 +250,7 @@ impl Runtime for Scripted {
             let found = self.sandboxes.iter().find(|sandbox| sandbox.id == sandbox_id);
             let sandbox = found.ok_or_else(|| not_found(Rpc::PodSandboxStatus))?;
             Ok(SandboxStatusAnswer {
-                status: Some(SandboxStatus {
-                    id: sandbox.id.clone(),
-                    metadata: sandbox.metadata.clone(),
-                    state: sandbox.state,
-                    created_at: sandbox.created_at,
-                    network: None,
-                    host_network: None,
-                    labels: sandbox.labels.clone(),
-                    annotations: Labels::default(),
-                }),
+                status: Some(SandboxStatus::listed(sandbox)),
                 containers: Vec::new(),
                 timestamp: 0,
             })
@@ -273,21 +264,9 @@ impl Runtime for Scripted {
             let gone = self.gone.contains(container_id);
             let container = found.filter(|_| !gone).ok_or_else(|| not_found(Rpc::ContainerStatus))?;
             Ok(Some(ContainerStatus {
-                id: container.id.clone(),
-                metadata: container.metadata.clone(),
-                state: container.state,
-                created_at: container.created_at,
                 started_at: container.created_at,
-                finished_at: 0,
                 exit_code: self.exit_codes.get(container_id).copied().unwrap_or_default(),
-                image: container.image.clone(),
-                image_ref: container.image_ref.clone(),
-                reason: String::new(),
-                message: String::new(),
-                labels: container.labels.clone(),
-                annotations: Labels::default(),
-                mounts: Vec::new(),
-                log_path: String::new(),
+                ..ContainerStatus::listed(container)
             }))
         })
         .await
