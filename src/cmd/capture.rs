@@ -13,10 +13,11 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 
 use super::context::Context;
-use super::render::{capture as text, capture_html as html, json};
+use super::output::Output;
+use super::render::{capture as text, capture_html as html};
 use super::{Error, Exit};
 use crate::capture::list::{CaptureList, CheckReport};
 use crate::capture::report::CaptureReport;
@@ -68,8 +69,8 @@ enum Action {
         #[arg(long, value_name = "N")]
         incident: Option<u64>,
         /// How to print
-        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-        output: ReportOutput,
+        #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Html, Output::Json, Output::Yaml, Output::Jsonl]))]
+        output: Output,
     },
     /// Read every entry and every answer, and say what is gone; exit status 1 if anything is
     Check {
@@ -85,26 +86,8 @@ struct Shown {
     capture: PathBuf,
 
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// One document
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ReportOutput {
-    /// For a terminal
-    Table,
-    /// One page that needs nothing else
-    Html,
-    /// One document
-    Json,
 }
 
 /// Runs the command.
@@ -112,7 +95,7 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
     match &arguments.action {
         Action::Ls { shown } => {
             let list = CaptureList::of(&open(&shown.capture)?);
-            print(shown.output, &document(&list), |out| text::list(&list, context.style(), out))?;
+            shown.output.print(&document(&list), |out| text::list(&list, context.style(), out))?;
             Ok(Exit::Good)
         }
         Action::Export { capture, file, incident, from, to, anonymise } => {
@@ -144,18 +127,15 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
                 None => Range::default(),
             };
             let report = CaptureReport::of(&capture, range)?;
-            let mut out = io::BufWriter::new(io::stdout().lock());
-            match output {
-                ReportOutput::Table => text::report(&report, context.style(), &mut out)?,
-                ReportOutput::Html => html::page(&report, &mut out)?,
-                ReportOutput::Json => json::pretty(&document(&report), &mut out)?,
-            }
-            out.flush()?;
+            output.print(&document(&report), |out| match output {
+                Output::Html => html::page(&report, out),
+                _ => text::report(&report, context.style(), out),
+            })?;
             Ok(Exit::Good)
         }
         Action::Check { shown } => {
             let report = CheckReport::of(&open(&shown.capture)?);
-            print(shown.output, &document(&report), |out| text::check(&report, context.style(), out))?;
+            shown.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
             Ok(if report.is_damaged() { Exit::Bad } else { Exit::Good })
         }
     }
@@ -179,17 +159,4 @@ fn at(capture: &Capture, time: Option<&str>) -> Result<Option<Wall>, Error> {
 
 fn open(path: &Path) -> Result<Capture, Error> {
     Ok(Capture::open(path)?)
-}
-
-fn print(
-    output: Output,
-    document: &impl serde::Serialize,
-    table: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match output {
-        Output::Table => table(&mut out)?,
-        Output::Json => json::pretty(document, &mut out)?,
-    }
-    out.flush()
 }

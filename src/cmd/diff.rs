@@ -5,18 +5,17 @@
 //! default/web-0  app  running → exited  ContainerDied
 //! ```
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::context::{CAPTURE, Context, block_on};
+use super::output::Output;
 use super::relist::lists_only;
 use super::render::diff as text;
-use super::render::{json, yaml};
 use super::{Error, Exit};
 use crate::pleg::diff::same_node;
-use crate::pleg::{DiffReport, RelistReport, diff, document};
+use crate::pleg::{RelistReport, diff, document};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
 /// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
@@ -34,7 +33,7 @@ pub struct DiffArgs {
     force: bool,
 
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Jsonl]))]
     output: Output,
 }
 
@@ -58,18 +57,6 @@ impl From<&str> for Side {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each event, then what PLEG would have missed
-    Table,
-    /// One document
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// The same on one line
-    Jsonl,
-}
-
 /// Runs the command.
 pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
     if (&arguments.before, &arguments.after) == (&Side::Stdin, &Side::Stdin) {
@@ -81,7 +68,7 @@ pub fn run(arguments: &DiffArgs, context: &Context) -> Result<Exit, Error> {
         same_node(&before, &after)?;
     }
     let difference = diff(&before, &after);
-    print(arguments.output, &difference)?;
+    arguments.output.print(&document(&difference), |out| text::table(&difference, out))?;
     Ok(if difference.is_empty() { Exit::Good } else { Exit::Bad })
 }
 
@@ -99,17 +86,6 @@ fn read(side: &Side, context: &Context) -> Result<RelistReport, Error> {
 fn live(context: &Context) -> Result<RelistReport, Error> {
     let endpoint = context.endpoint()?;
     block_on(lists_only(context, &endpoint))?
-}
-
-fn print(output: Output, difference: &DiffReport) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match output {
-        Output::Table => text::table(difference, &mut out)?,
-        Output::Json => json::pretty(&document(difference), &mut out)?,
-        Output::Yaml => yaml::write(&document(difference), &mut out)?,
-        Output::Jsonl => json::line(&document(difference), &mut out)?,
-    }
-    out.flush()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::manifest_url::{fetched, header};
-use super::render::json;
+use super::output::Output;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
@@ -96,7 +96,7 @@ pub struct LintArgs {
     output_file: Vec<(Output, PathBuf)>,
 
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&FORMS))]
     output: Output,
 }
 
@@ -112,19 +112,9 @@ enum FailOn {
     Never,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Each finding with its line, then which file gives which pod
-    Table,
-    /// One document
-    Json,
-    /// The same on one line
-    Jsonl,
-    /// SARIF 2.1.0, for code scanning
-    Sarif,
-    /// Annotations for GitHub Actions
-    Github,
-}
+/// In these forms findings are printed, to stdout or to a file.
+const FORMS: [Output; 6] =
+    [Output::Table, Output::Json, Output::Yaml, Output::Jsonl, Output::Sarif, Output::Github];
 
 /// The check that `text` names; `--ignore` of something else would ignore nothing.
 fn check_id(text: &str) -> Result<Check, String> {
@@ -144,8 +134,9 @@ fn output_file(text: &str) -> Result<(Output, PathBuf), String> {
     if file.is_empty() {
         return Err("the file has no name".to_owned());
     }
-    let format = Output::from_str(format, true).map_err(|_| {
-        format!("there is no format {format}; there are table, json, jsonl, sarif and github")
+    let known = Output::from_str(format, true).ok().filter(|known| FORMS.contains(known));
+    let format = known.ok_or_else(|| {
+        format!("there is no format {format}; there are table, json, yaml, jsonl, sarif and github")
     })?;
     Ok((format, PathBuf::from(file)))
 }
@@ -194,11 +185,10 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
 
 fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match format {
-        Output::Table => text::table(report, style, out),
-        Output::Json => json::pretty(&document(report), out),
-        Output::Jsonl => json::line(&document(report), out),
         Output::Sarif => sarif::write(report, out),
         Output::Github => github::write(report, out),
+        _ if format.document(&document(report), out)? => Ok(()),
+        _ => text::table(report, style, out),
     }
 }
 

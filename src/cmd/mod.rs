@@ -16,6 +16,7 @@ mod kubelet_access;
 mod lint;
 mod manifest_url;
 mod nodes;
+mod output;
 mod pods;
 mod record;
 mod relist;

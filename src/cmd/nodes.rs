@@ -15,11 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::context::{Context, block_on};
-use super::render::{json, nodes as render};
+use super::output::Output;
+use super::render::nodes as render;
 use super::stops::Stops;
 use super::{Error, Exit, positive_duration};
 use crate::fleet::{self, NodeVerdict, NodesReport, Question, Readings};
@@ -59,23 +60,9 @@ pub struct NodesArgs {
     #[arg(long, value_name = "DUR", value_parser = positive_duration, default_value = "15s")]
     interval: Duration,
 
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    /// How to print; `name` is the names of the nodes that are not healthy
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// One row a node
-    Table,
-    /// The same with what asking took
-    Wide,
-    /// One document
-    Json,
-    /// One document a line
-    Jsonl,
-    /// The names of the nodes that are not healthy
-    Name,
 }
 
 /// Runs the command.
@@ -164,18 +151,14 @@ const fn exit(report: &NodesReport) -> Exit {
 }
 
 fn print(arguments: &NodesArgs, context: &Context, report: &NodesReport) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match arguments.output {
-        Output::Table | Output::Wide => {
-            render::table(report, arguments.output == Output::Wide, context.style(), &mut out)?;
-        }
-        Output::Json => json::pretty(&document(report), &mut out)?,
-        Output::Jsonl => json::line(&document(report), &mut out)?,
-        Output::Name => {
-            for node in report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy) {
-                writeln!(out, "{}", crate::report::escape::escaped(&node.name))?;
-            }
-        }
+    if arguments.watch && arguments.output == Output::Yaml {
+        io::stdout().write_all(b"---\n")?;
     }
-    out.flush()
+    arguments.output.print(&document(report), |out| match arguments.output {
+        Output::Name => {
+            let mut unwell = report.nodes.iter().filter(|node| node.verdict != NodeVerdict::Healthy);
+            unwell.try_for_each(|node| writeln!(out, "{}", crate::report::escape::escaped(&node.name)))
+        }
+        output => render::table(report, output == Output::Wide, context.style(), out),
+    })
 }

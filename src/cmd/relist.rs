@@ -10,15 +10,15 @@
 //!
 //! It judges nothing; `plegctl health` does. Filters change what is shown, never what is asked or saved.
 
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::output::Output;
 use super::render::relist::{self as text, Durations, Row};
-use super::render::{json, yaml};
 use super::select::{Candidate, Selection};
 use super::waiting::Waiting;
 use super::{Error, Exit};
@@ -63,8 +63,8 @@ pub struct RelistArgs {
     #[arg(long, value_name = "COLUMN")]
     sort_by: Option<Column>,
 
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    /// How to print; `wide` has the slowest calls too, `name` is NAMESPACE/NAME of each pod
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name, Output::Prometheus]))]
     output: Output,
 }
 
@@ -107,24 +107,6 @@ enum Column {
     State,
     /// Longest status call first; needs `--inspect all`
     Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A row for each container and a line about the calls
-    Table,
-    /// More columns, and the slowest calls first
-    Wide,
-    /// One document
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// The same on one line
-    Jsonl,
-    /// NAMESPACE/NAME of each pod
-    Name,
-    /// Durations, sizes and counts as metrics
-    Prometheus,
 }
 
 /// Runs the command.
@@ -216,7 +198,8 @@ impl RelistArgs {
     fn reduce(&self, pods: &mut Vec<ReportedPod>) {
         pods.retain(|pod| {
             let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
-            self.selection.shows(Candidate { namespace, name, uid, labels: &pod.labels })
+            let label = |key: &str| pod.labels.get(key);
+            self.selection.shows(Candidate { namespace, name, uid, label: &label })
         });
         if let Some(state) = self.state.map(KubeletState::from) {
             for pod in pods.iter_mut() {
@@ -256,21 +239,16 @@ impl RelistArgs {
 }
 
 fn print(arguments: &RelistArgs, context: &Context, report: &RelistReport) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match arguments.output {
-        Output::Table | Output::Wide => {
+    arguments.output.print(&document(report), |out| match arguments.output {
+        Output::Name => text::names(report, out),
+        Output::Prometheus => text::prometheus(report, out),
+        output => {
             let mut rows = text::rows(report);
             let took = Durations::of_calls(&report.relist.calls);
             arguments.sort(&mut rows, &took);
-            let wide = arguments.output == Output::Wide;
+            let wide = output == Output::Wide;
             let shown = text::Shown { rows: &rows, took: &took, wide, now: context.clock.wall() };
-            text::table(report, &shown, context.style(), &mut out)?;
+            text::table(report, &shown, context.style(), out)
         }
-        Output::Json => json::pretty(&document(report), &mut out)?,
-        Output::Yaml => yaml::write(&document(report), &mut out)?,
-        Output::Jsonl => json::line(&document(report), &mut out)?,
-        Output::Name => text::names(report, &mut out)?,
-        Output::Prometheus => text::prometheus(report, &mut out)?,
-    }
-    out.flush()
+    })
 }

@@ -6,7 +6,6 @@ use clap::Args;
 use clap_complete::ArgValueCompleter;
 
 use super::complete;
-use crate::cri::Labels;
 use crate::manifests::glob;
 use crate::manifests::podconfig::Selector;
 
@@ -31,7 +30,7 @@ pub struct Selection {
 }
 
 /// What a selection looks at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     /// Namespace.
     pub namespace: &'a str,
@@ -39,15 +38,15 @@ pub struct Candidate<'a> {
     pub name: &'a str,
     /// UID.
     pub uid: &'a str,
-    /// The pod's labels.
-    pub labels: &'a Labels,
+    /// The value of one of its labels.
+    pub label: &'a dyn Fn(&str) -> Option<&'a str>,
 }
 
 impl Selection {
     /// Whether this pod is to be shown.
     pub fn shows(&self, pod: Candidate<'_>) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
-            && self.selector.as_ref().is_none_or(|(_, selector)| selector.matches(|key| pod.labels.get(key)))
+            && self.selector.as_ref().is_none_or(|(_, selector)| selector.matches(|key| (pod.label)(key)))
             && self.pod.as_ref().is_none_or(|wanted| is_called(pod, wanted))
     }
 
@@ -78,10 +77,11 @@ fn labels(text: &str) -> Result<(String, Selector), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cri::Labels;
 
     fn shown(selection: &Selection, name: &str, labels: &[(&str, &str)]) -> bool {
         let labels: Labels = labels.iter().copied().collect();
-        selection.shows(Candidate { namespace: "shop", name, uid: "uid-1", labels: &labels })
+        selection.shows(Candidate { namespace: "shop", name, uid: "uid-1", label: &|key| labels.get(key) })
     }
 
     #[test]

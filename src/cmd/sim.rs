@@ -14,12 +14,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use clap_complete::ArgValueCompleter;
 use serde::Serialize;
 
 use super::context::{CAPTURE, Context, block_on};
-use super::render::{json, sim as text, yaml};
+use super::output::Output;
+use super::render::sim as text;
 use super::stops::Stops;
 use super::{Error, Exit, complete};
 use crate::capture::Plain;
@@ -40,7 +41,7 @@ enum Action {
     /// Name every scenario
     List {
         /// How to print
-        #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+        #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Json, Output::Yaml, Output::Name]))]
         output: Output,
     },
     /// Say what is wrong in a scenario, what a kubelet would show and what to try
@@ -63,18 +64,6 @@ enum Action {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A row for each scenario
-    Table,
-    /// One document
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// The endpoint of each
-    Name,
-}
-
 /// What there is to practise on.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -95,22 +84,19 @@ struct Listed {
 /// Names every scenario.
 fn list(output: Output, context: &Context) -> Result<(), Error> {
     let scenarios = built_in().map_err(crate::sim::Error::from)?;
-    let mut out = io::stdout().lock();
     let listed = |scenario: &Scenario| Listed {
         name: scenario.name.clone(),
         endpoint: format!("sim:{}", scenario.name),
         title: scenario.title.clone(),
         wrong: scenario.wrong.clone(),
     };
-    let list = || ScenarioList { scenarios: scenarios.iter().map(listed).collect() };
-    match output {
-        Output::Table => text::list(&scenarios, context.style(), &mut out)?,
-        Output::Json => json::pretty(&document(&list()), &mut out)?,
-        Output::Yaml => yaml::write(&document(&list()), &mut out)?,
+    let list = ScenarioList { scenarios: scenarios.iter().map(listed).collect() };
+    output.print(&document(&list), |out| match output {
         Output::Name => {
-            scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", escaped(&scenario.name)))?;
+            scenarios.iter().try_for_each(|scenario| writeln!(out, "sim:{}", escaped(&scenario.name)))
         }
-    }
+        _ => text::list(&scenarios, context.style(), out),
+    })?;
     Ok(())
 }
 

@@ -10,15 +10,16 @@
 //! signal and stops nothing; where a dump needs one, the command is printed for a person.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::context::{Context, block_on};
 use super::kubelet_access::KubeletAccess;
-use super::render::{json, stacks as text};
+use super::output::Output;
+use super::render::stacks as text;
 use super::{Error, Exit};
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
@@ -62,20 +63,8 @@ pub struct StacksArgs {
     kubelet: KubeletAccess,
 
     /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl]))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// The chain, then what stands beside it, folded
-    Table,
-    /// The same with every finding, group and frame
-    Wide,
-    /// One document
-    Json,
-    /// The same on one line
-    Jsonl,
 }
 
 /// Runs the command.
@@ -100,7 +89,8 @@ pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
     let mut report = judge(&dumps, &known, &Told::default());
     report.limits.extend(cuts);
     enrich(arguments, &dumps, &mut report);
-    print(arguments.output, context, &report)?;
+    let wide = arguments.output == Output::Wide;
+    arguments.output.print(&document(&report), |out| text::screen(&report, wide, context.style(), out))?;
     Ok(if report.is_held_up() { Exit::Bad } else { Exit::Good })
 }
 
@@ -227,15 +217,4 @@ fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport) {
     let unnamed = live::name(report, dumps, &node);
     report.limits.extend(unnamed);
     conclude(report);
-}
-
-fn print(output: Output, context: &Context, report: &StackReport) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match output {
-        Output::Table => text::screen(report, false, context.style(), &mut out)?,
-        Output::Wide => text::screen(report, true, context.style(), &mut out)?,
-        Output::Json => json::pretty(&document(report), &mut out)?,
-        Output::Jsonl => json::line(&document(report), &mut out)?,
-    }
-    out.flush()
 }

@@ -20,6 +20,7 @@ mod confidence;
 mod document;
 pub(crate) mod duration;
 pub(crate) mod escape;
+pub(crate) mod json;
 pub(crate) mod load;
 mod meant;
 mod patience;

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use serde::Serialize;
 
+use super::json;
 use super::patience::{STEPS, patiently, shown};
 
 /// Links one after another that are followed.
@@ -59,10 +60,7 @@ impl Error {
 
 /// Writes `document` as JSON.
 pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
-    write(path, |file| {
-        serde_json::to_writer_pretty(&mut *file, document)?;
-        file.write_all(b"\n")
-    })
+    write(path, |file| json::pretty(document, file))
 }
 
 /// Has `content` write what is to be found at `path`.

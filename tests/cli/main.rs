@@ -13,6 +13,7 @@ mod health;
 mod hostile;
 mod lint;
 mod memory;
+mod outputs;
 mod pods;
 mod relist;
 mod runner;

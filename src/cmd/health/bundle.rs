@@ -13,8 +13,8 @@ use serde::Serialize;
 use crate::clock::{Clock, Wall};
 use crate::cmd::Error;
 use crate::cri::{
-    self, Call, CgroupDriver, Container, ContainerState, ContainerStatus, EventStream, Filter, Labels, Rpc,
-    Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
+    self, Call, CgroupDriver, Container, ContainerState, ContainerStatus, EventStream, Filter, Rpc, Runtime,
+    RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::paper::Paper;
@@ -22,7 +22,7 @@ use crate::diagnosis::report::HealthReport;
 use crate::pleg::inspect::{Inspect, Order, relist};
 use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
-use crate::report::{API_VERSION, save};
+use crate::report::{API_VERSION, json, save};
 
 /// One unit of the archive.
 const BLOCK: usize = 512;
@@ -67,7 +67,7 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<Missing> = Vec::new();
-    let mut papers = vec![Paper::new(REPORT, "what `plegctl health` says", json(report)?)];
+    let mut papers = vec![Paper::new(REPORT, "what `plegctl health` says", pretty(report)?)];
     let order = Order {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
@@ -77,7 +77,7 @@ pub(super) async fn write(
     match relist(&Remembered::of(evidence), clock, order).await {
         Ok(relist) => {
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
-            papers.push(Paper::new("relist.json", about, json(&document(&relist))?));
+            papers.push(Paper::new("relist.json", about, pretty(&document(&relist))?));
         }
         Err(why) => missing.push(Missing { what: "relist.json".to_owned(), why: why.to_string() }),
     }
@@ -118,7 +118,7 @@ pub(super) async fn write(
             "values whose name says token, password, secret, header, credential or private",
         ],
     };
-    let index = Paper::new("index.json", "this list", json(&index)?);
+    let index = Paper::new("index.json", "this list", pretty(&index)?);
     let at = report.taken_at;
     save::write(path, |file| {
         let mut archive = GzEncoder::new(file, Compression::default());
@@ -132,9 +132,9 @@ pub(super) async fn write(
     Ok(())
 }
 
-fn json(document: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec_pretty(document)?;
-    bytes.push(b'\n');
+fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    json::pretty(document, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -283,16 +283,7 @@ impl Runtime for Remembered<'_> {
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
         let listed = self.sandboxes.get(sandbox_id);
         self.status(Rpc::PodSandboxStatus, sandbox_id, |_| SandboxStatusAnswer {
-            status: listed.map(|sandbox| SandboxStatus {
-                id: sandbox.id.clone(),
-                metadata: sandbox.metadata.clone(),
-                state: sandbox.state,
-                created_at: sandbox.created_at,
-                network: None,
-                host_network: None,
-                labels: sandbox.labels.clone(),
-                annotations: Labels::default(),
-            }),
+            status: listed.copied().map(SandboxStatus::listed),
             containers: Vec::new(),
             timestamp: 0,
         })
@@ -303,21 +294,10 @@ impl Runtime for Remembered<'_> {
         self.status(Rpc::ContainerStatus, container_id, |record| {
             let facts = record.result.as_ref().copied().unwrap_or_default();
             listed.map(|container| ContainerStatus {
-                id: container.id.clone(),
-                metadata: container.metadata.clone(),
-                state: container.state,
-                created_at: container.created_at,
                 started_at: nanos(facts.started_at),
                 finished_at: nanos(facts.finished_at),
                 exit_code: facts.exit_code.unwrap_or_default(),
-                image: container.image.clone(),
-                image_ref: container.image_ref.clone(),
-                reason: String::new(),
-                message: String::new(),
-                labels: container.labels.clone(),
-                annotations: Labels::default(),
-                mounts: Vec::new(),
-                log_path: String::new(),
+                ..ContainerStatus::listed(container)
             })
         })
     }

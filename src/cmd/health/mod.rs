@@ -26,8 +26,8 @@ use tokio::sync::watch;
 use self::calls::EveryCall;
 use super::context::{Context, block_on};
 use super::kubelet_access::KubeletAccess;
+use super::output::Output;
 use super::render::health::{self as text, npd, screen};
-use super::render::{json, yaml};
 use super::stops::Stops;
 use super::{Error, Exit, positive_duration, standing};
 use crate::cri::{Client, Endpoint, EndpointError};
@@ -151,8 +151,8 @@ pub struct HealthArgs {
     #[arg(long, value_name = "SEVERITY", default_value = "critical")]
     fail_on: FailOn,
 
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    /// How to print; `name` is NAMESPACE/NAME of each pod that holds something up
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name, Output::Prometheus]))]
     output: Output,
 }
 
@@ -162,22 +162,6 @@ enum FailOn {
     Critical,
     /// A degraded one too
     Warning,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A screen to be read from the top down
-    Table,
-    /// The same with every probe
-    Wide,
-    /// One document
-    Json,
-    /// The same as YAML
-    Yaml,
-    /// The same on one line
-    Jsonl,
-    /// Verdict, findings and estimate as metrics
-    Prometheus,
 }
 
 /// Runs the command.
@@ -495,10 +479,8 @@ fn print(
     report: &HealthReport,
     still: Option<Duration>,
 ) -> io::Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
     if arguments.npd {
-        writeln!(out, "{}", npd(report, still))?;
-        return out.flush();
+        return writeln!(io::stdout(), "{}", npd(report, still));
     }
     let style = text::Style {
         color: context.style().color,
@@ -506,14 +488,11 @@ fn print(
         terminal: Context::terminal_size(),
         saved: arguments.from.as_ref().map(|_| context.clock.wall().duration_since(report.taken_at)),
     };
-    match arguments.output {
-        Output::Table | Output::Wide => screen(report, &mut out, style)?,
-        Output::Json => json::pretty(report, &mut out)?,
-        Output::Yaml => yaml::write(report, &mut out)?,
-        Output::Jsonl => json::line(report, &mut out)?,
-        Output::Prometheus => text::prometheus(report, &mut out)?,
-    }
-    out.flush()
+    arguments.output.print(report, |out| match arguments.output {
+        Output::Name => text::names(report, out),
+        Output::Prometheus => text::prometheus(report, out),
+        _ => screen(report, out, style),
+    })
 }
 
 /// A line on stderr that says what is being asked, where somebody can see it.

@@ -8,10 +8,11 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::sources::{self, Api, Configured, Url};
-use super::{Output, Periods, PodsArgs, listed};
+use super::{Periods, PodsArgs, listed};
 use crate::clock::Wall;
 use crate::cmd::context::{Context, ONE_SHOT_TIMEOUT};
-use crate::cmd::render::{json, pods as text};
+use crate::cmd::output::Output;
+use crate::cmd::render::{json, pods as text, yaml};
 use crate::cmd::stops::Stops;
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
@@ -193,7 +194,16 @@ impl Printer<'_> {
     }
 
     fn as_lines(&self) -> bool {
-        matches!(self.arguments.output, Output::Json | Output::Jsonl)
+        matches!(self.arguments.output, Output::Json | Output::Yaml | Output::Jsonl)
+    }
+
+    /// One of many documents.
+    fn document(&self, document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+        if self.arguments.output == Output::Yaml {
+            out.write_all(b"---\n")?;
+            return yaml::write(document, out);
+        }
+        json::line(document, out)
     }
 
     fn update(&self, update: &Update) -> io::Result<()> {
@@ -210,7 +220,7 @@ impl Printer<'_> {
         let Update { op, source, ready, .. } = *update;
         let mut out = io::stdout().lock();
         if self.as_lines() {
-            json::line(&PodUpdate { time, op, source, ready, pods }, &mut out)?;
+            self.document(&PodUpdate { time, op, source, ready, pods }, &mut out)?;
         } else {
             text::update(time, op, source, ready, &pods, &mut out)?;
         }
@@ -227,7 +237,7 @@ impl Printer<'_> {
                 name: step.identity.name.clone(),
             };
             let line = PodFollow { time, pod, state: step.stage.as_str(), after_seconds: step.after.into() };
-            json::line(&line, &mut out)?;
+            self.document(&line, &mut out)?;
         } else {
             text::step(time, step, &mut out)?;
         }
@@ -238,7 +248,7 @@ impl Printer<'_> {
         if self.as_lines() {
             let time = self.context.clock.wall();
             let mut out = io::stdout().lock();
-            json::line(&PodSourceError { time, source, error: why }, &mut out)?;
+            self.document(&PodSourceError { time, source, error: why }, &mut out)?;
             return out.flush();
         }
         self.context.remark(&format!("source {source}: {why}"));

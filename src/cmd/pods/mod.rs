@@ -14,24 +14,26 @@ mod live;
 pub mod report;
 mod sources;
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on};
 use super::kubelet_access::KubeletAccess;
 use super::manifest_url::header;
-use super::render::{json, pods as text};
+use super::output::Output;
+use super::render::pods as text;
+use super::select::{Candidate, Selection};
 use super::{Error, Exit, positive_duration};
 use crate::cri::{Filter, Runtime};
 use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, Part, PodRow, Question, RuntimePod, Selector, Source, SourceState, Wanted, standings,
+    ApiPods, Part, PodRow, Question, RuntimePod, Source, SourceState, Wanted, standings,
 };
 use crate::report::document;
 use report::PodsReport;
@@ -95,35 +97,12 @@ pub struct PodsArgs {
     #[arg(short, long)]
     watch: bool,
 
-    /// Show only pods of this namespace
-    #[arg(short, long)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 
-    /// Show the pods of all namespaces, as is the default
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-
-    /// Show only pods with these labels, as kubectl takes them
-    #[arg(short = 'l', long, value_name = "LABELS")]
-    selector: Option<Selector>,
-
-    /// How to print
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    /// How to print; `wide` has UIDs, `name` is NAMESPACE/NAME; with --watch a document for each update and step
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = Output::one_of(&[Output::Table, Output::Wide, Output::Json, Output::Yaml, Output::Jsonl, Output::Name]))]
     output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A row for each pod, then a line about the sources
-    Table,
-    /// With UIDs
-    Wide,
-    /// One document
-    Json,
-    /// The same on one line; with --watch a line for each update and step
-    Jsonl,
-    /// NAMESPACE/NAME
-    Name,
 }
 
 /// Runs the command.
@@ -134,21 +113,16 @@ pub fn run(arguments: &PodsArgs, context: &Context) -> Result<Exit, Error> {
         return block_on(live::run(arguments, context, &kubelet, configured))?;
     }
     let (report, heard) = block_on(once(arguments, context, &kubelet, configured))??;
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    match arguments.output {
-        Output::Table => text::table(&report, false, context.clock.wall(), context.style(), &mut out)?,
-        Output::Wide => text::table(&report, true, context.clock.wall(), context.style(), &mut out)?,
-        Output::Json => json::pretty(&document(&report), &mut out)?,
-        Output::Jsonl => json::line(&document(&report), &mut out)?,
-        Output::Name => text::names(&report, &mut out)?,
-    }
-    out.flush()?;
-    if report.pods.is_empty() && matches!(arguments.output, Output::Table | Output::Wide) {
-        if let Some(namespace) = &arguments.namespace {
-            context.remark(&format!("No pods found in namespace {namespace}"));
-        } else if arguments.selector.is_some() {
-            context.remark("No pods found with these labels");
+    arguments.output.print(&document(&report), |out| match arguments.output {
+        Output::Name => text::names(&report, out),
+        output => {
+            let wide = output == Output::Wide;
+            text::table(&report, wide, context.clock.wall(), context.style(), out)
         }
+    })?;
+    let looked_for = arguments.selection.in_words();
+    if report.pods.is_empty() && !looked_for.is_empty() {
+        context.remark(&format!("No pods found{looked_for}"));
     }
     if !heard {
         return Ok(Exit::NoAnswer);
@@ -270,19 +244,18 @@ impl PodsArgs {
     }
 
     fn shows(&self, pod: &PodRow) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| pod.namespace == *namespace)
-            && self.selector.as_ref().is_none_or(|selector| {
-                let labels = pod.labels.read();
-                selector.matches(|key| labels.get(key).map(String::as_str))
-            })
+        let labels = LazyCell::new(|| pod.labels.read());
+        let label = |key: &str| labels.get(key).map(String::as_str);
+        let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
+        self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
     fn shows_wanted(&self, pod: &Wanted) -> bool {
-        self.namespace.as_ref().is_none_or(|namespace| pod.identity.namespace == *namespace)
-            && self.selector.as_ref().is_none_or(|selector| {
-                let labels = pod.content.labels.read();
-                selector.matches(|key| labels.get(key).and_then(|value| value.as_str()))
-            })
+        let labels = LazyCell::new(|| pod.content.labels.read());
+        let label = |key: &str| labels.get(key).and_then(|value| value.as_str());
+        let uid = pod.told_uid().unwrap_or_default();
+        let (namespace, name) = (&pod.identity.namespace, &pod.identity.name);
+        self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
     /// What was given, else what the running kubelet was told.

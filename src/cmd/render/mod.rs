@@ -5,7 +5,6 @@ pub mod capture_html;
 pub mod diff;
 pub mod github;
 pub mod health;
-pub mod json;
 pub mod lint;
 pub mod nodes;
 pub mod pods;
@@ -17,6 +16,8 @@ pub mod table;
 pub mod watch;
 pub mod words;
 pub mod yaml;
+
+pub(crate) use crate::report::json;
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::json;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::{Check, Finding, Severity};
@@ -117,8 +118,7 @@ pub fn write(report: &LintReport, out: &mut dyn Write) -> io::Result<()> {
         results: in_files.chain(report.runtime.iter().map(in_runtime)).collect(),
     };
     let log = Log { schema: "https://json.schemastore.org/sarif-2.1.0.json", version: "2.1.0", runs: [run] };
-    serde_json::to_writer_pretty(&mut *out, &log)?;
-    writeln!(out)
+    json::pretty(&log, out)
 }
 
 fn rules() -> Vec<ReportingDescriptor> {

@@ -1,13 +1,13 @@
 //! A document as YAML: the same fields in the same order as in JSON.
 //!
-//! Made of what serde's JSON writer says piece by piece, so that there is one way from a report to its fields.
+//! Made of the JSON itself, so that there is one way from a report to its fields.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde_json::ser::{CharEscape, Formatter, Serializer};
 
+use super::json;
 use crate::report::escape::is_hostile;
 
 /// Words that YAML 1.1 or 1.2 reads as something else than text.
@@ -16,185 +16,119 @@ const TAKEN: [&str; 12] =
 
 /// Writes `document` as one YAML document.
 pub fn write(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    document.serialize(&mut Serializer::with_formatter(&mut *out, Yaml::default()))?;
+    let text = json::text(document).ok_or(io::ErrorKind::InvalidData)?;
+    let mut yaml = Yaml { out: &mut *out, behind: Behind::Start, open: Vec::new(), key: false };
+    let mut rest = text.as_str();
+    while let Some((token, more)) = rest.split_at_checked(length_of_token(rest)).filter(|_| !rest.is_empty())
+    {
+        yaml.token(token)?;
+        rest = more;
+    }
     writeln!(out)
 }
 
+/// How long the first token of compact JSON is.
+fn length_of_token(text: &str) -> usize {
+    match text.as_bytes().first() {
+        Some(b'"') => {
+            let mut escaped = false;
+            let ends = |byte: u8| {
+                let end = byte == b'"' && !escaped;
+                escaped = byte == b'\\' && !escaped;
+                end
+            };
+            text.bytes().skip(1).position(ends).map_or(text.len(), |end| end + 2)
+        }
+        Some(b'{' | b'}' | b'[' | b']' | b',' | b':') => 1,
+        _ => text.find([',', ']', '}']).unwrap_or(text.len()),
+    }
+}
+
 /// What was written last, which decides what has to come before the next value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     /// Nothing.
-    #[default]
     Start,
-    /// A key and its colon.
+    /// A key and its colon, or a whole value.
     Key,
     /// The dash of a list.
     Dash,
 }
 
-/// Turns the pieces of JSON into block YAML.
-#[derive(Debug, Default)]
-struct Yaml {
-    behind: Behind,
-    /// For each list and map that is open, whether something is in it.
-    open: Vec<bool>,
-    /// The text that is being written.
-    text: String,
-    in_key: bool,
+/// A list or a map that is open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    is_map: bool,
+    filled: bool,
 }
 
-impl Yaml {
-    /// What separates a value on the same line from what is before it.
-    fn space<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(if self.behind == Behind::Start || self.in_key { b"" } else { b" " })
-    }
+/// Turns the tokens of JSON into block YAML.
+struct Yaml<'a> {
+    out: &'a mut dyn Write,
+    behind: Behind,
+    open: Vec<Open>,
+    /// Whether the next text is a key.
+    key: bool,
+}
 
-    fn scalar<W: ?Sized + Write>(&self, writer: &mut W, text: &str) -> io::Result<()> {
-        self.space(writer)?;
-        writer.write_all(text.as_bytes())
-    }
-
-    /// Begins a line for the next item or key, unless it goes behind a dash.
-    fn item<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let first = self.open.last_mut().is_some_and(|filled| !std::mem::replace(filled, true));
-        match self.behind {
-            Behind::Dash if first => writer.write_all(b" "),
-            Behind::Start if first => Ok(()),
+impl Yaml<'_> {
+    fn token(&mut self, token: &str) -> io::Result<()> {
+        match token {
+            ":" => Ok(()),
+            "," => {
+                self.key = self.open.last().is_some_and(|open| open.is_map);
+                Ok(())
+            }
+            "}" | "]" => {
+                self.key = false;
+                let empty = self.open.pop().is_some_and(|open| !open.filled);
+                if empty { self.scalar(if token == "}" { "{}" } else { "[]" }) } else { Ok(()) }
+            }
             _ => {
-                writer.write_all(b"\n")?;
-                (1..self.open.len()).try_for_each(|_| writer.write_all(b"  "))
+                let text = || serde_json::from_str::<String>(token).map(|text| plain_or_quoted(&text));
+                let scalar = if token.starts_with('"') { text()? } else { token.to_owned() };
+                if std::mem::take(&mut self.key) {
+                    self.item()?;
+                    self.behind = Behind::Key;
+                    return write!(self.out, "{scalar}:");
+                }
+                if self.open.last().is_some_and(|open| !open.is_map) {
+                    self.item()?;
+                    self.behind = Behind::Dash;
+                    self.out.write_all(b"-")?;
+                }
+                if matches!(token, "{" | "[") {
+                    self.key = token == "{";
+                    self.open.push(Open { is_map: self.key, filled: false });
+                    return Ok(());
+                }
+                self.scalar(&scalar)
             }
         }
     }
 
-    fn end<W: ?Sized + Write>(&mut self, writer: &mut W, empty: &str) -> io::Result<()> {
-        match self.open.pop() {
-            Some(false) => self.scalar(writer, empty),
-            _ => Ok(()),
+    fn scalar(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(if self.behind == Behind::Start { b"" } else { b" " })?;
+        self.behind = Behind::Key;
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Begins a line for the next item or key, unless it goes behind a dash.
+    fn item(&mut self) -> io::Result<()> {
+        let first = self.open.last_mut().is_some_and(|open| !std::mem::replace(&mut open.filled, true));
+        match self.behind {
+            Behind::Dash if first => self.out.write_all(b" "),
+            Behind::Start if first => Ok(()),
+            _ => {
+                self.out.write_all(b"\n")?;
+                (1..self.open.len()).try_for_each(|_| self.out.write_all(b"  "))
+            }
         }
     }
 }
 
-impl Formatter for Yaml {
-    fn write_null<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.scalar(writer, "null")
-    }
-
-    fn write_bool<W: ?Sized + Write>(&mut self, writer: &mut W, value: bool) -> io::Result<()> {
-        self.scalar(writer, if value { "true" } else { "false" })
-    }
-
-    fn write_i32<W: ?Sized + Write>(&mut self, writer: &mut W, value: i32) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_i64<W: ?Sized + Write>(&mut self, writer: &mut W, value: i64) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_u8<W: ?Sized + Write>(&mut self, writer: &mut W, value: u8) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_u16<W: ?Sized + Write>(&mut self, writer: &mut W, value: u16) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_u32<W: ?Sized + Write>(&mut self, writer: &mut W, value: u32) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_u64<W: ?Sized + Write>(&mut self, writer: &mut W, value: u64) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        self.scalar(writer, &value.to_string())
-    }
-
-    fn write_number_str<W: ?Sized + Write>(&mut self, writer: &mut W, value: &str) -> io::Result<()> {
-        self.scalar(writer, value)
-    }
-
-    fn begin_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.text.clear();
-        Ok(())
-    }
-
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, _: &mut W, fragment: &str) -> io::Result<()> {
-        self.text.push_str(fragment);
-        Ok(())
-    }
-
-    fn write_char_escape<W: ?Sized + Write>(&mut self, _: &mut W, escape: CharEscape) -> io::Result<()> {
-        self.text.push(match escape {
-            CharEscape::Quote => '"',
-            CharEscape::ReverseSolidus => '\\',
-            CharEscape::Solidus => '/',
-            CharEscape::Backspace => '\u{8}',
-            CharEscape::FormFeed => '\u{c}',
-            CharEscape::LineFeed => '\n',
-            CharEscape::CarriageReturn => '\r',
-            CharEscape::Tab => '\t',
-            CharEscape::AsciiControl(byte) => char::from(byte),
-        });
-        Ok(())
-    }
-
-    fn end_string<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        let text = std::mem::take(&mut self.text);
-        if is_plain(&text) { self.scalar(writer, &text) } else { self.scalar(writer, &quoted(&text)) }
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.open.push(false);
-        Ok(())
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, _: bool) -> io::Result<()> {
-        self.item(writer)?;
-        self.behind = Behind::Dash;
-        writer.write_all(b"-")
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.behind = Behind::Key;
-        Ok(())
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.end(writer, "[]")
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.open.push(false);
-        Ok(())
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, _: bool) -> io::Result<()> {
-        self.item(writer)?;
-        self.in_key = true;
-        Ok(())
-    }
-
-    fn end_object_key<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.in_key = false;
-        Ok(())
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.behind = Behind::Key;
-        writer.write_all(b":")
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.behind = Behind::Key;
-        Ok(())
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.end(writer, "{}")
-    }
+fn plain_or_quoted(text: &str) -> String {
+    if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 
 /// Text that YAML reads as itself without quotes: a word or words that begin with a letter.

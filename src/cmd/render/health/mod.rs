@@ -74,14 +74,24 @@ impl Style {
     }
 }
 
+/// The pods that hold something up, once each, for a shell loop.
+pub fn names(report: &HealthReport, out: &mut dyn Write) -> io::Result<()> {
+    let mut pods: Vec<String> =
+        report.culprits.iter().filter_map(|of| Some(of.pod.as_ref()?.to_string())).collect();
+    pods.sort_unstable();
+    pods.dedup();
+    pods.iter().try_for_each(|pod| writeln!(out, "{}", escaped(pod)))
+}
+
 /// Writes the screen.
 pub fn screen(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result<()> {
-    if !style.wide {
-        return short(report, out, style);
-    }
     let mut whole = Vec::new();
-    head(report, style).iter().try_for_each(|line| writeln!(whole, "{line}"))?;
-    wide::sections(report, &mut whole, style)?;
+    if style.wide {
+        head(report, style).iter().try_for_each(|line| writeln!(whole, "{line}"))?;
+        wide::sections(report, &mut whole, style)?;
+    } else {
+        short(report, &mut whole, style)?;
+    }
     out.write_all(&whole)?;
     let lines = whole.split(|byte| *byte == b'\n').count();
     if style.terminal.is_some_and(|(rows, _)| lines > rows) {
@@ -172,26 +182,40 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
         Part::new("also", also, 4, style),
     ];
     parts.retain(|part| !part.lines.is_empty());
-    let foot = wrapped(&more(report, primary), style.columns(), "  ");
-    let room = style.lines().saturating_sub(head.len() + foot.len() + parts.len());
-    while parts.iter().map(|part| part.shown).sum::<usize>() > room {
-        let Some(longest) = parts.iter_mut().max_by_key(|part| part.shown).filter(|part| part.shown > 1)
-        else {
+    let foot = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
+    let room = style.lines().saturating_sub(head.len() + parts.len());
+    let mut end = foot(0);
+    // What is taken away is said, and the saying of it may take a line more.
+    loop {
+        let room = room.saturating_sub(end.len());
+        while parts.iter().map(|part| part.shown).sum::<usize>() > room {
+            let Some(longest) = parts.iter_mut().max_by_key(|part| part.shown).filter(|part| part.shown > 1)
+            else {
+                break;
+            };
+            longest.shown -= 1;
+        }
+        let longer = foot(parts.iter().map(|part| part.lines.len() - part.shown).sum());
+        let fits = longer.len() <= end.len();
+        end = longer;
+        if fits {
             break;
-        };
-        longest.shown -= 1;
+        }
     }
     head.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     for part in &parts {
         writeln!(out, "{}", style.paint(Tone::Head, part.name))?;
         part.lines.iter().take(part.shown).try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    foot.iter().try_for_each(|line| writeln!(out, "{}", style.paint(Tone::Faint, line)))
+    end.iter().try_for_each(|line| writeln!(out, "{}", style.paint(Tone::Faint, line)))
 }
 
 /// What is not on the screen, and where it is.
-fn more(report: &HealthReport, primary: Option<&Finding>) -> String {
+fn more(report: &HealthReport, primary: Option<&Finding>, hidden: usize) -> String {
     let mut parts = Vec::new();
+    if hidden > 0 {
+        parts.push(format!("{} of this", plural(hidden, "more line")));
+    }
     if report.estimate.is_some() {
         parts.push("the estimate".to_owned());
     }

@@ -1,0 +1,86 @@
+//! `-o`: each command has the forms that its help names, and they say the same.
+
+use serde_json::Value;
+
+use crate::support::plegctl::plegctl;
+
+/// What each command is asked, and which document it answers with.
+const ROWS: [(&[&str], &str); 9] = [
+    (&["health", "-r", "sim:hung-two-pods", "--budget", "6s"], "HealthReport"),
+    (&["relist", "-r", "sim:quiet", "--at", "0s"], "RelistReport"),
+    (&["pods", "--manifests", "docs/examples/manifests", "--no-cri"], "PodsReport"),
+    (&["static-pods", "lint", "docs/examples/manifests", "--no-cri"], "LintReport"),
+    (&["capture", "ls", "tests/captures/0.1.0.plegcap"], "CaptureList"),
+    (&["capture", "check", "tests/captures/0.1.0.plegcap"], "CheckReport"),
+    (&["capture", "report", "tests/captures/0.1.0.plegcap"], "CaptureReport"),
+    (&["stacks", "--no-live", "tests/recordings/stacks/c16-lock.t200.usr1.gz"], "StackReport"),
+    (&["sim", "list"], "ScenarioList"),
+];
+
+#[test]
+fn yaml_has_what_json_has_in_the_same_order() {
+    for (words, kind) in ROWS {
+        let of = |form: &str| plegctl(&[words, &["-o", form]].concat());
+        let (json, yaml) = (of("json"), of("yaml"));
+        assert_eq!(json.code, yaml.code, "{json}{yaml}");
+        let report: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|why| panic!("{why}: {json}"));
+        assert_eq!(report["kind"], kind, "{json}");
+        let begins = format!("apiVersion: plegctl/v1\nkind: {kind}\n");
+        assert!(yaml.stdout.starts_with(&begins), "{yaml}");
+        let keys = |text: &str, indent: &str| -> Vec<String> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(indent)?.split_once(':'));
+            let keys = lines.map(|(key, _)| key.trim_matches('"').to_owned());
+            keys.filter(|key| !key.starts_with([' ', '-', '}', ']'])).collect()
+        };
+        assert_eq!(keys(&yaml.stdout, ""), keys(&json.stdout, "  "), "{json}{yaml}");
+    }
+}
+
+#[test]
+fn a_form_that_a_command_does_not_have_is_a_usage_error_with_those_that_it_has() {
+    for (form, words) in
+        [("html", ROWS[0].0), ("prometheus", ROWS[2].0), ("wide", ROWS[3].0), ("name", ROWS[4].0)]
+    {
+        let output = plegctl(&[words, &["-o", form]].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
+        assert!(
+            output.stderr.contains("[possible values: table, ") && output.stderr.contains("yaml"),
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn names_are_the_pods_that_hold_something_up() {
+    let output = plegctl(&["health", "-r", "sim:hung-two-pods", "-o", "name"]);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(1), "shop/archive-0\nshop/media-0\n"),
+        "{output}"
+    );
+    let quiet = plegctl(&["health", "-r", "sim:quiet", "-o", "name"]);
+    assert_eq!((quiet.code, quiet.stdout.as_str()), (Some(0), ""), "{quiet}");
+}
+
+#[test]
+fn the_pods_that_a_kubelet_is_told_are_picked_as_those_of_a_relist() {
+    let pods = |more: &[&str]| {
+        let asked =
+            ["pods", "--manifests", "docs/examples/manifests", "--no-cri", "--node-name", "n1", "-o", "name"];
+        plegctl(&[&asked, more].concat())
+    };
+    let all = pods(&[]).stdout;
+    assert_eq!(all, "kube-system/kube-scheduler-n1\n");
+    for shown in
+        [&["--pod", "kube-sch*"][..], &["-n", "kube-system"], &["-A"], &["--pod", "kube-system/*-n?"]]
+    {
+        assert_eq!(pods(shown).stdout, all, "{shown:?}");
+    }
+    for (none, words) in [
+        (&["--pod", "etcd-*"][..], "No pods found called etcd-*"),
+        (&["-n", "shop", "-l", "app=web"], "No pods found in namespace shop with labels app=web"),
+    ] {
+        let output = pods(none);
+        assert_eq!((output.stdout.as_str(), output.stderr.trim_end()), ("", words), "{output}");
+    }
+}
