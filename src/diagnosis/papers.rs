@@ -158,6 +158,9 @@ fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
 /// A YAML or JSON text without what stands below a key that has a secret in its name: that line and all that is indented
 /// further, or a list at the same depth.
 pub(super) fn without_secret_keys(text: &str) -> String {
+    // JSON on one line would be one key with everything behind it.
+    let lines = serde_json::from_str::<serde_json::Value>(text).map(|value| format!("{value:#}\n"));
+    let text = lines.as_deref().unwrap_or(text);
     let mut shown = String::new();
     let mut below: Option<usize> = None;
     for line in text.lines() {
@@ -169,7 +172,8 @@ pub(super) fn without_secret_keys(text: &str) -> String {
         }
         below = None;
         match line.split_once(':') {
-            Some((key, _)) if is_secret(key) => {
+            // Behind a key there may be a map on the same line.
+            Some((key, value)) if is_secret(key) || (value.contains(':') && is_secret(value)) => {
                 below = Some(depth);
                 shown.extend([key, ": ", LEFT_OUT]);
             }
@@ -232,6 +236,12 @@ mod tests {
         let yaml = "kind: KubeletConfiguration\nstaticPodURLHeader:\n  Authorization:\n  - Bearer t0p\n\nmaxPods: 110\n";
         let shown = without_secret_keys(yaml);
         assert_eq!(shown, "kind: KubeletConfiguration\nstaticPodURLHeader: (left out)\nmaxPods: 110\n");
+        let flow = "kind: K\nstaticPod: {url: http://x, token: t0p}\n{a: {token: t0p}}\nmaxPods: 110\n";
+        let shown = without_secret_keys(flow);
+        assert!(!shown.contains("t0p") && shown.contains("maxPods: 110"), "{shown}");
+        let compact = r#"{"kind":"K","maxPods":110,"staticPodURLHeader":{"Authorization":["Bearer t0p"]}}"#;
+        let shown = without_secret_keys(compact);
+        assert!(!shown.contains("t0p") && shown.contains("\"maxPods\": 110"), "{shown}");
         let json = "{\n  \"staticPodURLHeader\": {\n    \"Authorization\": [\"Bearer t0p\"]\n  },\n  \"maxPods\": 110\n}\n";
         let shown = without_secret_keys(json);
         assert!(!shown.contains("t0p") && shown.contains("maxPods"), "{shown}");

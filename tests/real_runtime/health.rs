@@ -10,10 +10,12 @@ use plegctl::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severi
 use plegctl::diagnosis::{self, Inputs};
 
 use rustix::process::{Signal, kill_process};
+use serde_json::Value;
 
 use crate::daemon::RealRuntime;
 use crate::generated::ContainerState;
 use crate::packages::Containerd;
+use crate::plegctl::{Invocation, plegctl};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, wait_for};
 
@@ -29,6 +31,7 @@ on_each_containerd! {
     a_frozen_pod_is_told
     three_hundred_dead_containers_are_told_and_alarm_nobody
     load_beside_a_healthy_runtime_is_no_fault_of_its
+    a_bundle_of_a_hang_is_read_again_and_keeps_every_secret
 }
 
 fn diagnose(runtime: &RealRuntime) -> HealthReport {
@@ -190,6 +193,75 @@ fn three_hundred_dead_containers_are_told_and_alarm_nobody(version: Containerd) 
     assert_row(&report, Verdict::Healthy, Phase::None, RuleId::D00);
     let backlog = report.findings.iter().find(|finding| finding.id == RuleId::D04);
     assert_eq!(backlog.map(|finding| finding.confidence), Some(Confidence::Possible), "{report:#?}");
+}
+
+fn a_bundle_of_a_hang_is_read_again_and_keeps_every_secret(version: Containerd) {
+    const PLANTED: &str = "pl4nted-s3cret";
+    let Some(runtime) = real(version) else { return };
+    runtime.run_pods(2, 1);
+    // In the environment of a process, in what only a verbose status tells, and where people put what they should not.
+    let line = format!("export DB_PASSWORD={PLANTED}; exec sleep 100000");
+    let container = ContainerSpec::new("app").shell(&line).annotation("note", PLANTED).label("note", PLANTED);
+    let pod = runtime.run_pod(&PodSpec::new("guilty").annotation("note", PLANTED), &[container]);
+    let environment = format!("/proc/{}/environ", runtime.container_pid(&pod.containers[0]).as_raw_nonzero());
+    wait_for("the secret to be there", || {
+        String::from_utf8_lossy(&std::fs::read(&environment).ok()?).contains(PLANTED).then_some(())
+    });
+    let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
+    let daemon = runtime.daemon_pid().as_raw_nonzero().get();
+    let bundle = runtime.directory().join("node.tar.gz").display().to_string();
+    let endpoint = runtime.endpoint();
+    let asked = ["health", "-r", &endpoint, "--host-root", "/", "-o", "json", "--bundle", &bundle];
+    let held = runtime.hold_status_lock(&pod.containers[0]);
+    let made = Invocation::new(&asked).env("DB_PASSWORD", PLANTED).run();
+    drop(held);
+    assert_eq!(made.code, Some(1), "{made}");
+
+    let tar =
+        |arguments: &[&str]| Invocation::program("tar", &[arguments, &["-f", &bundle]].concat()).run().stdout;
+    let listed = tar(&["-tz"]);
+    let names: Vec<&str> = listed.lines().collect();
+    for name in [
+        "index.json".to_owned(),
+        "health.json".to_owned(),
+        "stacks.txt".to_owned(),
+        "proc/pressure/cpu".to_owned(),
+        format!("proc/{daemon}/status"),
+        format!("proc/{daemon}/cmdline"),
+        format!("proc/{shim}/status"),
+        format!("proc/{shim}/cgroup"),
+    ] {
+        assert!(names.contains(&name.as_str()), "{name} is not in {names:#?}");
+    }
+    let index: Value = serde_json::from_str(&tar(&["-xzO", "index.json"])).unwrap();
+    let files = index["files"].as_array().unwrap();
+    assert_eq!(files.len(), names.len() - 1, "{index:#}");
+    for file in files {
+        let name = file["name"].as_str().unwrap();
+        let bytes = tar(&["-xzO", name]).len() as u64;
+        assert_eq!(file["bytes"].as_u64(), Some(bytes), "{name}");
+        assert!(bytes <= 2 << 20 || name == "health.json", "{name} has {bytes} bytes");
+    }
+    // What could not be had is said: a list that hangs makes no relist.
+    let missing = |what: &str| index["missing"].as_array().unwrap().iter().any(|of| of["what"] == what);
+    assert!(missing("relist.json"), "{index:#}");
+    for name in ["journal.txt", "kernel.txt", "kubelet/metrics.txt", "kubelet/config.txt"] {
+        assert!(names.contains(&name) != missing(name), "{name} is there or said to be missing: {index:#}");
+    }
+    let everything = tar(&["-xzO"]);
+    assert!(everything.contains("guilty") && !everything.contains(PLANTED), "a secret is in the bundle");
+
+    let again = plegctl(&["health", "--from", &bundle, "-o", "json"]);
+    let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&made.stdout)), "{again}");
+    let screen = plegctl(&["health", "--from", &bundle]);
+    assert!(screen.stdout.starts_with("UNHEALTHY  ") && screen.stdout.contains("\nSAVED "), "{screen}");
+    println!(
+        "{version:?}: {} files, {} bytes\n{}",
+        names.len(),
+        std::fs::metadata(&bundle).unwrap().len(),
+        screen.stdout
+    );
 }
 
 /// Something that keeps a processor or a disk busy until it is dropped.

@@ -1,5 +1,6 @@
 //! A list that is too large to be sent as a whole, in parts.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -16,7 +17,10 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             evidence.sandboxes.shards = Some(self.sandbox_shards().await);
         }
         if is_too_large(evidence.containers.error()) {
-            evidence.containers.shards = Some(self.container_shards().await);
+            let known = evidence.sandboxes.items().into_iter().flatten();
+            let known = known.filter_map(|sandbox| Some(sandbox.metadata.as_ref()?.namespace.clone()));
+            let known = known.collect();
+            evidence.containers.shards = Some(self.container_shards(known).await);
         }
     }
 
@@ -26,14 +30,15 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             let runtime = Arc::clone(&runtime);
             async move { runtime.list_sandboxes(&filter).await }
         };
-        self.in_shards(Rpc::ListPodSandbox, [SandboxState::Ready, SandboxState::NotReady], ask, |sandbox| {
+        let states = [SandboxState::Ready, SandboxState::NotReady];
+        self.in_shards(Rpc::ListPodSandbox, states, BTreeSet::new(), ask, |sandbox| {
             let namespace = sandbox.metadata.as_ref().map(|metadata| metadata.namespace.clone());
             (namespace, sandbox.state != SandboxState::Ready)
         })
         .await
     }
 
-    async fn container_shards(&self) -> Shards {
+    async fn container_shards(&self, known: BTreeSet<String>) -> Shards {
         let runtime = Arc::clone(&self.runtime);
         let ask = move |filter: Filter<ContainerState>| {
             let runtime = Arc::clone(&runtime);
@@ -45,18 +50,19 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             ContainerState::Exited,
             ContainerState::Unknown,
         ];
-        self.in_shards(Rpc::ListContainers, states, ask, |container| {
+        self.in_shards(Rpc::ListContainers, states, known, ask, |container| {
             let namespace = container.labels.get(label::POD_NAMESPACE).map(str::to_owned);
             (namespace, container.state == ContainerState::Exited)
         })
         .await
     }
 
-    /// By state first; a state that is still too large, by namespace.
+    /// By state first; a state that is still too large, by namespace: those of `known`, and those of the node's logs.
     async fn in_shards<T, S: Copy, F: Future<Output = Call<Vec<T>>>>(
         &self,
         rpc: Rpc,
         states: impl IntoIterator<Item = S>,
+        known: BTreeSet<String>,
         ask: impl Fn(Filter<S>) -> F,
         place: impl Fn(&T) -> (Option<String>, bool),
     ) -> Shards {
@@ -73,7 +79,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                 shards.add(answer, &place);
                 continue;
             }
-            let namespaces = hunt::namespaces(&self.inputs.host_root, self.budget).await;
+            let mut namespaces = known.clone();
+            namespaces.extend(hunt::namespaces(&self.inputs.host_root, self.budget).await);
             if namespaces.is_empty() {
                 shards.failed += 1;
             }

@@ -159,7 +159,7 @@ pub fn nothing_found(case: &Case<'_>) -> Finding {
     ));
     if let Some(lists) = estimate.lists {
         finding.evidence.push(format!(
-            "both lists {}, a relist of every pod {}",
+            "both lists {}; a relist of every pod, as after a kubelet restart, {}",
             seconds(lists),
             seconds(estimate.full)
         ));

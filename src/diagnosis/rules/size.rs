@@ -20,6 +20,9 @@ fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
 }
 
 fn mib(bytes: u64) -> String {
+    if bytes < 1024 * 1024 {
+        return format!("{} KiB", bytes.div_ceil(1024));
+    }
     format!("{}.{} MiB", bytes / (1024 * 1024), bytes % (1024 * 1024) * 10 / (1024 * 1024))
 }
 
@@ -79,13 +82,21 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     let mut found = finding(RuleId::D03, severity, Confidence::Certain, title);
     found.phase = Phase::List;
     let population = runtime.population();
+    let uncounted = [&runtime.sandboxes.shards, &runtime.containers.shards]
+        .into_iter()
+        .flatten()
+        .any(|shards| shards.failed > 0);
     found.evidence.push(format!(
         "{} of {} dead, {} of {} exited{}",
         population.dead_sandboxes,
         plural(population.sandboxes, "sandbox"),
         population.exited,
         plural(population.containers, "container"),
-        if population.from_shards { " (from shards)" } else { "" }
+        match (uncounted, population.from_shards) {
+            (true, _) => "; what is too large even in parts is not counted",
+            (false, true) => " (counted in parts)",
+            (false, false) => "",
+        }
     ));
     for (rpc, shards) in
         [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
@@ -174,7 +185,20 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     let severity = if pass >= limits::RELIST_VERY_SLOW { Severity::Critical } else { Severity::Warning };
     let slow_calls = estimate.p99.is_some_and(|p99| p99 > limits::CALL_SLOW);
     let pods = case.evidence.runtime.pod_uids().len();
-    let title = format!("a serial relist of every pod takes {}", seconds(pass));
+    let per_call = estimate.per_call.unwrap_or_default();
+    let (dead, all) = {
+        let population = case.evidence.runtime.population();
+        (population.dead_sandboxes, population.sandboxes)
+    };
+    // Each of them is asked about, the dead ones too.
+    let are_dead = dead * 2 > all;
+    let title = if slow_calls {
+        format!("each status call takes {}: a relist of every pod takes {}", seconds(per_call), seconds(pass))
+    } else if are_dead {
+        format!("{}, most of them dead: a relist of every one takes {}", plural(pods, "pod"), seconds(pass))
+    } else {
+        format!("{} on this node: a relist of every one takes {}", plural(pods, "pod"), seconds(pass))
+    };
     let mut found = finding(RuleId::D05, severity, Confidence::Likely, title);
     found.phase = Phase::Status;
     found.evidence.push(format!(
@@ -183,7 +207,6 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
         estimate.changed_pods,
         seconds(estimate.serial)
     ));
-    let per_call = estimate.per_call.unwrap_or_default();
     let p99 = estimate.p99.unwrap_or_default();
     found.evidence.push(format!(
         "one status call takes {}, 99 % of them at most {}",
@@ -200,6 +223,9 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
         .push("all pods are visited after a kubelet restart only; otherwise those that changed".to_owned());
     found.next.push(if slow_calls {
         "find out why each call is slow: storage, memory, CPU of the node".to_owned()
+    } else if are_dead {
+        "find the Job or CronJob that leaves dead pods; set ttlSecondsAfterFinished and history limits"
+            .to_owned()
     } else {
         "spread rollouts and Jobs; fewer pods on this node".to_owned()
     });

@@ -236,7 +236,7 @@ async fn a_list_refused_for_its_size_is_counted_in_shards() {
     let primary = report.primary.unwrap();
     assert_eq!(primary.evidence[0], message);
     assert!(
-        primary.evidence.iter().any(|line| line.contains("300 of 320") && line.contains("from shards")),
+        primary.evidence.iter().any(|line| line.contains("300 of 320") && line.contains("counted in parts")),
         "{:?}",
         primary.evidence
     );

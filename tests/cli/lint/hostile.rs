@@ -124,3 +124,22 @@ fn escape_sequences_in_names_and_values_never_reach_the_terminal() {
         report(&json);
     }
 }
+
+/// The kubelet's own reason is a dump of the whole object; ours says so in words and keeps what is in it.
+#[test]
+fn issue_11_what_is_no_pod_is_refused_in_words_without_its_data() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: t0p}\n";
+    let directory = directory(&[("secret.yaml", secret)]);
+    for output in [lint(directory.path(), &["-o", "json", "--no-cri"]), lint(directory.path(), &["--no-cri"])]
+    {
+        assert_eq!(output.code, Some(1), "{output}");
+        assert!(!output.stdout.contains("(the object itself)"), "{output}");
+        assert!(
+            output.stdout.contains("invalid pod: a dump of this Secret follows, its data included"),
+            "{output}"
+        );
+    }
+    let report = report(&lint(directory.path(), &["-o", "json", "--no-cri"]));
+    let file = &report["files"][0];
+    assert_eq!((&file["verdict"], ids(&file["findings"])), (&"rejected".into(), vec!["SP050"]), "{report}");
+}
