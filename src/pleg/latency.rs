@@ -152,7 +152,9 @@ mod tests {
     fn issue_11_what_is_counted_below_a_bound_is_not_above_it() {
         let micros = [499_999, 500_000, 500_001, 509_000, 577_000, 1_000_000, 1_000_001];
         let mut latencies = Latencies::default();
-        micros.into_iter().for_each(|micros| latencies.add(Duration::from_micros(micros)));
+        for micros in micros {
+            latencies.add(Duration::from_micros(micros));
+        }
         let millis = Duration::from_millis;
         assert_eq!(latencies.ranges(), [(millis(500), 2), (millis(1000), 4), (millis(2000), 1)]);
     }

@@ -258,7 +258,9 @@ mod tests {
     fn issue_11_a_silent_call_stands_where_its_time_puts_it_and_is_never_left_out() {
         let slowest = |waited: u64, others: &[u64]| -> Vec<(u64, bool)> {
             let mut tally = Tally::default();
-            others.iter().for_each(|millis| tally.call(&ended(*millis)));
+            for millis in others {
+                tally.call(&ended(*millis));
+            }
             let open = OpenCall {
                 rpc: crate::cri::Rpc::ListContainers,
                 pod: None,
