@@ -181,14 +181,27 @@ fn is_alive(pid: &str) -> bool {
 }
 
 fn wait_until_gone(pid: &str) {
-    // A minute, which no machine needs: a guard looks after its watch many times a second.
+    wait_until("is still there", pid, || !is_alive(pid));
+}
+
+/// Whoever goes on before it has stopped stays stopped.
+fn wait_until_stopped(running: &Running) {
+    let pid = running.pid().to_string();
+    wait_until("goes on", &pid, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|behind| behind.trim_start().starts_with('T'))
+    });
+}
+
+/// A minute, which no machine needs: a guard looks after its watch many times a second.
+fn wait_until(what: &str, pid: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6000 {
-        if !is_alive(pid) {
+        if is_so() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("process {pid} is still there after a minute");
+    panic!("process {pid} {what} after a minute");
 }
 
 #[test]
@@ -435,6 +448,7 @@ fn ctrl_z_closes_the_stream_first_and_opens_it_again_afterwards() {
     running.signal("TSTP");
     fake.wait_until(|calls| in_state(calls, CallState::Cancelled) == 1);
     wait_until_gone(&guard);
+    wait_until_stopped(&running);
     running.signal("CONT");
     let closed = next_stream(&mut running, "closed");
     assert!(text(&closed["error"]).contains("suspended"), "{closed}");

@@ -470,3 +470,92 @@ pub fn still_waiting(open: Option<&OpenCall>, call: Duration, relist: Duration) 
     let call = open.map_or_else(String::new, |open| format!(" and waits {}", waiting(open, call)));
     format!("the relist has taken {} so far{call}", took(relist))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_live_line_claims_nothing_before_the_first_relist_and_then_has_the_age_against_the_threshold() {
+        let begun = Live {
+            relists: 0,
+            age: None,
+            threshold: 180 * SECOND,
+            last: Duration::ZERO,
+            quantiles: None,
+            pods: 0,
+            waiting: None,
+        };
+        assert_eq!(status(&begun), "PLEG has yet to relist  relist 0");
+        let waiting = Some("12.0s for ContainerStatus of shop/db-0 c1");
+        let quantiles = Quantiles {
+            p50: Duration::from_millis(20).into(),
+            p90: Duration::from_millis(30).into(),
+            p99: Duration::from_millis(40).into(),
+            max: Duration::from_millis(50).into(),
+        };
+        let later = Live {
+            relists: 7,
+            age: Some(13 * SECOND),
+            last: Duration::from_millis(25),
+            quantiles: Some(&quantiles),
+            pods: 3,
+            waiting,
+            ..begun
+        };
+        assert_eq!(
+            status(&later),
+            "PLEG 13s of 3m  waiting 12.0s for ContainerStatus of shop/db-0 c1  relist 7  last 25.0ms  p50 20.0ms  \
+             p99 40.0ms  max 50.0ms  pods 3"
+        );
+        let over = status(&Live { age: Some(181 * SECOND), ..later });
+        assert!(over.starts_with("PLEG 3m1s of 3m  NOT HEALTHY  waiting "), "{over}");
+    }
+
+    #[test]
+    fn silence_has_a_line_at_each_step_and_a_slow_relist_names_its_slowest_call() {
+        let db = PodRef { uid: "u".into(), namespace: "shop".into(), name: "db-0".into() };
+        for (waited, said) in [(5, "5s"), (10, "10s"), (30, "30s"), (60, "60s"), (120, "2m")] {
+            let line = silent(&Silence {
+                time: Wall::default(),
+                rpc: "ContainerStatus".into(),
+                pod: Some(db.clone()),
+                id: Some("0123456789abcdef".into()),
+                waited_seconds: (waited * SECOND).into(),
+            });
+            let end = format!("  ContainerStatus of shop/db-0 0123456789ab has not answered for {said}");
+            assert!(line.ends_with(&end), "{line}");
+        }
+        let call = |rpc: &str, seconds: u32| CallRecord {
+            rpc: rpc.to_owned(),
+            id: None,
+            pod: None,
+            duration_seconds: (seconds * SECOND).into(),
+            response_bytes: 0,
+            outcome: Outcome::Ok,
+            code: None,
+            message: None,
+        };
+        let relist = Relist {
+            time: Wall::default(),
+            relist: 4,
+            duration_seconds: (9 * SECOND).into(),
+            interval_seconds: None,
+            outcome: Outcome::Ok,
+            error: None,
+            calls: vec![call("ListPodSandbox", 2), call("ListContainers", 6), call("ContainerStatus", 1)],
+            pods: 1,
+            sandboxes: 1,
+            containers: 1,
+            events: 0,
+            reinspect: 0,
+        };
+        let line = slow(&relist).unwrap();
+        assert!(
+            line.ends_with("relist 4 took 9.00s; its slowest call was ListContainers: 6.00s (ok)"),
+            "{line}"
+        );
+    }
+}

@@ -93,7 +93,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
         population.exited,
         plural(population.containers, "container"),
         match (uncounted, population.from_shards) {
-            (true, _) => "; what is too large even in parts is not counted",
+            (true, _) => "; the rest is too large even in parts",
             (false, true) => " (counted in parts)",
             (false, false) => "",
         }
