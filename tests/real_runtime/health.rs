@@ -255,7 +255,11 @@ fn a_bundle_of_a_hang_is_read_again_and_keeps_every_secret(version: Containerd) 
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&made.stdout)), "{again}");
     let screen = plegctl(&["health", "--from", &bundle]);
-    assert!(screen.stdout.starts_with("UNHEALTHY  ") && screen.stdout.contains("\nSAVED "), "{screen}");
+    // The verdict, the culprit and what becomes of the node in one line, then how old that is.
+    let said =
+        format!("UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped: NotReady by ");
+    assert!(screen.stdout.starts_with(&said), "{screen}");
+    assert!(screen.stdout.lines().nth(1).is_some_and(|line| line.starts_with("SAVED ")), "{screen}");
     println!(
         "{version:?}: {} files, {} bytes\n{}",
         names.len(),

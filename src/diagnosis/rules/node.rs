@@ -8,7 +8,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
-use crate::diagnosis::words::{plural, seconds};
+use crate::diagnosis::words::{plural, seconds, short};
 
 /// Parts of kernel functions that wait for the other end of a file system.
 const REMOTE_WAITS: [&str; 10] = [
@@ -188,17 +188,16 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     let sick_shim = holders.shim.filter(|shim| {
         shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
     });
-    let (title, pid) = match (old, sick_shim) {
+    let (who, pid, what) = match (old, sick_shim) {
         (Some(process), _) => {
-            (format!("{} has not finished for {}", process.label(), seconds(process.age)), process.pid)
+            (process.label(), process.pid, format!("has not finished for {}", seconds(process.age)))
         }
-        (None, Some(shim)) if shim.is_stopped() => {
-            (format!("{} is stopped (state {})", the_monitor(shim), shim.state), shim.pid)
-        }
-        (None, Some(shim)) => (format!("{} waits in the kernel", the_monitor(shim)), shim.pid),
+        (None, Some(shim)) if shim.is_stopped() => (the_monitor(shim), shim.pid, "is stopped".to_owned()),
+        (None, Some(shim)) => (the_monitor(shim), shim.pid, "waits in the kernel".to_owned()),
         (None, None) => return None,
     };
-    let title = format!("{title}: {}", case.evidence.names.describe(id));
+    // Without the id: a line has to have room for what becomes of the node.
+    let title = format!("{who} of {} {what}", case.evidence.names.name(id));
     // The runtime's own goroutines may say that they wait for this very process.
     let chain = [Some(pid), holders.shim.map(|shim| shim.pid)]
         .into_iter()
@@ -212,8 +211,9 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
     if let Some(culprit) = case.culprits.iter().find(|culprit| culprit.id == id) {
         found.evidence.push(format!(
-            "{} of it did not answer within {}",
+            "{} of it ({}) did not answer within {}",
             culprit.rpc,
+            short(id),
             seconds(culprit.waited)
         ));
     }

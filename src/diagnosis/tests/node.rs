@@ -270,7 +270,11 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!(primary.rpc.as_deref(), Some("ListContainers"));
     assert_eq!(primary.container.as_ref().unwrap().id, container_id(3));
-    assert!(primary.title.contains("stopped (state T)"), "{}", primary.title);
+    assert_eq!(primary.title, "the shim containerd-shim[1003] of default/web-3/app is stopped");
+    assert!(primary.evidence.iter().any(|line| line.contains("its shim containerd-shim[1003]: state T")));
+    // With the verdict before it and the node's fate behind it, it is one line.
+    assert!(report.summary.contains(": NotReady by "), "{}", report.summary);
+    assert!("UNHEALTHY  ".len() + report.summary.len() <= 100, "{}", report.summary);
     let list = find(&report, RuleId::D02).unwrap();
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
 }
