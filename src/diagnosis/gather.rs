@@ -217,6 +217,9 @@ fn take_look<R>(
             .skip("processes, pressure and limits of the node", "the process table is not this runtime's");
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
+    } else if ownership == (Ownership::Ours { daemon: None }) && inputs.socket.is_some() {
+        // A pod without hostPID knows itself by its own id.
+        evidence.skip("processes outside of this pod", "the runtime's daemon is not in this process table");
     }
     evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
 }
