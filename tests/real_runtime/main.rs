@@ -41,6 +41,7 @@ mod cleanup;
 mod driver;
 pub mod harness;
 mod health;
+mod image;
 mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;

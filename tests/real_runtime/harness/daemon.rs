@@ -148,16 +148,21 @@ impl RealRuntime {
     }
 
     fn import_images(&self) {
+        self.import(&self.packages.image(), &[PAUSE_IMAGE, BUSYBOX_IMAGE]);
+    }
+
+    /// Takes in an archive of images and waits until it knows these.
+    pub fn import(&self, archive: &Path, names: &[&str]) {
         let output = Command::new(self.packages.program(self.version, "ctr"))
             .arg("--address")
             .arg(self.socket())
             .args(["--namespace", "k8s.io", "images", "import"])
-            .arg(self.packages.image())
+            .arg(archive)
             .output()
             .unwrap();
         assert!(output.status.success(), "cannot import the images: {output:?}");
         // The CRI learns of an import by an event, so on a busy machine it is a little late.
-        for image in [PAUSE_IMAGE, BUSYBOX_IMAGE] {
+        for image in names {
             let known = || self.calls.has_image(image, PATIENCE).unwrap().then_some(());
             wait_for("the CRI to know the images", known);
         }

@@ -1,6 +1,7 @@
 //! Pods as a kubelet would make them, host network and all.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,10 +17,10 @@ use super::daemon::{BUSYBOX_IMAGE, RealRuntime};
 use super::generated::runtime_service_client::RuntimeServiceClient;
 use super::generated::{
     Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
-    DnsConfig, ImageSpec, LinuxContainerConfig, LinuxPodSandboxConfig, LinuxSandboxSecurityContext,
-    NamespaceMode, NamespaceOption, PodSandbox, PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest,
-    RemovePodSandboxRequest, RunPodSandboxRequest, StartContainerRequest, StopContainerRequest,
-    StopPodSandboxRequest,
+    DnsConfig, ImageSpec, KeyValue, LinuxContainerConfig, LinuxContainerSecurityContext,
+    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandbox,
+    PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest, RemovePodSandboxRequest,
+    RunPodSandboxRequest, StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
 };
 use super::wait_for;
 
@@ -37,6 +38,8 @@ pub struct PodSpec {
     labels: HashMap<String, String>,
     annotations: HashMap<String, String>,
     network: NamespaceMode,
+    pid: NamespaceMode,
+    privileged: bool,
 }
 
 impl PodSpec {
@@ -50,12 +53,26 @@ impl PodSpec {
             labels: HashMap::new(),
             annotations: HashMap::new(),
             network: NamespaceMode::Node,
+            pid: NamespaceMode::Container,
+            privileged: false,
         }
     }
 
     /// With a network of its own, so that the runtime calls its network plugin.
     pub fn own_network(mut self) -> Self {
         self.network = NamespaceMode::Pod;
+        self
+    }
+
+    /// With the machine's processes.
+    pub fn host_pid(mut self) -> Self {
+        self.pid = NamespaceMode::Node;
+        self
+    }
+
+    /// In which a container may be privileged.
+    pub fn privileged(mut self) -> Self {
+        self.privileged = true;
         self
     }
 
@@ -116,9 +133,10 @@ impl PodSpec {
                 security_context: Some(LinuxSandboxSecurityContext {
                     namespace_options: Some(NamespaceOption {
                         network: self.network.into(),
-                        pid: NamespaceMode::Container.into(),
+                        pid: self.pid.into(),
                         ipc: NamespaceMode::Pod.into(),
                     }),
+                    privileged: self.privileged,
                 }),
             }),
         }
@@ -146,6 +164,7 @@ pub struct ContainerSpec {
     command: Vec<String>,
     labels: HashMap<String, String>,
     annotations: HashMap<String, String>,
+    more: ContainerConfig,
 }
 
 impl ContainerSpec {
@@ -157,6 +176,7 @@ impl ContainerSpec {
             command: vec!["/bin/sleep".to_owned(), "1000000".to_owned()],
             labels: HashMap::new(),
             annotations: HashMap::new(),
+            more: ContainerConfig::default(),
         }
         .annotation("io.kubernetes.container.hash", "0")
         .annotation("io.kubernetes.container.restartCount", "0")
@@ -165,6 +185,36 @@ impl ContainerSpec {
     /// Runs a line of shell instead.
     pub fn shell(mut self, line: &str) -> Self {
         self.command = ["/bin/sh", "-c", line].map(str::to_owned).to_vec();
+        self
+    }
+
+    /// What an image runs by itself, with these arguments.
+    pub fn of_image(mut self, image: &str, arguments: &[&str]) -> Self {
+        self.command.clear();
+        self.more.image = Some(ImageSpec { image: image.to_owned() });
+        self.more.args = arguments.iter().copied().map(str::to_owned).collect();
+        self
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.more.envs.push(KeyValue { key: key.to_owned(), value: value.to_owned() });
+        self
+    }
+
+    /// With a directory of the machine, read only.
+    pub fn mount(mut self, host: &Path, inside: &str) -> Self {
+        self.more.mounts.push(Mount {
+            container_path: inside.to_owned(),
+            host_path: host.display().to_string(),
+            readonly: true,
+        });
+        self
+    }
+
+    /// With this security context.
+    pub fn secured(mut self, context: LinuxContainerSecurityContext) -> Self {
+        self.more.linux = Some(LinuxContainerConfig { security_context: Some(context) });
         self
     }
 
@@ -197,14 +247,30 @@ impl ContainerSpec {
         labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
         ContainerConfig {
             metadata: Some(ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
-            image: Some(ImageSpec { image: BUSYBOX_IMAGE.to_owned() }),
+            image: self.more.image.clone().or_else(|| Some(ImageSpec { image: BUSYBOX_IMAGE.to_owned() })),
             command: self.command.clone(),
             labels,
             annotations: self.annotations.clone(),
             log_path: format!("{}_{}.log", self.name, self.attempt),
-            linux: Some(LinuxContainerConfig {}),
+            linux: Some(self.more.linux.clone().unwrap_or_default()),
+            ..self.more.clone()
         }
     }
+}
+
+/// What a container has written, without the stamps of the CRI's log.
+pub fn written(runtime: &RealRuntime, pod: &Pod, container: &str) -> String {
+    let metadata = pod.config.metadata.as_ref().unwrap();
+    let folder = Path::new(&pod.config.log_directory);
+    assert!(folder.starts_with(runtime.directory()), "{metadata:?}");
+    let log = std::fs::read_to_string(folder.join(format!("{container}_0.log"))).unwrap_or_default();
+    let line = |line: &str| {
+        // TIME STREAM F|P TEXT
+        let mut parts = line.splitn(4, ' ').skip(2);
+        let (whole, text) = (parts.next() == Some("F"), parts.next().unwrap_or_default());
+        format!("{text}{}", if whole { "\n" } else { "" })
+    };
+    log.lines().map(line).collect()
 }
 
 /// A pod that runs, or did.

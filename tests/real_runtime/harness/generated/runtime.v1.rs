@@ -45,6 +45,9 @@ pub struct NamespaceOption {
 pub struct LinuxSandboxSecurityContext {
     #[prost(message, optional, tag = "1")]
     pub namespace_options: ::core::option::Option<NamespaceOption>,
+    /// Only in such a pod may a container be privileged.
+    #[prost(bool, tag = "6")]
+    pub privileged: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LinuxPodSandboxConfig {
@@ -138,9 +141,65 @@ pub struct ImageSpec {
     #[prost(string, tag = "1")]
     pub image: ::prost::alloc::string::String,
 }
-/// Nothing of it is set here, but runtimes expect it to be present.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct LinuxContainerConfig {}
+pub struct Int64Value {
+    #[prost(int64, tag = "1")]
+    pub value: i64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SecurityProfile {
+    /// RuntimeDefault is 0, Unconfined 1.
+    #[prost(int32, tag = "1")]
+    pub profile_type: i32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Capability {
+    #[prost(string, repeated, tag = "1")]
+    pub add_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "2")]
+    pub drop_capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinuxContainerSecurityContext {
+    #[prost(message, optional, tag = "1")]
+    pub capabilities: ::core::option::Option<Capability>,
+    #[prost(bool, tag = "2")]
+    pub privileged: bool,
+    #[prost(message, optional, tag = "3")]
+    pub namespace_options: ::core::option::Option<NamespaceOption>,
+    #[prost(message, optional, tag = "5")]
+    pub run_as_user: ::core::option::Option<Int64Value>,
+    #[prost(bool, tag = "7")]
+    pub readonly_rootfs: bool,
+    #[prost(bool, tag = "11")]
+    pub no_new_privs: bool,
+    #[prost(message, optional, tag = "12")]
+    pub run_as_group: ::core::option::Option<Int64Value>,
+    #[prost(message, optional, tag = "15")]
+    pub seccomp: ::core::option::Option<SecurityProfile>,
+}
+/// Runtimes expect it to be present also where nothing of it is set.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinuxContainerConfig {
+    #[prost(message, optional, tag = "2")]
+    pub security_context: ::core::option::Option<LinuxContainerSecurityContext>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mount {
+    #[prost(string, tag = "1")]
+    pub container_path: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub host_path: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub readonly: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerConfig {
     #[prost(message, optional, tag = "1")]
@@ -149,6 +208,12 @@ pub struct ContainerConfig {
     pub image: ::core::option::Option<ImageSpec>,
     #[prost(string, repeated, tag = "3")]
     pub command: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "4")]
+    pub args: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "6")]
+    pub envs: ::prost::alloc::vec::Vec<KeyValue>,
+    #[prost(message, repeated, tag = "7")]
+    pub mounts: ::prost::alloc::vec::Vec<Mount>,
     #[prost(map = "string, string", tag = "9")]
     pub labels: ::std::collections::HashMap<
         ::prost::alloc::string::String,

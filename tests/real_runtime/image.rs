@@ -1,0 +1,254 @@
+//! The image, as a pod of a real runtime with the security context of the `DaemonSet`, asking that same runtime; and what
+//! each privilege opens.
+//!
+//! The image's program is a static one, which `cargo test` does not build: `PLEGCTL_IMAGE_BINARY` names it. Without it the
+//! image tests say that they are skipped. One that is not static gets this machine's libraries, to try what was just built.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::daemon::RealRuntime;
+use crate::generated::{
+    Capability, ContainerState, Int64Value, LinuxContainerSecurityContext, NamespaceMode, NamespaceOption,
+    SecurityProfile,
+};
+use crate::packages::Containerd;
+use crate::pods::{ContainerSpec, Pod, PodSpec, written};
+use crate::{real, wait_for};
+
+/// How `packaging/image.sh` names what is packed as this version.
+const IMAGE: &str = "localhost/plegctl:test";
+
+/// Where a `DaemonSet`'s pod finds its runtime.
+const SOCKET: &str = "--runtime-endpoint=unix:///run/containerd/containerd.sock";
+
+on_each_containerd! {
+    the_image_asks_the_runtime_that_runs_it
+    a_hang_is_named_by_a_pod_that_ran_before
+}
+
+/// The static program to pack, if somebody has built one.
+fn program() -> Option<PathBuf> {
+    let found = std::env::var_os("PLEGCTL_IMAGE_BINARY").map(PathBuf::from);
+    if found.is_none() {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test").to_owned();
+        // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+        let _ = writeln!(std::io::stderr(), "skipped {test}: no static binary in PLEGCTL_IMAGE_BINARY");
+    }
+    found
+}
+
+/// A runtime that has the image.
+fn with_image(version: Containerd) -> Option<RealRuntime> {
+    let program = program()?;
+    let runtime = real(version)?;
+    let archive = runtime.directory().join("plegctl.tar");
+    let bundle = runtime.directory().join("bundle.crt");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::copy(root.join("tests/fleet/pki/authority.crt"), &bundle).unwrap();
+    let packed = Command::new("sh")
+        .arg(root.join("packaging/image.sh"))
+        .args([&program, Path::new("test"), &archive])
+        .env("SOURCE_DATE_EPOCH", "1800000000")
+        .env("CA_BUNDLE", &bundle)
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    runtime.import(&archive, &[IMAGE]);
+    Some(runtime)
+}
+
+/// The security context of `deploy/base/daemonset.yaml`.
+fn of_the_daemon_set() -> LinuxContainerSecurityContext {
+    let manifest =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/base/daemonset.yaml"))
+            .unwrap();
+    for line in [
+        "runAsUser: 0\n",
+        "allowPrivilegeEscalation: false\n",
+        "readOnlyRootFilesystem: true\n",
+        "capabilities: {drop: [ALL]}\n",
+        "seccompProfile: {type: RuntimeDefault}\n",
+        "{name: runtime, mountPath: /run/containerd, readOnly: true}\n",
+    ] {
+        assert!(manifest.contains(line), "the manifest asks for something else than {line}");
+    }
+    LinuxContainerSecurityContext {
+        capabilities: Some(Capability { drop_capabilities: vec!["ALL".to_owned()], ..Capability::default() }),
+        run_as_user: Some(Int64Value { value: 0 }),
+        readonly_rootfs: true,
+        no_new_privs: true,
+        seccomp: Some(SecurityProfile::default()),
+        namespace_options: Some(network_of_the_host()),
+        ..LinuxContainerSecurityContext::default()
+    }
+}
+
+/// Without a network plugin there is no other.
+fn network_of_the_host() -> NamespaceOption {
+    NamespaceOption {
+        network: NamespaceMode::Node.into(),
+        pid: NamespaceMode::Container.into(),
+        ..NamespaceOption::default()
+    }
+}
+
+/// The same with the node's processes, as the overlay `kubelet-access` has it.
+fn with_host_pid() -> LinuxContainerSecurityContext {
+    let namespaces = NamespaceOption { pid: NamespaceMode::Node.into(), ..network_of_the_host() };
+    LinuxContainerSecurityContext { namespace_options: Some(namespaces), ..of_the_daemon_set() }
+}
+
+/// A container of the image with these arguments and the runtime's directory.
+fn plegctl(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
+    let container = ContainerSpec::new("plegctl")
+        .of_image(IMAGE, &[arguments, &[SOCKET]].concat())
+        .env("NODE_NAME", "worker-7")
+        .mount(runtime.directory(), "/run/containerd");
+    let head = std::fs::read(program().unwrap()).unwrap();
+    if !head[..4096].windows(5).any(|word| word == b"/lib6") {
+        return container;
+    }
+    ["/lib", "/lib64"]
+        .into_iter()
+        .fold(container, |container, folder| container.mount(&std::fs::canonicalize(folder).unwrap(), folder))
+}
+
+/// What a container wrote and how it ended.
+fn ended(runtime: &RealRuntime, pod: &PodSpec, container: &ContainerSpec) -> (i32, String) {
+    let pod = runtime.run_pod(pod, std::slice::from_ref(container));
+    let status = runtime.wait_for_state(&pod.containers[0], ContainerState::ContainerExited);
+    let text = written(runtime, &pod, "plegctl");
+    (status.exit_code, text)
+}
+
+fn skipped<'a>(report: &'a Value, what: &str) -> Option<&'a str> {
+    let skipped = report["notChecked"].as_array().unwrap();
+    skipped.iter().find(|skipped| skipped["what"] == what)?["why"].as_str()
+}
+
+fn report(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
+    let Some(runtime) = with_image(version) else { return };
+    let _web = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
+    let processes = "processes outside of this pod";
+
+    let health = plegctl(&runtime, &["health", "--deep", "-o", "json"]).secured(of_the_daemon_set());
+    let (code, text) = ended(&runtime, &PodSpec::new("base"), &health);
+    let base = report(&text);
+    assert_eq!((base["node"].as_str(), code), (Some("worker-7"), 0), "{text}");
+    assert_ne!(base["verdict"], "unhealthy", "{text}");
+    assert_eq!(
+        skipped(&base, processes),
+        Some("the runtime's daemon is not in this process table"),
+        "{text}"
+    );
+    // It sees no kubelet, and that says nothing.
+    assert!(!text.contains("\"D32\""), "{text}");
+    assert!(skipped(&base, "the journal").is_some_and(|why| why.contains("is not here")), "{text}");
+
+    let health = plegctl(&runtime, &["health", "-o", "json", "--host-root", "/host"])
+        .mount(Path::new("/"), "/host")
+        .secured(with_host_pid());
+    let (code, text) = ended(&runtime, &PodSpec::new("access").host_pid(), &health);
+    let access = report(&text);
+    assert!(code < 2, "{text}");
+    assert_eq!(skipped(&access, processes), None, "{text}");
+
+    // A group that may write is enough, without being root.
+    std::fs::set_permissions(runtime.socket(), std::os::unix::fs::PermissionsExt::from_mode(0o660)).unwrap();
+    let somebody = |group| LinuxContainerSecurityContext {
+        run_as_user: Some(Int64Value { value: 65532 }),
+        run_as_group: Some(Int64Value { value: group }),
+        ..of_the_daemon_set()
+    };
+    for (group, code) in [(0, 0), (65532, 2)] {
+        let relist = plegctl(&runtime, &["relist", "-o", "json"]).secured(somebody(group));
+        let ended = ended(&runtime, &PodSpec::new(&format!("group-{group}")), &relist);
+        assert_eq!(ended.0, code, "{}", ended.1);
+        assert_eq!(ended.1.contains("permission denied"), code == 2, "{}", ended.1);
+    }
+}
+
+/// The incident as it was seen in a real cluster: nothing new starts, and what runs goes on to say what hangs.
+fn a_hang_is_named_by_a_pod_that_ran_before(version: Containerd) {
+    let Some(runtime) = with_image(version) else { return };
+    let web = runtime.run_pod(&PodSpec::new("web").namespace("shop"), &[ContainerSpec::new("app")]);
+    let record = |name: &str, pod: PodSpec, security| {
+        let container =
+            plegctl(&runtime, &["record", "--max-size=16MiB", "--period=1s", "/dev/shm/captures"]);
+        let container = container.mount(Path::new("/"), "/host").secured(security);
+        (name.to_owned(), runtime.run_pod(&pod, &[container]))
+    };
+    let pods: Vec<(String, Pod)> = vec![
+        record("base", PodSpec::new("base"), of_the_daemon_set()),
+        record("access", PodSpec::new("access").host_pid(), with_host_pid()),
+    ];
+    for (name, pod) in &pods {
+        wait_for(&format!("{name} to record"), || {
+            (!written(&runtime, pod, "plegctl").is_empty()).then_some(())
+        });
+    }
+    let held = runtime.hold_status_lock(&web.containers[0]);
+    // Without the node's processes it is the call that has a name; with them it is who does not answer it.
+    let shim = format!("[{}] is stopped", runtime.shim_pid(&web.sandbox_id).as_raw_nonzero());
+    let said = ["UNHEALTHY: ListContainers does not answer", shim.as_str()];
+    for ((name, pod), said) in pods.iter().zip(said) {
+        wait_for(&format!("{name} to say: {said}"), || {
+            written(&runtime, pod, "plegctl").contains(said).then_some(())
+        });
+    }
+    drop(held);
+}
+
+/// What the kernel opens of other processes to whom, with the node's process table: one of root's, one of another user's.
+/// The table in docs/install.md says the same.
+#[test]
+fn each_privilege_opens_what_the_documentation_says() {
+    let Some(runtime) = real(Containerd::V2) else { return };
+    let sleeper = || ContainerSpec::new("app");
+    let user = LinuxContainerSecurityContext {
+        run_as_user: Some(Int64Value { value: 1000 }),
+        namespace_options: Some(network_of_the_host()),
+        ..LinuxContainerSecurityContext::default()
+    };
+    let target = runtime.run_pod(&PodSpec::new("target"), &[sleeper()]);
+    let other = runtime.run_pod(&PodSpec::new("other"), &[sleeper().secured(user)]);
+    let [pid, other] =
+        [&target, &other].map(|pod| runtime.container_pid(&pod.containers[0]).as_raw_nonzero());
+    let look = format!(
+        "p=/proc/{pid}; for f in stat status cgroup wchan cmdline limits; do cat $p/$f >/dev/null 2>&1 && echo $f; done; \
+         cat /proc/pressure/io /proc/1/mountinfo >/dev/null 2>&1 && echo node; \
+         for f in exe root fd/0; do readlink $p/$f >/dev/null 2>&1 && echo $f; done; \
+         for f in maps stack; do [ -n \"$(cat $p/$f 2>/dev/null)\" ] && echo $f; done; \
+         head -c 1 $p/mem 2>&1 | grep -q denied || echo mem; \
+         ls /proc/{other}/fd 2>/dev/null | grep -q . && echo fd-of-others"
+    );
+    let with = |name: &str, add: &[&str], privileged: bool| {
+        let context = LinuxContainerSecurityContext {
+            capabilities: Some(Capability {
+                add_capabilities: add.iter().copied().map(str::to_owned).collect(),
+                drop_capabilities: if privileged { Vec::new() } else { vec!["ALL".to_owned()] },
+            }),
+            privileged,
+            ..with_host_pid()
+        };
+        let pod = PodSpec::new(name).host_pid();
+        let pod = if privileged { pod.privileged() } else { pod };
+        let container = ContainerSpec::new("plegctl").shell(&look).secured(context);
+        let (_, text) = ended(&runtime, &pod, &container);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let plain = "stat status cgroup wchan cmdline limits node";
+    assert_eq!(with("none", &[], false), plain);
+    assert_eq!(with("ptrace", &["SYS_PTRACE"], false), format!("{plain} exe root fd/0 maps mem"));
+    assert_eq!(with("search", &["DAC_READ_SEARCH"], false), format!("{plain} fd-of-others"));
+    assert_eq!(with("privileged", &[], true), format!("{plain} exe root fd/0 maps stack mem fd-of-others"));
+}
