@@ -17,7 +17,7 @@ TEST_LINTS := -A clippy::unwrap_used -A clippy::expect_used -A clippy::panic -A 
 	-A clippy::print_stdout -A clippy::print_stderr -A clippy::disallowed_methods -A clippy::missing_panics_doc \
 	-A clippy::large_futures -A missing_docs
 
-.PHONY: build static test lint unit real-runtimes docs fuzz bench completions install clean
+.PHONY: build static static-flags test lint unit real-runtimes docs fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -25,6 +25,10 @@ build:
 # One file without shared libraries: $(STATIC_DIR)/plegctl
 static:
 	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(HOST)
+
+# For packaging/release.sh.
+static-flags:
+	@echo $(STATIC_FLAGS)
 
 # What has to pass before anything lands. The real-runtime tests run too once `make real-runtimes` has fetched what they
 # need, and those of screens where there is tmux; elsewhere they say that they are skipped.

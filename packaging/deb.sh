@@ -36,7 +36,7 @@ mkdir "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: plegctl
 Version: $version
-Architecture: $(dpkg --print-architecture)
+Architecture: ${PACKAGE_ARCHITECTURE:-$(dpkg --print-architecture)}
 Maintainer: $maintainer
 Section: admin
 Priority: optional

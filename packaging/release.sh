@@ -2,18 +2,41 @@
 # Everything that is published, in one go: tarball, Debian package, RPM, image, SBOM, and the checksums of all of them.
 # Made so that one commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
-#   usage: release.sh [--binary FILE] [DIRECTORY]       default: dist
-#   --binary FILE   pack this binary instead of building one
+#   usage: release.sh [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
+#   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's. Another than that takes
+#                     its C compiler and qemu (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static)
+#   --binary FILE     pack this binary instead of building one
+#
+# Where cargo-auditable is installed the binary has the list of its crates in it, for who scans images.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
 top=$PWD
 host=$(rustc -vV | sed -n 's/^host: //p')
 binary=
-if [ "${1:-}" = --binary ]; then
-    binary=$(realpath "$2")
+target=$host
+while :; do
+    case ${1:-} in
+    --binary) binary=$(realpath "$2") ;;
+    --target) target=$2 ;;
+    *) break ;;
+    esac
     shift 2
+done
+machine=${target%%-*}
+case $machine in
+x86_64) architecture=amd64 ;;
+aarch64) architecture=arm64 ;;
+*) echo "release.sh: no packages for $target" >&2 && exit 2 ;;
+esac
+RUN=
+if [ "$target" != "$host" ]; then
+    RUN=qemu-$machine-static
+    compiler=$machine-linux-gnu-gcc
+    under=$(echo "$target" | tr - _)
+    export "CC_$under=$compiler" "CARGO_TARGET_$(echo "$under" | tr a-z A-Z)_LINKER=$compiler"
 fi
+export RUN PACKAGE_ARCHITECTURE="$architecture" IMAGE_ARCHITECTURE="$architecture"
 out=$(realpath -m "${1:-dist}")
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
@@ -21,10 +44,19 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 
 if [ -z "$binary" ]; then
+    auditable=
+    if cargo auditable --version >/dev/null 2>&1; then
+        auditable=auditable
+    else
+        echo "release.sh: no cargo-auditable here: the binary has no list of its crates in it" >&2
+    fi
+    # As `make static` has it; what another linker can do is not known.
+    flags='-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs'
+    [ "$target" != "$host" ] || flags=$(make --silent static-flags)
     # Where the sources and the registry lie is no part of the program.
-    RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-        cargo build --release --locked --target "$host"
-    binary=${CARGO_TARGET_DIR:-$top/target}/$host/release/plegctl
+    RUSTFLAGS="$flags --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
+        cargo $auditable build --release --locked --target "$target"
+    binary=${CARGO_TARGET_DIR:-$top/target}/$target/release/plegctl
 fi
 
 rm -rf "$out"
@@ -33,20 +65,20 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 packaging/stage.sh "$binary" "$work/staged"
 
-name=plegctl-$version-$host
+name=plegctl-$version-$target
 mkdir -p "$work/$name/completions"
 install -m 755 "$binary" "$work/$name/plegctl"
 install -m 644 README.md CHANGELOG.md LICENSE "$work/$name/"
 install -m 644 completions/* "$work/$name/completions/"
-"$binary" man "$work/$name/man"
+$RUN "$binary" man "$work/$name/man"
 cp -R deploy "$work/$name/deploy"
 tar --create --directory "$work" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
     --mode=go-w "$name" | gzip -9n >"$out/$name.tar.gz"
 
-packaging/deb.sh "$work/staged" "$version" "$out/plegctl_${version}_$(dpkg --print-architecture).deb"
+packaging/deb.sh "$work/staged" "$version" "$out/plegctl_${version}_$architecture.deb"
 
 if command -v rpmbuild >/dev/null; then
-    rpmbuild -bb --quiet --define "_topdir $work/rpm" --define "version $version" --define "staged $work/staged" \
+    rpmbuild -bb --quiet --target "$machine" --define "_topdir $work/rpm" --define "version $version" --define "staged $work/staged" \
         --define "_build_id_links none" --define "use_source_date_epoch_as_buildtime 1" \
         --define "_buildhost plegctl" --define "clamp_mtime_to_source_date_epoch 1" packaging/plegctl.spec
     mv "$work"/rpm/RPMS/*/*.rpm "$out/"
@@ -55,7 +87,7 @@ else
 fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-oci.tar"
-cargo metadata --locked --format-version 1 --filter-platform "$host" |
+cargo metadata --locked --format-version 1 --filter-platform "$target" |
     cargo run --quiet --locked --example sbom >"$out/plegctl-$version.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)

@@ -11,7 +11,7 @@ root=$2
 put() { install -D -m "$1" "$2" "$root/$3"; }
 
 put 755 "$binary" usr/bin/plegctl
-"$binary" man "$root/usr/share/man/man1"
+${RUN:-} "$binary" man "$root/usr/share/man/man1"
 find "$root/usr/share/man/man1" -name '*.1' -exec chmod 644 {} + -exec gzip -9n {} +
 put 644 "$here/completions/plegctl.bash" usr/share/bash-completion/completions/plegctl
 put 644 "$here/completions/_plegctl" usr/share/zsh/vendor-completions/_plegctl
