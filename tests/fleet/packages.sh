@@ -1,0 +1,65 @@
+#!/bin/sh
+# What is published, made of one binary: twice, to be the same byte for byte; held to lintian, rpm and systemd; installed,
+# used and removed in a clean root. Needs root, Debian's archive, and debootstrap lintian rpm systemd.
+#
+#   usage: packages.sh BINARY
+set -eu
+cd "$(dirname "$0")/../.."
+binary=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+say() { printf '%s\n' "packages.sh: $*"; }
+fail() { say "$*" >&2; exit 1; }
+# rpmbuild and lintian have words for whoever may read them.
+quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$* failed"; }; }
+
+quietly packaging/release.sh --binary "$binary" "$work/one"
+quietly packaging/release.sh --binary "$binary" "$work/two"
+diff -r "$work/one" "$work/two" || fail 'the same binary makes other packages'
+for kind in .tar.gz .deb .rpm -oci.tar .cdx.json; do
+    ls "$work/one"/*"$kind" >/dev/null || fail "there is no $kind"
+done
+(cd "$work/one" && sha256sum --check --quiet SHA256SUMS)
+deb=$(ls "$work/one"/*.deb) rpm=$(ls "$work/one"/*.rpm)
+stat -c '%s %n' "$work/one"/* | sed "s,$work/one/,,"
+
+quietly lintian --fail-on error,warning "$deb"
+quietly systemd-analyze --man=no --offline=true --threshold=25 security "$PWD/packaging/plegctl-record.service"
+
+root=$work/root
+debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail 'no clean root'; }
+# Without what others keep of it: dpkg its records, man its index.
+files() {
+    (cd "$root" && find . -path ./var/lib/dpkg -prune -o -path ./var/log -prune -o -path ./var/cache -prune -o -print | LC_ALL=C sort)
+}
+in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+files >"$work/before"
+cp "$deb" "$root/plegctl.deb"
+quietly in_root dpkg --install /plegctl.deb
+rm "$root/plegctl.deb"
+in_root dpkg --verify plegctl
+in_root plegctl --version
+in_root plegctl health -r sim:quiet >"$work/health" || fail 'it does not run there'
+in_root plegctl health -r sim:hung-two-pods --budget 15s >"$work/health" && fail 'a hang is good news there'
+grep -q D01 "$work/health" || fail 'a hang has another name there'
+# A minimal system leaves out what is read by people, so ask the package itself.
+dpkg-deb --contents "$deb" >"$work/contents"
+for path in usr/share/man/man1/plegctl.1.gz usr/share/bash-completion/completions/plegctl \
+    usr/lib/systemd/system/plegctl-record.service; do
+    grep -q "$path" "$work/contents" || fail "the package has no $path"
+done
+find "$root/etc/systemd" -name 'plegctl*' | grep . && fail 'the unit is enabled'
+quietly in_root dpkg --remove plegctl
+quietly in_root dpkg --purge plegctl
+files >"$work/after"
+diff "$work/before" "$work/after" || fail 'the deb leaves something behind'
+
+empty=$work/rpm
+mkdir "$empty"
+quietly rpm --root "$empty" --initdb
+quietly rpm --root "$empty" --nodeps --install "$rpm"
+quietly rpm --root "$empty" --verify --nodeps plegctl
+"$empty/usr/bin/plegctl" --version
+quietly rpm --root "$empty" --noscripts --erase plegctl
+find "$empty/usr" -type f | grep . && fail 'the rpm leaves something behind'
+say 'well'
