@@ -112,6 +112,10 @@ impl Names {
                     ended.answers.clear();
                 }
             }
+            Some(Body::Told(told)) => {
+                let renamed = self.answer(Rpc::GetContainerEvents, &told.answer.bytes);
+                told.answer.bytes = renamed.unwrap_or_default();
+            }
             Some(Body::Relist(relist)) => relist.error = self.text(&relist.error),
             Some(Body::Document(document)) => {
                 document.text = match serde_json::from_slice::<Value>(&document.text) {

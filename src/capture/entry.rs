@@ -1,10 +1,12 @@
 //! What a capture is made of: one entry for each thing that happened, as messages whose fields may be added to and never
 //! change their meaning. A release that does not know a field or a kind of entry passes over it.
 
+use std::time::Duration;
+
 use prost::bytes::Bytes;
 
+use crate::clock::Wall;
 use crate::cri::{Code, Error, FileKind, Rpc};
-use std::time::Duration;
 
 /// One thing that happened.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -16,7 +18,7 @@ pub struct Entry {
     #[prost(uint64, tag = "2")]
     pub mono: u64,
     /// What.
-    #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Body", tags = "3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub body: Option<Body>,
 }
 
@@ -50,6 +52,9 @@ pub enum Body {
     /// The recorder ended in good order.
     #[prost(message, tag = "11")]
     Stopped(Stopped),
+    /// A call whose answer goes on brought a message: an event of the runtime's stream.
+    #[prost(message, tag = "12")]
+    Told(Told),
 }
 
 /// Who records, and how. At the head of every segment, so that each can be read alone.
@@ -142,6 +147,17 @@ pub struct Ended {
     pub waited: u64,
 }
 
+/// A message of an answer that goes on.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Told {
+    /// The number of the call.
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// The message.
+    #[prost(message, required, tag = "2")]
+    pub answer: Answer,
+}
+
 /// One message of an answer.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Answer {
@@ -211,6 +227,8 @@ pub mod kind {
     pub const NODE: u32 = 4;
     /// Who waited for whom inside the runtime, by its own goroutines.
     pub const STACKS: u32 = 5;
+    /// What the kubelet's metrics said, or that they were silent.
+    pub const KUBELET: u32 = 6;
 }
 
 /// An incident.
@@ -246,6 +264,20 @@ pub struct Incident {
     /// What is pinned: to.
     #[prost(sfixed64, tag = "10")]
     pub pinned_to: i64,
+    /// How long it lasted by the clock that never jumps, in nanoseconds; 0 while it lasts, or in a capture of old.
+    #[prost(uint64, tag = "11")]
+    pub lasted: u64,
+}
+
+impl Incident {
+    /// How long it lasted, once it is over.
+    pub fn duration(&self) -> Option<Duration> {
+        let to = Wall::known(self.to)?;
+        Some(match self.lasted {
+            0 => to.duration_since(Wall::from_nanos(self.from)),
+            lasted => Duration::from_nanos(lasted),
+        })
+    }
 }
 
 /// The wall clock was set.

@@ -71,6 +71,10 @@ pub fn export(
                 ended.omitted |= messages.is_none();
                 ended.answers = messages.unwrap_or_default().into_iter().map(super::entry::raw).collect();
             }
+            if let Some(Body::Told(told)) = &mut entry.body {
+                let Some(message) = capture.message((number, told.answer.number)) else { continue };
+                told.answer = super::entry::raw(message);
+            }
             if let Some(Body::Document(document)) = &mut entry.body {
                 let Some(text) = super::pack::unpacked(&document.text, document.inflated) else { continue };
                 (document.text, document.inflated) = (text, 0);
@@ -96,6 +100,11 @@ fn learn(capture: &Capture, names: &mut Names) {
         let messages = call.end.as_ref().and_then(|end| capture.messages(end));
         for message in messages.into_iter().flatten() {
             names.answer(call.rpc, &message);
+        }
+    }
+    for told in &capture.told {
+        if let Some(message) = capture.message(told.place) {
+            names.answer(Rpc::GetContainerEvents, &message);
         }
     }
 }
@@ -135,6 +144,7 @@ impl Writer<'_> {
                 !self.calls.contains_key(&call) && (range.has(wall) || before.contains(&call))
             }
             Some(Body::Ended(ended)) => self.calls.contains_key(&(self.session, ended.call)),
+            Some(Body::Told(told)) => range.has(wall) && self.calls.contains_key(&(self.session, told.call)),
             Some(Body::Incident(incident)) => {
                 let ends = Wall::known(incident.to);
                 range.from.is_none_or(|from| ends.is_none_or(|to| to >= from))
@@ -163,10 +173,9 @@ impl Writer<'_> {
             }
             Some(Body::Ended(ended)) => {
                 let list = self.calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
-                for answer in &mut ended.answers {
-                    *answer = self.keeper.keep(std::mem::take(&mut answer.bytes), list);
-                }
+                self.keeper.keep_all(&mut entry, list);
             }
+            Some(Body::Told(_)) => self.keeper.keep_all(&mut entry, None),
             Some(Body::Document(document)) => {
                 (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
             }

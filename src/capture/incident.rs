@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::entry::Incident;
-use crate::clock::Wall;
+use crate::clock::{Mono, Wall};
 use crate::cri::Outcome;
 use crate::pleg::Seconds;
 use crate::pleg::stream::Relist;
@@ -58,8 +58,10 @@ pub struct Watchman {
 #[derive(Debug)]
 struct Open {
     incident: Incident,
-    /// When it was last bad.
-    bad: Wall,
+    /// When it began, by the clock that never jumps.
+    began: Mono,
+    /// When it was last bad, by both.
+    bad: (Wall, Mono),
     /// How many relists have been good since.
     good: u32,
     /// The longest wait so far.
@@ -95,7 +97,7 @@ impl Watchman {
     }
 
     /// Looks at what lasts.
-    pub fn look(&mut self, now: Wall, look: &Look) -> Vec<Step> {
+    pub fn look(&mut self, now: (Wall, Mono), look: &Look) -> Vec<Step> {
         let near = look.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
         let slow = look.waited >= self.rules.slow;
         let mut steps = Vec::new();
@@ -109,12 +111,12 @@ impl Watchman {
         }
         if let Some(open) = &mut self.open {
             if slow || near {
-                open.bad = open.bad.max(now);
+                open.bad = now;
                 open.good = 0;
             }
             if slow && look.waited >= open.worst {
                 open.worst = look.waited;
-                open.incident.peak = now.nanos();
+                open.incident.peak = now.0.nanos();
             }
             if near && !open.looked_near {
                 open.looked_near = true;
@@ -127,11 +129,11 @@ impl Watchman {
     }
 
     /// A relist is over.
-    pub fn relist(&mut self, relist: &Relist) -> Vec<Step> {
-        let now = relist.time;
+    pub fn relist(&mut self, mono: Mono, relist: &Relist) -> Vec<Step> {
+        let now = (relist.time, mono);
         let Some(why) = self.trouble(relist) else { return self.one_more_good() };
         if let Some(open) = &mut self.open {
-            open.bad = open.bad.max(now);
+            open.bad = now;
             open.good = 0;
             return Vec::new();
         }
@@ -159,7 +161,7 @@ impl Watchman {
             .then(|| format!("relist {} took {}", relist.relist, rounded(relist.duration_seconds.duration())))
     }
 
-    fn begin(&mut self, now: Wall, why: String) -> Vec<Step> {
+    fn begin(&mut self, (now, mono): (Wall, Mono), why: String) -> Vec<Step> {
         self.last += 1;
         let before = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         let incident = Incident {
@@ -174,7 +176,8 @@ impl Watchman {
         };
         self.open = Some(Open {
             incident: incident.clone(),
-            bad: now,
+            began: mono,
+            bad: (now, mono),
             good: 0,
             worst: Duration::ZERO,
             looked_near: false,
@@ -189,9 +192,14 @@ impl Watchman {
         if open.good < GOOD_ENOUGH {
             return Vec::new();
         }
-        let (mut incident, end) = (open.incident.clone(), open.bad);
+        let (mut incident, (end, mono)) = (open.incident.clone(), open.bad);
         incident.to = end.nanos();
-        incident.pinned_to = end.plus(self.rules.after).nanos();
+        incident.lasted = u64::try_from(mono.since(open.began).as_nanos()).unwrap_or(u64::MAX);
+        // Where the wall clock was set meanwhile, what was written by either of its readings is pinned.
+        let before = Wall::from_nanos(incident.from);
+        let earlier = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
+        incident.pinned_from = incident.pinned_from.min(end.nanos().saturating_sub(earlier));
+        incident.pinned_to = end.max(before).plus(self.rules.after).nanos();
         self.open = None;
         vec![Step::Write(incident)]
     }
@@ -243,6 +251,14 @@ mod tests {
         Wall::from_nanos(1_700_000_000_000_000_000).plus(Duration::from_secs(second))
     }
 
+    fn mono(second: u64) -> Mono {
+        Mono::at(Duration::from_secs(second))
+    }
+
+    fn now(second: u64) -> (Wall, Mono) {
+        (at(second), mono(second))
+    }
+
     fn relist(second: u64, took: u64) -> Relist {
         Relist {
             time: at(second),
@@ -276,25 +292,47 @@ mod tests {
     #[test]
     fn a_hang_is_one_incident_looked_into_twice() {
         let mut watchman = Watchman::new(RULES, 4);
-        assert!(watchman.look(at(1), &waiting(1, 1)).is_empty());
-        let steps = watchman.look(at(2), &waiting(2, 2));
+        assert!(watchman.look(now(1), &waiting(1, 1)).is_empty());
+        let steps = watchman.look(now(2), &waiting(2, 2));
         assert_eq!(written(&steps)[0].number, 5);
         assert_eq!(written(&steps)[0].why, "ListContainers has not been answered for 2s");
         assert_eq!(written(&steps)[0].pinned_from, at(2).nanos() - 600_000_000_000);
         assert!(steps.contains(&Step::Diagnose));
         let mut looks = 0;
         for second in 3..300 {
-            looks += watchman.look(at(second), &waiting(second, second)).len();
+            looks += watchman.look(now(second), &waiting(second, second)).len();
         }
         assert_eq!(looks, 1, "once more near the threshold");
-        assert!(watchman.relist(&relist(300, 300)).is_empty());
-        assert!(watchman.relist(&relist(305, 0)).is_empty());
-        assert!(watchman.relist(&relist(310, 0)).is_empty());
-        let closed = watchman.relist(&relist(315, 0));
+        assert!(watchman.relist(mono(300), &relist(300, 300)).is_empty());
+        assert!(watchman.relist(mono(305), &relist(305, 0)).is_empty());
+        assert!(watchman.relist(mono(310), &relist(310, 0)).is_empty());
+        let closed = watchman.relist(mono(315), &relist(315, 0));
         let closed = written(&closed)[0];
         assert_eq!((closed.number, closed.to, closed.peak), (5, at(300).nanos(), at(299).nanos()));
         assert_eq!(closed.pinned_to, at(600).nanos());
         assert!(watchman.open().is_none());
+    }
+
+    #[test]
+    fn an_incident_lasts_as_long_as_it_does_however_the_wall_clock_is_set() {
+        for (set, by) in [(3600_i64, "forward"), (-3600, "back")] {
+            let mut watchman = Watchman::new(RULES, 0);
+            watchman.look(now(2), &waiting(2, 2));
+            let then = |second: u64| Wall::from_nanos(at(second).nanos() + set * 1_000_000_000);
+            watchman.look((then(60), mono(60)), &waiting(60, 60));
+            let good = |second: u64| Relist { time: then(second), ..relist(second, 0) };
+            let closed =
+                (61..64).flat_map(|second| watchman.relist(mono(second), &good(second))).collect::<Vec<_>>();
+            let closed = written(&closed)[0];
+            assert_eq!(closed.duration(), Some(Duration::from_secs(58)), "{by}");
+            assert_eq!((closed.from, closed.to), (at(2).nanos(), then(60).nanos()), "{by}");
+            for kept in [at(2), at(59), then(60)] {
+                assert!(
+                    closed.pinned_from <= kept.nanos() && kept.nanos() <= closed.pinned_to,
+                    "{by}: {kept}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -311,17 +349,17 @@ mod tests {
             message: Some("no".into()),
         };
         let race = Relist { calls: vec![call("NotFound")], ..relist(1, 0) };
-        assert!(watchman.relist(&race).is_empty());
+        assert!(watchman.relist(mono(1), &race).is_empty());
         let failed = Relist { calls: vec![call("Unknown")], ..relist(2, 0) };
-        assert_eq!(written(&watchman.relist(&failed))[0].why, "ContainerStatus: no");
+        assert_eq!(written(&watchman.relist(mono(2), &failed))[0].why, "ContainerStatus: no");
         // The same again is the same incident.
-        assert!(watchman.relist(&failed).is_empty());
+        assert!(watchman.relist(mono(2), &failed).is_empty());
     }
 
     #[test]
     fn a_worse_verdict_stays() {
         let mut watchman = Watchman::new(RULES, 0);
-        watchman.relist(&relist(1, 5));
+        watchman.relist(mono(1), &relist(1, 5));
         let judgement = |verdict: &str, weight| Judgement {
             verdict: verdict.into(),
             summary: String::new(),

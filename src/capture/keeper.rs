@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use prost::bytes::Bytes;
 
 use super::delta;
-use super::entry::Answer;
+use super::entry::{Answer, Body, Entry};
 use super::pack::packed;
 
 /// How many differences may lie on top of each other: whoever reads the last of them reads all, and a fault in one
@@ -18,6 +18,9 @@ const WORTH: usize = 2;
 
 /// Which list: the RPC and a hash of its request.
 pub type ListKey = (u32, u64);
+
+/// Events of the runtime's stream are told as differences to one another: most of them repeat a whole pod.
+const EVENTS: ListKey = (u32::MAX, 0);
 
 /// What a segment has.
 pub struct Keeper {
@@ -50,6 +53,21 @@ impl Keeper {
         match list {
             Some(key) => self.list(key, bytes),
             None => self.single(bytes),
+        }
+    }
+
+    /// The same for whatever messages an entry has.
+    pub fn keep_all(&mut self, entry: &mut Entry, list: Option<ListKey>) {
+        match &mut entry.body {
+            Some(Body::Ended(ended)) => {
+                for answer in &mut ended.answers {
+                    *answer = self.keep(std::mem::take(&mut answer.bytes), list);
+                }
+            }
+            Some(Body::Told(told)) => {
+                told.answer = self.keep(std::mem::take(&mut told.answer.bytes), Some(EVENTS));
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::entry::Incident;
 use super::read::Capture;
 use crate::clock::Wall;
+use crate::report::Seconds;
 
 /// What is in a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +43,9 @@ pub struct ListedIncident {
     /// Until when; absent while it lasts, or if nobody saw its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Wall>,
+    /// How long it lasted; absent while it lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lasted_seconds: Option<Seconds>,
     /// What opened it.
     pub why: String,
     /// The verdict; absent if nobody judged.
@@ -131,6 +135,7 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
         number: incident.number,
         from,
         to: Wall::known(incident.to),
+        lasted_seconds: incident.duration().map(Seconds::from),
         why: incident.why.clone(),
         verdict: said(&incident.verdict),
         summary: said(&incident.summary),
@@ -143,7 +148,8 @@ impl CheckReport {
     /// Of this capture; every answer is looked at.
     pub fn of(capture: &Capture) -> Self {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
-        let missing = ends.filter(|end| !end.omitted && capture.messages(end).is_none()).count();
+        let missing = ends.filter(|end| !end.omitted && capture.messages(end).is_none()).count()
+            + capture.told.iter().filter(|told| capture.message(told.place).is_none()).count();
         Self {
             entries: capture.segments.iter().map(|segment| segment.entries).sum(),
             damaged_bytes: capture.damaged(),
@@ -162,7 +168,11 @@ impl CheckReport {
             losses: capture
                 .losses
                 .iter()
-                .map(|(time, lost)| CheckedLoss { time: *time, entries: lost.entries, why: lost.why.clone() })
+                .map(|(_, time, lost)| CheckedLoss {
+                    time: *time,
+                    entries: lost.entries,
+                    why: lost.why.clone(),
+                })
                 .collect(),
         }
     }

@@ -26,6 +26,7 @@ pub(crate) mod list;
 mod moment;
 pub(crate) mod node;
 mod pack;
+mod play;
 mod private;
 mod read;
 pub(crate) mod recorder;
@@ -43,7 +44,10 @@ pub use error::Error;
 pub use export::{Exported, Range, export};
 pub use incident::{Judgement, Look, Rules, Step, Watchman};
 pub use moment::parts;
-pub use read::{Capture, End, Moment, RecordedCall, RecordedRelist, Run, SegmentState, Written};
+pub use play::Stream;
+pub use read::{
+    Capture, End, Moment, RecordedCall, RecordedEvent, RecordedRelist, Run, SegmentState, Written,
+};
 pub use recorder::Recorder;
 pub use replay::{Next, Plain, Playback, Speed, Stage};
 pub use store::{Extent, Limits, SMALLEST, Store};

@@ -48,9 +48,22 @@ impl Capture {
         let calls = self.calls.iter().map(|call| (call.wall, call.asked));
         let relists = self.relists.iter().map(|relist| (relist.wall, relist.ended));
         let documents = self.documents.iter().map(|document| (document.wall, document.at));
-        let marks = calls.chain(relists).chain(documents).filter(|(known, _)| *known <= wall);
-        let (known, moment) = marks.max_by_key(|(known, moment)| (*moment, *known)).ok_or_else(outside)?;
-        let moment = moment.plus(wall.duration_since(known));
+        let mut marks: Vec<(Moment, Wall)> =
+            calls.chain(relists).chain(documents).map(|(wall, moment)| (moment, wall)).collect();
+        marks.sort_unstable();
+        // Between two marks of one recorder, or else after the one that is nearest.
+        let mut between = marks.windows(2).filter_map(|pair| match *pair {
+            [(from, before), (to, after)] if from.session == to.session && before <= wall && wall < after => {
+                Some(from.plus(wall.duration_since(before).min(to.since(from))))
+            }
+            _ => None,
+        });
+        let nearest = || {
+            let before = marks.iter().filter(|(_, known)| *known <= wall);
+            let (moment, known) = before.max_by_key(|(moment, known)| (*known, *moment))?;
+            Some(moment.plus(wall.duration_since(*known)))
+        };
+        let moment = between.next_back().or_else(nearest).ok_or_else(outside)?;
         let run = self.runs.get(moment.session).ok_or_else(outside)?;
         // Between two recorders, and after the last, nobody knows what was.
         let last = run.to.plus(if run.stopped { Duration::ZERO } else { GRACE });

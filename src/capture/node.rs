@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{KernelDir, kernel_text};
+use crate::report::Seconds;
 
 /// The daemons that a relist depends on, as the kernel calls them.
 const DAEMONS: [&str; 5] = ["containerd", "crio", "dockerd", "cri-dockerd", "kubelet"];
@@ -54,6 +55,24 @@ pub struct ProcessSample {
     pub threads: u64,
     /// Pages in memory.
     pub resident_pages: u64,
+}
+
+/// What the kubelet's own metrics said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletSample {
+    /// How long it took.
+    #[serde(rename = "tookSeconds")]
+    pub took: Seconds,
+    /// Whether it was asked and said nothing.
+    #[serde(default)]
+    pub silent: bool,
+    /// Why there is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The series that matter, as they were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Takes looks.

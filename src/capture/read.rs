@@ -100,6 +100,19 @@ pub struct End {
 /// Where a message of an answer is: a segment and its number there.
 pub type Place = (usize, u32);
 
+/// A message of an answer that goes on: an event of the runtime's stream.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedEvent {
+    /// When it was read.
+    pub at: Moment,
+    /// The same by the wall clock.
+    pub wall: Wall,
+    /// Of which call, by its place among the calls.
+    pub call: usize,
+    /// Where the message is.
+    pub place: Place,
+}
+
 /// One relist.
 #[derive(Clone, Debug)]
 pub struct RecordedRelist {
@@ -153,6 +166,8 @@ pub struct Capture {
     pub runs: Vec<Run>,
     /// Every call, in the order in which they were sent.
     pub calls: Vec<RecordedCall>,
+    /// Every event of the runtime's stream.
+    pub told: Vec<RecordedEvent>,
     /// Every relist.
     pub relists: Vec<RecordedRelist>,
     /// Every incident.
@@ -162,7 +177,7 @@ pub struct Capture {
     /// Where the wall clock was set.
     pub jumps: Vec<(Wall, Jump)>,
     /// What was not kept.
-    pub losses: Vec<(Wall, Lost)>,
+    pub losses: Vec<(Moment, Wall, Lost)>,
     /// Segments given up to keep within bounds.
     pub dropped: u64,
     /// The files.
@@ -374,6 +389,15 @@ impl Capture {
                     });
                 }
             }
+            Body::Told(told) => {
+                if told.answer.here {
+                    answers.insert(told.answer.number, (offset, 0));
+                }
+                if let Some(call) = making.open.get(&(session, told.call)) {
+                    let place = (segment, told.answer.number);
+                    self.told.push(RecordedEvent { at, wall, call: *call, place });
+                }
+            }
             Body::Relist(done) => {
                 let began = Moment { session, mono: done.began };
                 self.relists.push(RecordedRelist { done, began, ended: at, wall });
@@ -385,7 +409,7 @@ impl Capture {
                 self.incidents.insert(incident.number, incident);
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
-            Body::Lost(lost) => self.losses.push((wall, lost)),
+            Body::Lost(lost) => self.losses.push((at, wall, lost)),
             Body::Stopped(_) => {
                 if let Some(run) = self.runs.get_mut(session) {
                     run.stopped = true;
@@ -477,6 +501,7 @@ impl Capture {
         let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
         match self.entry_at(segment, offset)?.body? {
             Body::Ended(ended) => ended.answers.into_iter().nth(which),
+            Body::Told(told) => Some(told.answer),
             _ => None,
         }
     }

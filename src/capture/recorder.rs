@@ -14,7 +14,7 @@ use std::time::Duration;
 use prost::bytes::Bytes;
 
 use super::entry::{
-    Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, rpc_number,
+    Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, Told, raw, rpc_number,
 };
 use super::{Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
@@ -209,6 +209,7 @@ fn weight(entry: &Entry) -> usize {
     match &entry.body {
         Some(Body::Ended(ended)) => ended.answers.iter().map(|answer| answer.bytes.len()).sum(),
         Some(Body::Document(document)) => document.text.len(),
+        Some(Body::Told(told)) => told.answer.bytes.len(),
         _ => 0,
     }
 }
@@ -222,6 +223,10 @@ impl Tape for Listener {
         call
     }
 
+    fn told(&self, call: u64, message: Bytes) {
+        self.recorder.note(Body::Told(Told { call, answer: raw(message) }));
+    }
+
     fn ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
         let (outcome, messages) = match end {
             CallEnd::Answered(messages) => (Outcome::Answered, messages),
@@ -229,7 +234,7 @@ impl Tape for Listener {
             CallEnd::Abandoned => (Outcome::Abandoned, Vec::new()),
         };
         let mut ended = Ended::new(call, took, &outcome);
-        ended.answers = messages.into_iter().map(super::entry::raw).collect();
+        ended.answers = messages.into_iter().map(raw).collect();
         self.recorder.note(Body::Ended(ended));
     }
 }

@@ -11,14 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::clock::ReplayClock;
-use super::entry::Outcome;
+use super::entry::{Outcome, kind};
+use super::node::KubeletSample;
+use super::play::Stream;
 use super::read::{Capture, Moment, RecordedCall};
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, Subject, message};
-use crate::cri::{Client, Code, Error, Rpc, Version};
+use crate::cri::server::{Answer, Bytes, Courtesy, InProcess, Question, Refusal, Service, Subject, message};
+use crate::cri::{Client, Code, Error, Interpreter, Rpc, Version};
 
 /// In which steps a long wait is played, so that what happens meanwhile is seen.
 const STEP: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether what the stream brought was taken.
+const TAKING: Duration = Duration::from_micros(200);
 
 /// How many errors that are on their way to the client are known by number.
 const MOST_ERRORS: usize = 4096;
@@ -82,6 +87,8 @@ pub enum Next {
     Wait(Duration),
     /// Relist.
     Relist,
+    /// Look at the event stream.
+    Listen,
     /// The capture ends here.
     End,
 }
@@ -97,7 +104,10 @@ pub struct Playback {
     place: AtomicUsize,
     /// The relist that is played.
     current: Mutex<Option<Current>>,
-    errors: Arc<Errors>,
+    errors: Errors,
+    /// How long the calls took that were answered last.
+    took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
+    stream: Stream,
 }
 
 struct Current {
@@ -149,16 +159,24 @@ impl Playback {
         }
         clock.go_on_from(start.1);
         let way = Way::At(start.0, clock.mono());
+        let capture = Arc::new(capture);
         Self {
-            capture: Arc::new(capture),
+            stream: Stream::of(&capture, start.0),
+            capture,
             calls,
             clock,
             start,
             way: Mutex::new(way),
             place: AtomicUsize::new(0),
             current: Mutex::default(),
-            errors: Arc::default(),
+            errors: Errors::default(),
+            took: Mutex::default(),
         }
+    }
+
+    /// The event stream as it was.
+    pub const fn stream(&self) -> &Stream {
+        &self.stream
     }
 
     /// From now on recorded relists are played, one after the other.
@@ -189,12 +207,30 @@ impl Playback {
         &self.capture
     }
 
+    /// What the kubelet's metrics had said last by now, and when.
+    pub fn kubelet_metrics(&self) -> Option<(KubeletSample, Wall)> {
+        let now = self.now();
+        let mut known = self.capture.documents.iter().filter(|document| document.kind == kind::KUBELET);
+        let last = known.rfind(|document| document.at <= now && document.at.session == now.session)?;
+        Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.wall))
+    }
+
     /// What comes next. `waited` tells that the wait that was asked for is over.
     pub fn next(&self, waited: bool) -> Next {
         let Way::Played(speed) = self.way() else { return Next::Relist };
         let place = self.place.load(Ordering::SeqCst);
-        let Some(relist) = self.capture.relists.get(place) else { return Next::End };
-        let (since, wall) = self.time_of(relist.began, relist.wall, relist.ended.since(relist.began));
+        let relist = self.capture.relists.get(place);
+        let at = relist.map(|relist| {
+            let (since, wall) = self.time_of(relist.began, relist.wall, relist.ended.since(relist.began));
+            (since, wall, relist)
+        });
+        let told = self.stream.next().map(|(at, wall)| self.time_of(at, wall, Duration::ZERO));
+        let told = told.filter(|told| at.is_none_or(|(since, ..)| told.0 <= since));
+        let (since, wall) = match (told, at) {
+            (Some(told), _) => told,
+            (None, Some((since, wall, _))) => (since, wall),
+            (None, None) => return Next::End,
+        };
         let now = self.clock.mono();
         let ahead = Mono::at(since).since(now);
         let wait = speed.wait(ahead);
@@ -204,6 +240,11 @@ impl Playback {
         // Answers may have taken a little longer than they did; time does not go back for it.
         let since = since.max(now.since(Mono::default()));
         self.clock.stand_at(since, wall);
+        if told.is_some() {
+            self.stream.tell(&self.capture);
+            return Next::Listen;
+        }
+        let Some(relist) = relist else { return Next::End };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Current { session: relist.began.session, number: relist.done.number, used: Vec::new() });
         self.place.store(place + 1, Ordering::SeqCst);
@@ -264,6 +305,7 @@ impl Playback {
         match self.way() {
             Way::At(..) => {
                 let Some(left) = left(call, now) else { return std::future::pending().await };
+                self.takes(call, left);
                 // The timer counts in whole milliseconds and rounds up: a quick call would be slower than it was.
                 let whole = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
                 if !whole.is_zero() {
@@ -280,7 +322,7 @@ impl Playback {
                 let limit = deadline.unwrap_or(took);
                 let mut left = took.min(limit);
                 while left > Duration::ZERO {
-                    let step = left.min(STEP);
+                    let step = left.min(STEP).min(self.until_told().unwrap_or(STEP));
                     left -= step;
                     let wait = speed.wait(step);
                     // A long wait is seen from outside, also where time flies.
@@ -289,19 +331,47 @@ impl Playback {
                         tokio::time::sleep(wait).await;
                     }
                     self.clock.advance(step);
+                    self.tell_what_is_due().await;
                 }
                 took <= limit
             }
         }
     }
 
-    fn answer_of(&self, call: &RecordedCall) -> Result<Answer, Error> {
+    /// Remembers for the client how long an answer takes, which is what it is worth: that it is looked up here, and
+    /// carried through a socket, is none of the runtime's business.
+    fn takes(&self, call: &RecordedCall, left: Duration) {
+        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        if took.len() >= MOST_ERRORS {
+            took.clear();
+        }
+        took.insert((call.rpc, call.request.clone()), left);
+    }
+
+    /// How long it is until the event stream brings something.
+    fn until_told(&self) -> Option<Duration> {
+        let (at, wall) = self.stream.next()?;
+        let (since, _) = self.time_of(at, wall, Duration::ZERO);
+        Some(Mono::at(since).since(self.clock.mono()))
+    }
+
+    /// What the stream brought while a call was open, taken before the call is answered.
+    async fn tell_what_is_due(&self) {
+        while self.until_told() == Some(Duration::ZERO) {
+            self.stream.tell(&self.capture);
+            while !self.stream.is_taken() {
+                tokio::time::sleep(TAKING).await;
+            }
+        }
+    }
+
+    fn messages_of(&self, call: &RecordedCall) -> Result<Vec<Bytes>, Error> {
         let Some(end) = &call.end else {
             return Err(Error::Silent { rpc: call.rpc, waited: Duration::ZERO });
         };
         match &end.outcome {
             Outcome::Answered => match self.capture.messages(end) {
-                Some(messages) => Ok(Answer::all(messages)),
+                Some(messages) => Ok(messages),
                 None => Err(Error::NotRecorded { rpc: call.rpc, why: "its answer was not kept".to_owned() }),
             },
             Outcome::Failed(error) => Err(error.clone()),
@@ -326,7 +396,16 @@ impl Playback {
     async fn play_back(&self, question: Question) -> Result<Answer, Error> {
         let key = Key::of(question.rpc, &question.subject, &question.message);
         let now = self.now();
-        let call = match self.find(&key, now) {
+        let mut part = None;
+        let mut found = self.find(&key, now);
+        if matches!(found, Recorded::Nothing)
+            && let Some(whole) = self.whole(&key, now)
+        {
+            // A part of what was listed then is there, although nobody asked for the part.
+            part = Some(&question.subject);
+            found = Recorded::Call(whole);
+        }
+        let call = match found {
             Recorded::Call(call) => call,
             // The recorder asked before it began to write, and wrote down the answer with its own name.
             Recorded::Nothing if question.rpc == Rpc::Version => return Ok(self.introduction(now)),
@@ -340,7 +419,28 @@ impl Playback {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
         }
-        self.answer_of(call)
+        let answer = self.messages_of(call)?;
+        Ok(Answer::all(match part.filter(|subject| subject.id().is_empty()) {
+            Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
+            None => answer,
+        }))
+    }
+
+    /// The call that has what `key` asks for among other things: a whole list, or the one id that begins so.
+    fn whole(&self, key: &Key, now: Moment) -> Option<&RecordedCall> {
+        let wider = match key {
+            Key::Some(rpc, _) => Key::Everything(*rpc),
+            Key::One(rpc, id) if !id.is_empty() => {
+                let begins = |known: &&Key| matches!(known, Key::One(other, known) if other == rpc && known.starts_with(id));
+                let mut known = self.calls.keys().filter(begins);
+                known.next().filter(|_| known.next().is_none())?.clone()
+            }
+            _ => return None,
+        };
+        match self.find(&wider, now) {
+            Recorded::Call(call) => Some(call),
+            Recorded::Nothing => None,
+        }
     }
 }
 
@@ -377,6 +477,15 @@ impl Service for Exact {
 }
 
 impl Service for Plain {
+    /// crictl asks for the image service's file system before everything, and for images by name; what they were is not
+    /// recorded, which for these two is no answer but no error either.
+    async fn oblige(self: Arc<Self>, asked: Courtesy) -> Option<Result<Bytes, Refusal>> {
+        Some(match asked {
+            Courtesy::ImageFilesystem | Courtesy::Image(_) => Ok(Bytes::new()),
+            _ => Err(Refusal::new(Code::Unavailable, "it is not recorded: nobody asked that then")),
+        })
+    }
+
     async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
         let said = |error: Error| {
             let message = match &error {
@@ -404,9 +513,18 @@ impl Stage {
 
     /// A client of what is played.
     pub fn client(&self, deadline: Duration) -> Client {
-        let errors = Arc::clone(&self.playback.errors);
         let clock: Arc<dyn Clock> = Arc::clone(&self.playback.clock) as _;
-        let client = self.server.client(deadline, clock);
-        client.with_interpreter(Arc::new(move |words| errors.receive(words)))
+        self.server.client(deadline, clock).with_interpreter(Arc::clone(&self.playback) as _)
+    }
+}
+
+impl Interpreter for Playback {
+    fn error(&self, words: &str) -> Option<Error> {
+        self.errors.receive(words)
+    }
+
+    fn took(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {
+        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
+        took.remove(&(rpc, Bytes::copy_from_slice(request)))
     }
 }

@@ -2,17 +2,20 @@
 //! slow, failed or hung, what the pods did, and what the incidents came to.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::entry::{Outcome, kind};
 use super::list::{CaptureList, ListedIncident};
-use super::read::{Capture, RecordedCall};
+use super::node::KubeletSample;
+use super::read::{Capture, RecordedCall, Written};
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
 use crate::cri::server::Subject;
+use crate::kubelet::Metrics;
 use crate::report::Seconds;
 
 /// How many calls are told of one by one: the slowest.
@@ -52,9 +55,43 @@ pub struct CaptureReport {
     pub events_left_out: usize,
     /// PLEG's health, whenever it changed.
     pub health: Vec<Value>,
+    /// When the wall clock was set, and by how much.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jumps: Vec<JumpPoint>,
+    /// What the kubelet's own metrics said, or that they were silent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kubelet: Vec<KubeletPoint>,
     /// Who waited for whom inside the runtime, whenever its goroutines were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<Value>,
+}
+
+/// The wall clock was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JumpPoint {
+    /// What it showed then.
+    pub time: Wall,
+    /// By how much, backwards below zero.
+    pub by_seconds: Seconds,
+}
+
+/// A look at the kubelet's own metrics.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeletPoint {
+    /// When.
+    pub time: Wall,
+    /// `ok`, `error` or `silent`.
+    pub outcome: &'static str,
+    /// How long it took.
+    pub duration_seconds: Seconds,
+    /// Age of the kubelet's own last relist then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<Seconds>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// One relist.
@@ -101,7 +138,7 @@ impl CaptureReport {
         let list = CaptureList::of(capture);
         let run = capture.runs.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
         let session = &run.session;
-        let slow = std::time::Duration::from_nanos(session.slow);
+        let slow = Duration::from_nanos(session.slow);
         let (calls, calls_left_out) = bars(capture, range, slow);
         let mut events = documents(capture, range, kind::EVENT);
         let events_left_out = events.len().saturating_sub(MOST_EVENTS);
@@ -111,7 +148,7 @@ impl CaptureReport {
             to: range.to.unwrap_or(list.to).min(list.to),
             node: session.node.clone(),
             runtime: format!("{} {} at {}", session.runtime, session.runtime_version, session.endpoint),
-            threshold_seconds: std::time::Duration::from_nanos(session.threshold).into(),
+            threshold_seconds: Duration::from_nanos(session.threshold).into(),
             slow_seconds: slow.into(),
             incidents: list
                 .incidents
@@ -127,9 +164,54 @@ impl CaptureReport {
             events,
             events_left_out,
             health: documents(capture, range, kind::HEALTH),
-            stacks: documents(capture, range, kind::STACKS),
+            jumps: capture
+                .jumps
+                .iter()
+                .filter(|(time, _)| range.has(*time))
+                .map(|(time, jump)| JumpPoint { time: *time, by_seconds: Seconds::from_nanos(jump.by) })
+                .collect(),
+            kubelet: looks(capture, range),
+            stacks: stacks(capture, range),
         })
     }
+}
+
+/// Each with when it was found out.
+fn stacks(capture: &Capture, range: Range) -> Vec<Value> {
+    let wanted =
+        capture.documents.iter().filter(|document| document.kind == kind::STACKS && range.has(document.wall));
+    let timed = |document: &Written| {
+        let mut stacks: Value = serde_json::from_slice(&capture.text(document)?).ok()?;
+        stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
+        Some(stacks)
+    };
+    wanted.filter_map(timed).collect()
+}
+
+fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
+    let wanted = capture
+        .documents
+        .iter()
+        .filter(|document| document.kind == kind::KUBELET && range.has(document.wall));
+    let point = |document: &Written| {
+        let sample: KubeletSample = serde_json::from_slice(&capture.text(document)?).ok()?;
+        let seen = sample.text.as_ref().and_then(|text| Metrics::parse(text).ok()?.last_seen);
+        let epoch = Duration::from_secs_f64(document.wall.seconds_since(Wall::default()).max(0.0));
+        let age = seen.and_then(|seen| Duration::try_from_secs_f64(epoch.as_secs_f64() - seen).ok());
+        let outcome = match (&sample.text, sample.silent) {
+            (Some(_), _) => "ok",
+            (None, true) => "silent",
+            (None, false) => "error",
+        };
+        Some(KubeletPoint {
+            time: document.wall,
+            outcome,
+            duration_seconds: sample.took,
+            age_seconds: age.map(Seconds::from),
+            message: sample.why,
+        })
+    };
+    wanted.filter_map(point).collect()
 }
 
 fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
@@ -154,7 +236,7 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
 }
 
 /// The calls that somebody wants to see, and how many more there are.
-fn bars(capture: &Capture, range: Range, slow: std::time::Duration) -> (Vec<CallBar>, usize) {
+fn bars(capture: &Capture, range: Range, slow: Duration) -> (Vec<CallBar>, usize) {
     let names = names(capture);
     let mut bars: Vec<CallBar> = capture
         .calls
@@ -172,10 +254,11 @@ fn bars(capture: &Capture, range: Range, slow: std::time::Duration) -> (Vec<Call
 fn bar(
     capture: &Capture,
     call: &RecordedCall,
-    slow: std::time::Duration,
+    slow: Duration,
     names: &HashMap<String, String>,
 ) -> Option<CallBar> {
-    if capture.was_cut_short(call) {
+    // The event stream is there to stay open.
+    if capture.was_cut_short(call) || call.rpc == cri::Rpc::GetContainerEvents {
         return None;
     }
     let last = capture.runs.get(call.asked.session).map_or(call.asked, |run| run.to);

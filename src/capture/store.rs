@@ -267,10 +267,8 @@ impl Store {
 
     /// The entry as it is written: its answers by reference, as a difference, or deflated.
     fn frame(&mut self, mut entry: Entry, list: Option<ListKey>) -> Vec<u8> {
-        if let (Some(Body::Ended(ended)), Some(current)) = (&mut entry.body, &mut self.current) {
-            for answer in &mut ended.answers {
-                *answer = current.keeper.keep(std::mem::take(&mut answer.bytes), list);
-            }
+        if let Some(current) = &mut self.current {
+            current.keeper.keep_all(&mut entry, list);
         }
         if let Some(Body::Document(document)) = &mut entry.body {
             (document.text, document.inflated) = super::pack::packed(std::mem::take(&mut document.text));
@@ -367,6 +365,10 @@ fn without_answers(mut entry: Entry) -> Entry {
         }
         Some(Body::Document(_)) => {
             let why = "a document does not fit a segment".to_owned();
+            entry.body = Some(Body::Lost(Lost { entries: 1, why }));
+        }
+        Some(Body::Told(_)) => {
+            let why = "an event does not fit a segment".to_owned();
             entry.body = Some(Body::Lost(Lost { entries: 1, why }));
         }
         Some(Body::Asked(asked)) => asked.request.clear(),

@@ -372,3 +372,79 @@ fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
     assert!(end.omitted && capture.messages(end).is_none());
     assert_eq!(capture.relists.len(), 2);
 }
+
+/// What a recorder with an injected clock takes down, whose wall clock is set while it runs.
+#[test]
+fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
+    use super::entry::kind;
+    use super::report::CaptureReport;
+    use super::{Playback, Range, Recorder, ReplayClock};
+    use crate::clock::{Clock, Wall};
+    use crate::pleg::stream::Relist;
+    use std::sync::Arc;
+
+    let place = Place::new();
+    let clock = Arc::new(ReplayClock::new());
+    let at = |second: i64| Wall::from_nanos(START + second * 1_000_000_000);
+    clock.stand_at(Duration::ZERO, at(0));
+    let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
+    let store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    let session = Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() };
+    let recorder = Recorder::start(store, place.0.clone(), limits(16 << 20), session, shared).unwrap();
+    // An hour forward after ten seconds, two hours back after twenty.
+    let set = |second: u64| match second {
+        0..10 => 0,
+        10..20 => 3600,
+        _ => -3600,
+    };
+    for second in 0..30_u64 {
+        let wall = at(i64::try_from(second).unwrap() + set(second));
+        clock.stand_at(Duration::from_secs(second), wall);
+        let began = recorder.now();
+        clock.advance(Duration::from_millis(100));
+        recorder.document(kind::HEALTH, &serde_json::json!({ "second": second }));
+        recorder.relist_over(
+            began,
+            &Relist {
+                time: clock.wall(),
+                relist: second + 1,
+                duration_seconds: Duration::from_millis(100).into(),
+                interval_seconds: None,
+                outcome: crate::cri::Outcome::Ok,
+                error: None,
+                calls: Vec::new(),
+                pods: 0,
+                sandboxes: 0,
+                containers: 0,
+                events: 0,
+                reinspect: 0,
+            },
+        );
+    }
+    assert!(recorder.close("done", MINUTE));
+    let capture = Capture::open(&place.0).unwrap();
+    let jumps: Vec<i64> = capture.jumps.iter().map(|(_, jump)| jump.by / 1_000_000_000).collect();
+    assert_eq!(jumps, [3600, -7200]);
+    // Durations and ages are those of the clock that never jumps.
+    let report = CaptureReport::of(&capture, Range::default()).unwrap();
+    assert_eq!((report.relists.len(), report.jumps.len()), (30, 2));
+    for point in &report.relists {
+        assert_eq!(point.duration_seconds, Duration::from_millis(100).into(), "{point:?}");
+        assert!(point.age_seconds.duration() <= Duration::from_millis(1100), "{point:?}");
+    }
+    // Played, the relists come in their order and at their distance.
+    let playback = Playback::at(capture, (super::Moment::default(), at(0)), Arc::clone(&clock));
+    playback.play(super::Speed::Max);
+    let mut times = Vec::new();
+    while playback.next(true) == super::Next::Relist {
+        times.push(clock.mono());
+    }
+    let pauses: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+    assert_eq!(pauses, vec![Duration::from_secs(1); 29]);
+    // What the clock showed is found, whatever it was.
+    let capture = Capture::open(&place.0).unwrap();
+    let moment = |second: i64| capture.moment(Some(&at(second).to_string())).unwrap().0.mono / 1_000_000_000;
+    for (second, shown) in [(5, 5), (12, 3612), (25, 25 - 3600)] {
+        assert_eq!(moment(shown), second, "{shown}");
+    }
+}

@@ -167,14 +167,19 @@ impl Context {
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.
     pub async fn kubelet_release(&self) -> Option<KubeletVersion> {
+        let port = self.read_only_port()?;
+        let url = format!("http://127.0.0.1:{port}/metrics");
+        let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;
+        KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
+    }
+
+    /// The port at which the kubelet that runs here tells everybody its metrics, if it does.
+    pub fn read_only_port(&self) -> Option<u16> {
         if self.replayed.is_some() {
             return None;
         }
         let port = self.kubelet()?.setting("read-only-port", "readOnlyPort").ok()??;
-        let port: u16 = port.value.parse().ok().filter(|port| *port != 0)?;
-        let url = format!("http://127.0.0.1:{port}/metrics");
-        let answer = http::get(&url, KUBELET_PATIENCE).await.ok().filter(|answer| answer.status == 200)?;
-        KubeletVersion::parse(&Metrics::parse(&answer.text()).ok()?.version?).ok()
+        port.value.parse().ok().filter(|port| *port != 0)
     }
 
     /// Whether somebody said which runtime to ask, on the command line or in the environment.

@@ -12,12 +12,14 @@
 //! the morning after. It makes the diagnosis while an incident lasts, because by then nothing else can be started on the
 //! node, and never asks again what hangs. A disk that is full or hangs stops the recording and not the watching.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,17 +30,21 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::health::diagnose;
+use super::kubelet_access::KubeletAccess;
 use super::render::capture as text;
-use super::stops::Stops;
-use super::watch::Outlet;
+use super::stops::{Stops, Suspension};
+use super::watch::{Audience, News, Outlet, StreamSettings, Tap};
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
+use crate::capture::node::KubeletSample;
 use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
-use crate::cri::{Client, Endpoint, Outcome, Runtime};
+use crate::clock::Clock;
+use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
-use crate::kubelet::KubeletVersion;
-use crate::pleg::stream::{Event, Health};
+use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
+use crate::pleg::readers::{Readers, empty_stream, readers_of};
+use crate::pleg::stream::{Event, Health, Stream};
 use crate::pleg::{CallRecord, Generic, Hub, OpenCall, Settings, Sink, Timing, Turn, Worker};
 
 /// Deadline of a call while recording: the kubelet's own.
@@ -49,6 +55,12 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// How often pressure, processes and the runtime's own word are taken down.
 const SAMPLE: Duration = Duration::from_secs(30);
+
+/// How long the kubelet's metrics are waited for.
+const METRICS: Duration = Duration::from_secs(5);
+
+/// After this time the event stream is closed and opened again, as a watch does it.
+const LONGEST_STREAM: Duration = Duration::from_secs(600);
 
 /// How long the writer may take for what is left when the recording ends.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -99,6 +111,9 @@ pub struct RecordArgs {
     /// End after this time
     #[arg(long = "for", value_name = "DUR", value_parser = positive_duration)]
     lasting: Option<Duration>,
+
+    #[command(flatten)]
+    kubelet: KubeletAccess,
 
     /// Leave out pressure and processes of the node, and the runtime's goroutines
     #[arg(long)]
@@ -158,22 +173,103 @@ struct Flight<'a> {
     outside: Outside,
     aside: Aside<'a>,
     samples: node::Samples,
+    metrics: Option<Rc<MetricsReader<'a>>>,
+    tap: Option<Tap>,
+    ear: Ear,
 }
 
 /// What comes from outside.
 struct Outside {
     stops: Stops,
+    suspension: Suspension,
     reopen: Signal,
     ticks: Interval,
     samples: Interval,
 }
 
-#[derive(Clone, Copy)]
 enum Interruption {
     End(&'static str),
+    Suspend,
     Reopen,
     Tick,
     Sample,
+    Stream(News),
+}
+
+/// Listens to the event stream and makes nothing of it: what it brings is taken down where it is read.
+#[derive(Default)]
+struct Ear {
+    /// What the runtime means by ending a stream at once, if it does that at all.
+    nothing: Option<&'static str>,
+    /// Whether it did.
+    heard_nothing: Cell<bool>,
+}
+
+impl Audience for Ear {
+    fn stream(&self, notice: Stream) {
+        if self.nothing.is_some() && notice.error.as_deref() == self.nothing {
+            self.heard_nothing.set(true);
+        }
+    }
+
+    fn heard(&self, _event: &ReceivedEvent) {}
+
+    fn dropped(&self, _events: u64, _notice: Stream) {}
+
+    fn stream_failed(&self) {}
+
+    fn crowded(&self) {}
+
+    fn sink(&self) -> Box<dyn Sink + '_> {
+        Box::<Vec<Event>>::default()
+    }
+}
+
+/// The kubelet's own metrics, where they may be read.
+struct MetricsReader<'a> {
+    access: &'a KubeletAccess,
+    context: &'a Context,
+    api: Mutex<KubeletApi>,
+}
+
+impl MetricsReader<'_> {
+    /// Of the kubelet that was named, else of the one that runs beside a real runtime: with the account of this pod, or by
+    /// its read-only port.
+    fn of<'a>(
+        arguments: &'a RecordArgs,
+        context: &'a Context,
+        endpoint: &Endpoint,
+    ) -> Result<Option<MetricsReader<'a>>, Error> {
+        let access = &arguments.kubelet;
+        let own = matches!(endpoint, Endpoint::Unix { .. }) && !arguments.no_host;
+        let api = match access.api(context)? {
+            None if own => access.api_or_own(context)?.or(read_only(context)?),
+            api => api,
+        };
+        Ok(api.map(|api| MetricsReader { access, context, api: Mutex::new(api) }))
+    }
+
+    /// Asks once, and keeps the few series that matter here.
+    async fn look(&self, clock: &dyn Clock) -> KubeletSample {
+        let api = self.api.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let started = clock.mono();
+        let answer = api.get("/metrics", METRICS).await;
+        let took = clock.mono().since(started).into();
+        match answer.and_then(|answer| answer.document(&api.url("/metrics"))) {
+            Ok(text) => {
+                KubeletSample { took, text: Some(Metrics::relevant(&text)), ..KubeletSample::default() }
+            }
+            Err(why) => {
+                // A token is replaced from time to time.
+                let renewed = matches!(why, http::Error::Unauthorized { .. });
+                let api = renewed.then(|| self.access.api_or_own(self.context).ok().flatten()).flatten();
+                if let Some(api) = api {
+                    *self.api.lock().unwrap_or_else(PoisonError::into_inner) = api;
+                }
+                KubeletSample { took, silent: why.is_silent(), why: Some(why.to_string()), text: None }
+            }
+        }
+    }
 }
 
 /// What goes on beside the relists.
@@ -181,6 +277,9 @@ enum Interruption {
 struct Aside<'a> {
     diagnosis: Option<Pin<Box<dyn Future<Output = Option<HealthReport>> + 'a>>>,
     greeting: Option<Pin<Box<dyn Future<Output = bool> + 'a>>>,
+    metrics: Option<Pin<Box<dyn Future<Output = KubeletSample> + 'a>>>,
+    /// Whether the kubelet's metrics were silent: they wait for the runtime, and are left alone for as long.
+    metrics_hang: bool,
     /// Whether `Status` was silent when it was asked last: then it is left alone until a list has been answered.
     status_hangs: bool,
 }
@@ -189,21 +288,27 @@ struct Aside<'a> {
 enum Done {
     Diagnosed(Option<Box<HealthReport>>),
     Greeted(bool),
+    Measured(KubeletSample),
 }
 
 impl Aside<'_> {
     /// The next thing that is over.
     async fn next(&mut self) -> Done {
-        let Self { diagnosis, greeting, .. } = self;
+        let Self { diagnosis, greeting, metrics, .. } = self;
         let done = tokio::select! {
             report = or_never(diagnosis.as_mut()) => Done::Diagnosed(report.map(Box::new)),
             answered = or_never(greeting.as_mut()) => Done::Greeted(answered),
+            sample = or_never(metrics.as_mut()) => Done::Measured(sample),
         };
         match &done {
             Done::Diagnosed(_) => self.diagnosis = None,
             Done::Greeted(answered) => {
                 self.greeting = None;
                 self.status_hangs = !answered;
+            }
+            Done::Measured(sample) => {
+                self.metrics = None;
+                self.metrics_hang = sample.silent;
             }
         }
         done
@@ -287,7 +392,7 @@ impl<'a> Flight<'a> {
             Some(version) => version,
             None => context.kubelet_release().await.unwrap_or(KubeletVersion::NEWEST),
         };
-        let runtime = runtime_ref(endpoint, version);
+        let runtime = runtime_ref(endpoint, version.clone());
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let session = Session {
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -314,6 +419,9 @@ impl<'a> Flight<'a> {
             before: arguments.before,
             after: arguments.after,
         };
+        let metrics = MetricsReader::of(arguments, context, endpoint)?.map(Rc::new);
+        let ear = Ear { nothing: empty_stream(&version), ..Ear::default() };
+        let tap = tap(context, endpoint, version)?;
         let state = State {
             watchman: Watchman::new(rules, last),
             open: None,
@@ -325,7 +433,7 @@ impl<'a> Flight<'a> {
         let state = Arc::new(Mutex::new(state));
         let hub = Arc::new(Hub::new(false));
         if let Some(address) = arguments.metrics_listen {
-            let own = metrics(recorder.clone(), Arc::clone(&state));
+            let own = own_page(recorder.clone(), Arc::clone(&state));
             let bound = super::watch::serve_metrics(address, Arc::clone(&hub), own).await;
             bound.map_err(|source| Error::Listen { address, source })?;
         }
@@ -347,6 +455,9 @@ impl<'a> Flight<'a> {
             outside: Outside::listen(arguments).map_err(Error::Start)?,
             aside: Aside::default(),
             samples: node::Samples::of(proc_of(arguments, endpoint)),
+            metrics,
+            tap,
+            ear,
         })
     }
 
@@ -373,6 +484,52 @@ impl<'a> Flight<'a> {
         let began = self.recorder.now();
         self.recorder.relist_begins(number);
         let started = self.context.clock.mono();
+        let (mut parts, generic, client) = self.parts();
+        let (context, recorder) = (*parts.desk.context, parts.desk.recorder);
+        let mut log = Log { recorder, state: parts.desk.state };
+        if let Some(tap) = parts.tap {
+            tap.relisted();
+        }
+        let report = {
+            let mut relist = pin!(generic.relist(client, &*context.clock, &mut log));
+            loop {
+                tokio::select! {
+                    biased;
+                    report = &mut relist => break report,
+                    end = parts.next(Some(started)) => {
+                        if let Some(end) = end {
+                            return Some(end);
+                        }
+                    }
+                }
+            }
+        };
+        recorder.relist_begins(0);
+        parts.desk.relisted(began, &report);
+        parts.listen().await;
+        self.worker.relisted(self.context.clock.mono());
+        let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
+        enough.then_some("--count")
+    }
+
+    async fn rest(&mut self, length: Duration) -> Option<&'static str> {
+        let (mut parts, ..) = self.parts();
+        let mut rest = pin!(tokio::time::sleep(length));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut rest => return None,
+                end = parts.next(None) => {
+                    if end.is_some() {
+                        return end;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What relists, and everything that goes on beside it.
+    fn parts(&mut self) -> (Parts<'_, 'a>, &mut Generic, &Client) {
         let Self {
             arguments,
             context,
@@ -386,50 +543,24 @@ impl<'a> Flight<'a> {
             outside,
             aside,
             samples,
+            metrics,
+            tap,
+            ear,
             ..
         } = self;
-        let mut desk = Desk { arguments, context, endpoint, recorder, hub, said, state, aside, samples };
-        let mut log = Log { recorder, state };
-        let report = {
-            let mut relist = pin!(generic.relist(client, &*context.clock, &mut log));
-            loop {
-                tokio::select! {
-                    biased;
-                    report = &mut relist => break report,
-                    done = desk.aside.next() => desk.done(done),
-                    interruption = outside.interruption(said) => {
-                        if let Some(end) = desk.answer(interruption, Some(started)) {
-                            return Some(end);
-                        }
-                    }
-                }
-            }
+        let desk = Desk {
+            arguments,
+            context,
+            endpoint,
+            recorder,
+            hub,
+            said,
+            state,
+            aside,
+            samples,
+            metrics: metrics.as_ref(),
         };
-        recorder.relist_begins(0);
-        desk.relisted(began, &report);
-        self.worker.relisted(self.context.clock.mono());
-        let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        enough.then_some("--count")
-    }
-
-    async fn rest(&mut self, length: Duration) -> Option<&'static str> {
-        let Self {
-            arguments, context, endpoint, recorder, hub, said, state, outside, aside, samples, ..
-        } = self;
-        let mut desk = Desk { arguments, context, endpoint, recorder, hub, said, state, aside, samples };
-        let mut rest = pin!(tokio::time::sleep(length));
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut rest => return None,
-                done = desk.aside.next() => desk.done(done),
-                interruption = outside.interruption(said) => {
-                    if let Some(end) = desk.answer(interruption, None) {
-                        return Some(end);
-                    }
-                }
-            }
-        }
+        (Parts { desk, outside, tap, ear }, generic, client)
     }
 
     fn finish(self, why: &str) -> Result<Exit, Error> {
@@ -437,6 +568,9 @@ impl<'a> Flight<'a> {
             self.recorder.incident(incident.clone());
         }
         // What is still asked is not waited for; that it was not is taken down as well.
+        if let Some(mut tap) = self.tap {
+            tap.release("the recording is over", &self.ear);
+        }
         drop(self.aside);
         drop(self.client);
         let state = self.recorder.state();
@@ -446,6 +580,93 @@ impl<'a> Flight<'a> {
         self.said.close().map_err(Error::Output)?;
         Ok(Exit::Good)
     }
+}
+
+/// What goes on beside the relists, and what is done about it.
+struct Parts<'d, 'a> {
+    desk: Desk<'d, 'a>,
+    outside: &'d mut Outside,
+    tap: &'d mut Option<Tap>,
+    ear: &'d Ear,
+}
+
+impl Parts<'_, '_> {
+    /// Waits for the next thing that happens and does what it asks for; `Some` if the recording is to end. May be dropped
+    /// while it waits.
+    async fn next(&mut self, relist: Option<crate::clock::Mono>) -> Option<&'static str> {
+        let Self { desk, outside, tap, ear } = self;
+        let interruption = tokio::select! {
+            biased;
+            done = desk.aside.next() => {
+                desk.done(done);
+                return None;
+            }
+            interruption = outside.interruption(desk.said, tap.as_mut()) => interruption,
+        };
+        match interruption {
+            Interruption::End(why) => return Some(why),
+            Interruption::Reopen => desk.recorder.reopen(),
+            Interruption::Sample => desk.sample(),
+            Interruption::Tick => {
+                if let Some(tap) = tap {
+                    tap.look(*ear);
+                }
+                desk.look(relist);
+            }
+            Interruption::Stream(news) => {
+                if let Some(tap) = tap {
+                    tap.take(news, *ear);
+                }
+            }
+            Interruption::Suspend => {
+                // Nobody reads while this stands still, and a stream that is not read can hold up the node.
+                if let Some(tap) = tap {
+                    tap.release("closed by plegctl before it was suspended", *ear);
+                }
+                // Where it cannot stop it goes on.
+                let _ = Suspension::stop_here().await;
+            }
+        }
+        None
+    }
+
+    /// Opens the event stream if it is to be opened now; after a relist, as the kubelet does.
+    async fn listen(&mut self) {
+        let Some(tap) = self.tap else { return };
+        let failed = tap.attend(self.ear).await.err();
+        if let Some(why) = failed {
+            self.desk.said.line(text::not_listening(&why.to_string()));
+            *self.tap = None;
+        } else if self.ear.heard_nothing.get() {
+            self.desk.said.line(text::not_listening(self.ear.nothing.unwrap_or_default()));
+            *self.tap = None;
+        }
+    }
+}
+
+/// The event stream of a runtime that has room for another reader.
+fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Option<Tap>, Error> {
+    let replayed = matches!(endpoint, Endpoint::Capture { .. });
+    if replayed || readers_of(&version) != Readers::Several {
+        return Ok(None);
+    }
+    let settings = StreamSettings {
+        // A recorder outlives any number of restarts of its runtime.
+        retries: u32::MAX,
+        longest: LONGEST_STREAM,
+        guarded: matches!(endpoint, Endpoint::Unix { .. }),
+        // Nothing is made of its events here.
+        hint: true,
+    };
+    let client = context.client(endpoint, TIMEOUT)?;
+    let hub = Arc::new(Hub::new(true));
+    Ok(Some(Tap::new(client, version, Arc::clone(&context.clock), hub, settings)))
+}
+
+/// The kubelet of this node by its read-only port, where that is open.
+fn read_only(context: &Context) -> Result<Option<KubeletApi>, Error> {
+    let Some(port) = context.read_only_port() else { return Ok(None) };
+    Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
 }
 
 /// A simulated node has no processes; this machine's are somebody else's.
@@ -463,21 +684,24 @@ impl Outside {
         };
         Ok(Self {
             stops: Stops::listen(arguments.lasting)?,
+            suspension: Suspension::listen()?,
             reopen: signal(SignalKind::hangup())?,
             ticks: every(TICK.min(arguments.slow)),
             samples: every(SAMPLE),
         })
     }
 
-    async fn interruption(&mut self, said: &Outlet) -> Interruption {
-        let Self { stops, reopen, ticks, samples } = self;
+    async fn interruption(&mut self, said: &Outlet, tap: Option<&mut Tap>) -> Interruption {
+        let Self { stops, suspension, reopen, ticks, samples } = self;
         tokio::select! {
             biased;
             () = stops.next() => Interruption::End("told to"),
             () = said.broken() => Interruption::End("nobody reads what it says"),
             Some(()) = reopen.recv() => Interruption::Reopen,
             _ = samples.tick() => Interruption::Sample,
+            () = suspension.asked() => Interruption::Suspend,
             _ = ticks.tick() => Interruption::Tick,
+            news = or_never(tap.map(|tap| tap.news(std::future::ready(())))) => Interruption::Stream(news),
         }
     }
 }
@@ -493,24 +717,10 @@ struct Desk<'d, 'a> {
     state: &'d Mutex<State>,
     aside: &'d mut Aside<'a>,
     samples: &'d mut node::Samples,
+    metrics: Option<&'d Rc<MetricsReader<'a>>>,
 }
 
 impl Desk<'_, '_> {
-    /// Does what an interruption asks for; `Some` if the recording is to end.
-    fn answer(
-        &mut self,
-        interruption: Interruption,
-        relist: Option<crate::clock::Mono>,
-    ) -> Option<&'static str> {
-        match interruption {
-            Interruption::End(why) => return Some(why),
-            Interruption::Reopen => self.recorder.reopen(),
-            Interruption::Tick => self.look(relist),
-            Interruption::Sample => self.sample(),
-        }
-        None
-    }
-
     /// Looks at what lasts.
     fn look(&mut self, relist: Option<crate::clock::Mono>) {
         let clock = &*self.context.clock;
@@ -533,7 +743,7 @@ impl Desk<'_, '_> {
             (call, None) => call.unwrap_or_default(),
         };
         let age = self.hub.last_list().map(|last| now.since(last));
-        let steps = state.watchman.look(clock.wall(), &Look { waited, what, age });
+        let steps = state.watchman.look((clock.wall(), now), &Look { waited, what, age });
         drop(state);
         self.take(steps);
     }
@@ -543,10 +753,11 @@ impl Desk<'_, '_> {
         self.recorder.relist_over(began, report);
         if report.outcome == Outcome::Ok {
             self.aside.status_hangs = false;
+            self.aside.metrics_hang = false;
         }
         let mut state = locked(self.state);
         state.open = None;
-        let steps = state.watchman.relist(report);
+        let steps = state.watchman.relist(self.context.clock.mono(), report);
         drop(state);
         self.take(steps);
         self.look(None);
@@ -593,7 +804,11 @@ impl Desk<'_, '_> {
 
     /// Something beside the relists is over.
     fn done(&mut self, done: Done) {
-        let Done::Diagnosed(Some(report)) = done else { return };
+        let report = match done {
+            Done::Diagnosed(Some(report)) => report,
+            Done::Measured(sample) => return self.recorder.document(kind::KUBELET, &sample),
+            Done::Diagnosed(None) | Done::Greeted(_) => return,
+        };
         self.recorder.document(kind::DIAGNOSIS, &report);
         if let Some(stacks) = &report.stacks {
             self.recorder.document(kind::STACKS, stacks);
@@ -614,6 +829,12 @@ impl Desk<'_, '_> {
     fn sample(&mut self) {
         if let Some(sample) = self.samples.take() {
             self.recorder.document(kind::NODE, &sample);
+        }
+        if let Some(reader) =
+            self.metrics.filter(|_| self.aside.metrics.is_none() && !self.aside.metrics_hang)
+        {
+            let (reader, clock) = (Rc::clone(reader), Arc::clone(&self.context.clock));
+            self.aside.metrics = Some(Box::pin(async move { reader.look(&*clock).await }));
         }
         if self.aside.greeting.is_some() {
             return;
@@ -660,7 +881,7 @@ fn culprit(report: &HealthReport) -> Option<Culprit> {
 }
 
 /// The recorder's own part of the page at `/metrics`.
-fn metrics(recorder: Recorder, state: Arc<Mutex<State>>) -> super::watch::Page {
+fn own_page(recorder: Recorder, state: Arc<Mutex<State>>) -> super::watch::Page {
     Arc::new(move || {
         let mut page = String::new();
         // Writing to a String cannot fail.

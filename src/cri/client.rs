@@ -33,7 +33,7 @@ use super::{
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
     SandboxStatusAnswer, Version,
 };
-use crate::clock::Clock;
+use crate::clock::{Clock, Wall};
 use crate::panics::held_future;
 
 /// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
@@ -76,12 +76,17 @@ pub struct Client {
     deadline: Duration,
     streamed_lists: bool,
     tape: Option<Arc<dyn Tape>>,
-    interpreter: Option<Interpreter>,
+    interpreter: Option<Arc<dyn Interpreter>>,
 }
 
-/// Reads the words of a status for which this program's own server stands in: a capture tells by them which error was
-/// recorded.
-pub type Interpreter = Arc<dyn Fn(&str) -> Option<Error> + Send + Sync>;
+/// Knows more of an answer than its bytes say, where a server of this program's own stands in for another: a capture
+/// knows which error was recorded, and how long the call took then.
+pub trait Interpreter: Send + Sync {
+    /// The error that the words of a status stand for.
+    fn error(&self, words: &str) -> Option<Error>;
+    /// How long the call with this request took; `None` if it takes as long as it takes.
+    fn took(&self, rpc: Rpc, request: &[u8]) -> Option<Duration>;
+}
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,7 +163,7 @@ impl Client {
 
     /// The same connection to a server of our own that tells errors in words of our own.
     #[must_use]
-    pub fn with_interpreter(mut self, interpreter: Interpreter) -> Self {
+    pub fn with_interpreter(mut self, interpreter: Arc<dyn Interpreter>) -> Self {
         self.interpreter = Some(interpreter);
         self
     }
@@ -181,7 +186,7 @@ impl Client {
             let bytes = answer.len();
             Ok((codec::message(answer)?.0, bytes))
         };
-        let call = self.timed(rpc, exchange).await;
+        let call = self.timed(rpc, &message, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -203,7 +208,7 @@ impl Client {
             codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all).await?;
             Ok((all, bytes))
         };
-        let call = self.timed(rpc, exchange).await;
+        let call = self.timed(rpc, &message, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -231,7 +236,7 @@ impl Client {
             }
             Ok((all, bytes))
         };
-        let call = self.timed(rpc, exchange).await;
+        let call = self.timed(rpc, &message, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -273,11 +278,15 @@ impl Client {
     async fn timed<A>(
         &self,
         rpc: Rpc,
+        message: &impl Message,
         exchange: impl Future<Output = Result<(A, usize), Trouble>>,
     ) -> Call<A> {
         let start = self.clock.mono();
         let ended = timeout(self.deadline, held_future(exchange)).await;
-        let duration = self.clock.mono().since(start);
+        let mut duration = self.clock.mono().since(start);
+        if let (Ok(_), Some(known)) = (&ended, &self.interpreter) {
+            duration = known.took(rpc, &message.encode_to_vec()).unwrap_or(duration);
+        }
         let (response_bytes, result) = match ended {
             Ok(Ok(Ok((answer, bytes)))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
             Ok(Ok(Err(trouble))) => (0, Err(self.explain(rpc, &trouble, duration))),
@@ -305,7 +314,7 @@ impl Client {
         if let Some(dialled) = dial_error(status) {
             return dialled;
         }
-        if let Some(told) = self.interpreter.as_ref().and_then(|interpret| interpret(status.message())) {
+        if let Some(told) = self.interpreter.as_ref().and_then(|known| known.error(status.message())) {
             return told;
         }
         match causes(status).find_map(|cause| cause.downcast_ref::<Foreign>()) {
@@ -500,7 +509,7 @@ impl Client {
         let socket = (self.connect)().await?.into_std();
         let socket = socket
             .map_err(|why| Error::Unreachable { endpoint: endpoint.to_string(), detail: why.to_string() })?;
-        Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock)))
+        Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock), self.tape.clone()))
     }
 
     /// Reads the event stream to its end, or until nobody wants it any more. It has no deadline, as in the kubelet; how
@@ -508,25 +517,49 @@ impl Client {
     pub(super) async fn feed(&self, feed: EventFeed) {
         let rpc = Rpc::GetContainerEvents;
         let start = self.clock.mono();
+        let take = self.take(rpc, &wire::GetEventsRequest {});
         let ended = tokio::select! {
-            ended = held_future(self.drain(rpc, &feed)) => ended,
+            // Whoever hangs up has no interest in how that looks from here.
+            biased;
             () = feed.abandoned() => return,
+            ended = held_future(self.drain(rpc, &feed, take.as_ref())) => ended,
         };
         let took = self.clock.mono().since(start);
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(trouble)) => feed.fail(self.explain(rpc, &trouble, took)).await,
-            Err(detail) => feed.fail(Error::Own { rpc, detail }).await,
+        let error = match ended {
+            Ok(Ok(())) => None,
+            Ok(Err(trouble)) => Some(self.explain(rpc, &trouble, took)),
+            Err(detail) => Some(Error::Own { rpc, detail }),
+        };
+        if let Some(take) = take {
+            take.end(took, error.as_ref());
+        }
+        if let Some(error) = error {
+            feed.fail(error).await;
         }
     }
 
-    async fn drain(&self, rpc: Rpc, feed: &EventFeed) -> Result<(), Trouble> {
+    async fn drain(&self, rpc: Rpc, feed: &EventFeed, take: Option<&Take>) -> Result<(), Trouble> {
         let mut stream = self.open(rpc, &wire::GetEventsRequest {}, None).await?;
         while let Some(message) = stream.message().await? {
-            let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-            let (event, weight) = codec::message::<wire::ContainerEventResponse>(message)?;
-            feed.offer(ReceivedEvent { event: event.into(), at: self.clock.wall(), bytes, weight });
+            if let Some(take) = take {
+                take.tell(message.clone());
+            }
+            feed.offer(received(message, self.clock.wall())?);
         }
         Ok(())
+    }
+}
+
+/// A message of the event stream that was read at `at`.
+fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, Fault> {
+    let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
+    let (event, weight) = codec::message::<wire::ContainerEventResponse>(message)?;
+    Ok(ReceivedEvent { event: event.into(), at, bytes, weight })
+}
+
+impl ReceivedEvent {
+    /// The event of a message that was recorded at `at`; `None` if it is none.
+    pub fn recorded(message: Bytes, at: Wall) -> Option<Self> {
+        received(message, at).ok()
     }
 }

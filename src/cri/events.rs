@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use super::client::EVENT_QUEUE;
-use super::{Client, Error, EventStream};
+use super::{Client, Error, EventStream, Tape};
 use crate::clock::Clock;
 
 /// How often the reading thread says that it is alive.
@@ -27,6 +27,7 @@ pub struct EventConnection {
     socket: StdStream,
     endpoint: Arc<str>,
     clock: Arc<dyn Clock>,
+    tape: Option<Arc<dyn Tape>>,
 }
 
 impl fmt::Debug for EventConnection {
@@ -54,8 +55,13 @@ impl Drop for HangUp {
 }
 
 impl EventConnection {
-    pub(super) fn new(socket: StdStream, endpoint: Arc<str>, clock: Arc<dyn Clock>) -> Self {
-        Self { socket, endpoint, clock }
+    pub(super) fn new(
+        socket: StdStream,
+        endpoint: Arc<str>,
+        clock: Arc<dyn Clock>,
+        tape: Option<Arc<dyn Tape>>,
+    ) -> Self {
+        Self { socket, endpoint, clock, tape }
     }
 
     /// The socket once more, for a process that watches over it.
@@ -67,7 +73,7 @@ impl EventConnection {
     /// would read an event if there were one. A runtime that has nothing to say sends nothing, not even headers: the
     /// stream counts as open from here on.
     pub fn subscribe(self, alive: impl FnMut() + Send + 'static) -> io::Result<(EventStream, HangUp)> {
-        let Self { socket, endpoint, clock } = self;
+        let Self { socket, endpoint, clock, tape } = self;
         let hang_up = HangUp(socket.try_clone()?);
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -75,7 +81,10 @@ impl EventConnection {
             tokio::spawn(beat(alive));
             let connect = once(socket, Arc::clone(&endpoint));
             // No deadline: a stream that was cancelled after an hour was not silent.
-            let client = Client::over(connect, &endpoint, Duration::MAX, clock);
+            let mut client = Client::over(connect, &endpoint, Duration::MAX, clock);
+            if let Some(tape) = tape {
+                client = client.with_tape(tape);
+            }
             client.feed(feed).await;
         };
         thread::Builder::new().name("events".into()).spawn(move || runtime.block_on(read))?;

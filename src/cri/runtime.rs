@@ -117,6 +117,19 @@ impl EventStream {
         next
     }
 
+    /// The next event or the end, if it is here.
+    pub fn ready(&mut self) -> Option<Result<Option<ReceivedEvent>, Error>> {
+        let next = match self.queue.try_recv() {
+            Ok(next) => next.map(Some),
+            Err(mpsc::error::TryRecvError::Disconnected) => Ok(None),
+            Err(mpsc::error::TryRecvError::Empty) => return None,
+        };
+        if let Ok(Some(event)) = &next {
+            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
+        }
+        Some(next)
+    }
+
     /// How many events wait to be taken.
     pub fn waiting(&self) -> u64 {
         u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
@@ -152,6 +165,18 @@ impl EventFeed {
     pub async fn fail(self, error: Error) {
         // A reader that is gone does not want to know.
         let _ = self.queue.send(Err(error)).await;
+    }
+
+    /// The same without waiting, where the queue is known to have room.
+    pub fn end(self, error: Option<Error>) {
+        if let Some(error) = error {
+            let _ = self.queue.try_send(Err(error));
+        }
+    }
+
+    /// Whether the reader has taken everything, or is gone.
+    pub fn is_taken(&self) -> bool {
+        self.queue.is_closed() || self.queue.capacity() == self.queue.max_capacity()
     }
 
     /// Resolves when nobody reads any more.

@@ -12,6 +12,8 @@ use crate::clock::{Clock, Mono};
 pub trait Tape: Send + Sync {
     /// A call is about to be sent; the number is given back with its end.
     fn asked(&self, rpc: Rpc, request: Bytes) -> u64;
+    /// A message of an answer that goes on: an event of the stream.
+    fn told(&self, _call: u64, _message: Bytes) {}
     /// The call is over.
     fn ended(&self, call: u64, took: Duration, end: CallEnd<'_>);
 }
@@ -54,6 +56,11 @@ impl Take {
     /// A message of the answer.
     pub fn hear(&self, message: Bytes) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+
+    /// A message of an answer that goes on for as long as somebody listens.
+    pub fn tell(&self, message: Bytes) {
+        self.tape.told(self.call, message);
     }
 
     /// The call is over, with an error or with what was heard.

@@ -72,6 +72,19 @@ impl Metrics {
         if any { Ok(found) } else { Err(Error::NotKubelet) }
     }
 
+    /// The lines of a whole text that are read here, so that a small part of it says as much.
+    pub fn relevant(text: &str) -> String {
+        const NAMES: [&str; 4] = [
+            "kubelet_pleg_",
+            "kubelet_evented_pleg_",
+            "kubelet_runtime_operations_",
+            "kubernetes_build_info",
+        ];
+        let named = |line: &&str| NAMES.iter().any(|name| line.starts_with(name));
+        let distribution = |line: &&str| !line.starts_with("kubelet_runtime_operations_duration");
+        text.lines().filter(named).filter(distribution).flat_map(|line| [line, "\n"]).collect()
+    }
+
     fn take(&mut self, series: &Series<'_>) {
         let is_exec = series.label("operation_type") == Some("exec_sync");
         let place = match series.name {

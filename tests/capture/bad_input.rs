@@ -30,6 +30,41 @@ fn what_is_no_capture_is_named() {
     refused(&plegctl(&["capture", "ls", word(&later)]), "version 99");
 }
 
+/// Root may do everything, so that somebody else has to try.
+#[test]
+fn a_directory_that_may_not_be_written_or_read_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let place = Place::make();
+    let directory = place.path("capture");
+    record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);
+    let locked = place.path("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o500)).unwrap();
+    // A copy where everybody may run it.
+    let program = place.path("plegctl");
+    fs::copy(env!("CARGO_BIN_EXE_plegctl"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    let as_somebody = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&program);
+        command.args(arguments);
+        if root {
+            command.uid(65_534).gid(65_534);
+        } else {
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o000)).unwrap();
+        }
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{errors}");
+        assert!(errors.contains("Permission denied"), "{errors}");
+    };
+    as_somebody(&["capture", "ls", word(&directory)]);
+    as_somebody(&["record", "-r", "sim:quiet", word(&locked.join("capture"))]);
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
 #[test]
 fn a_second_recorder_is_refused_and_the_first_named() {
     let place = Place::make();

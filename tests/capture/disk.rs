@@ -1,6 +1,7 @@
 //! A disk that is full.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use plegctl::capture::Capture;
@@ -8,21 +9,38 @@ use plegctl::capture::Capture;
 use crate::support::plegctl::plegctl;
 use crate::{Place, skip, word};
 
-/// A file system in memory of a few MiB.
+/// A small file system.
 struct Disk(Place);
 
 impl Disk {
-    fn mount(size: &str) -> Option<Self> {
+    /// In memory.
+    fn in_memory(size: &str) -> Option<Self> {
+        let (place, target) = Self::target();
+        let options = format!("size={size}");
+        let mounted = done("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", word(&target)]);
+        mounted.then_some(Self(place))
+    }
+
+    /// In a file, by a loop device.
+    fn in_a_file(bytes: u64) -> Option<Self> {
+        let (place, target) = Self::target();
+        let image = place.path("image");
+        fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        let made = done("mkfs.ext4", &["-q", "-F", word(&image)])
+            && done("mount", &["-o", "loop", word(&image), word(&target)]);
+        made.then_some(Self(place))
+    }
+
+    fn target() -> (Place, PathBuf) {
         let place = Place::make();
         let target = place.path("disk");
         fs::create_dir_all(&target).unwrap();
-        let options = format!("size={size}");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs", word(&target)])
-            .output()
-            .is_ok_and(|output| output.status.success());
-        mounted.then_some(Self(place))
+        (place, target)
     }
+}
+
+fn done(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
 impl Drop for Disk {
@@ -31,23 +49,46 @@ impl Drop for Disk {
     }
 }
 
-#[test]
-fn a_disk_that_fills_stops_the_recording_and_not_the_watching() {
-    let Some(disk) = Disk::mount("4m") else {
-        return skip("a file system cannot be mounted here (not root?)");
-    };
+/// Records until the disk is full and beyond: the watch goes on, and says what became of the recording.
+fn filled(disk: &Disk) {
     let mount = disk.0.path("disk");
-    // Nearly all of it is somebody else's.
-    fs::write(mount.join("somebody"), vec![7; (4 << 20) - (150 << 10)]).unwrap();
     let directory = mount.join("capture");
-    let how = ["record", "-r", "sim:busy-deploy", word(&directory), "--period", "1ms", "--count", "200"];
+    let how = ["record", "-r", "sim:busy-deploy", word(&directory), "--period", "1ms", "--count", "600"];
     let output = plegctl(&how);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.contains("recorded 200 relists"), "{output}");
+    assert!(output.stdout.contains("recorded 600 relists"), "{output}");
     assert!(output.stdout.contains("No space left on device"), "{output}");
     assert!(output.stdout.contains("entries lost"), "{output}");
     let capture = Capture::open(&directory).unwrap();
     assert_eq!(capture.damaged(), 0);
     let kept = capture.relists.len();
-    assert!(kept > 3 && kept < 200, "{kept} relists");
+    assert!(kept > 3 && kept < 600, "{kept} relists");
+    let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", word(&directory)), "-o", "jsonl"]);
+    assert_eq!(replayed.code, Some(0), "{replayed}");
+    assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");
+}
+
+/// Leaves so many bytes: the rest is somebody else's.
+fn leave(disk: &Disk, bytes: u64) {
+    let mount = disk.0.path("disk");
+    let free = rustix::fs::statvfs(&mount).map(|about| about.f_bavail * about.f_frsize).unwrap();
+    fs::write(mount.join("somebody"), vec![7; usize::try_from(free - bytes).unwrap()]).unwrap();
+}
+
+#[test]
+fn a_disk_that_fills_stops_the_recording_and_not_the_watching() {
+    let Some(disk) = Disk::in_memory("4m") else {
+        return skip("a file system cannot be mounted here (not root?)");
+    };
+    leave(&disk, 400 << 10);
+    filled(&disk);
+}
+
+#[test]
+fn a_loop_device_of_four_mebibytes_that_fills_does_the_same() {
+    let Some(disk) = Disk::in_a_file(4 << 20) else {
+        return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
+    };
+    leave(&disk, 400 << 10);
+    filled(&disk);
 }

@@ -6,12 +6,15 @@ pub mod support;
 
 mod anonymise;
 mod bad_input;
+mod commands;
 mod disk;
 mod kills;
+mod kubelet;
 mod matrix;
 mod page;
 mod replay;
 mod service;
+mod stream;
 
 use std::fs;
 use std::path::{Path, PathBuf};

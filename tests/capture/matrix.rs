@@ -32,7 +32,8 @@ fn judged_the_same(scenario: &str) {
 
 #[test]
 fn faults_are_judged_from_a_capture_as_they_were_live() {
-    let scenarios = ["hung-container", "hung-list", "hung-two-pods", "list-too-large", "quiet"];
+    let scenarios =
+        ["hung-container", "hung-list", "hung-two-pods", "list-too-large", "too-many-dead", "quiet"];
     thread::scope(|scope| {
         let runs = scenarios.map(|scenario| scope.spawn(move || judged_the_same(scenario)));
         for run in runs {

@@ -3,79 +3,21 @@
 //! crictl 1.36 asks the image service for `ImageFsInfo` before it does anything that may have to do with images, and gives
 //! up if that is refused.
 
-use std::path::{Path, PathBuf};
+use tonic::Code;
 
-use hyper_util::rt::TokioIo;
-use prost::Message;
-use tokio::net::UnixStream;
-use tonic::client::Grpc;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
-
+use crate::support::crictl::{Crictl, IMAGES, RUNTIME, with_crictl};
 use crate::support::plegctl::Invocation;
 use crate::support::socket::TempDir;
 use crate::support::wire;
 
-const RUNTIME: &str = "runtime.v1.RuntimeService";
-const IMAGES: &str = "runtime.v1.ImageService";
-
-/// A connection as crictl makes one: the same socket for both services.
-struct Crictl(Grpc<Channel>);
-
-impl Crictl {
-    async fn connect(socket: PathBuf) -> Self {
-        let connector = tower::service_fn(move |_| {
-            let socket = socket.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
-        });
-        let channel =
-            Endpoint::from_static("http://localhost").connect_with_connector(connector).await.unwrap();
-        Self(Grpc::new(channel))
-    }
-
-    async fn call<Q, A>(&mut self, service: &str, method: &str, question: Q) -> Result<A, Status>
-    where
-        Q: Message + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
-    {
-        self.0.ready().await.unwrap();
-        let path = format!("/{service}/{method}").parse().unwrap();
-        let answer = self.0.unary(Request::new(question), path, tonic_prost::ProstCodec::default()).await?;
-        Ok(answer.into_inner())
-    }
-
-    /// What every command begins with.
-    async fn begin(&mut self) {
-        let version: wire::VersionResponse =
-            self.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
-        assert_eq!(
-            (version.runtime_name.as_str(), version.runtime_api_version.as_str()),
-            ("containerd", "v1")
-        );
-        let filesystems: wire::ImageFsInfoResponse = self.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
-        assert!(filesystems.image_filesystems[0].fs_id.as_ref().unwrap().mountpoint.starts_with('/'));
-        assert!(filesystems.image_filesystems[0].used_bytes.unwrap().value > 0);
-    }
-
-    async fn running(&mut self) -> Vec<wire::Container> {
-        let state = Some(wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() });
-        let filter = Some(wire::ContainerFilter { state, ..wire::ContainerFilter::default() });
-        let list: wire::ListContainersResponse =
-            self.call(RUNTIME, "ListContainers", wire::ListContainersRequest { filter }).await.unwrap();
-        list.containers
-    }
-
-    async fn image(&mut self, name: &str) -> Option<wire::Image> {
-        let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
-        let question = wire::ImageStatusRequest { image, verbose: false };
-        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", question).await.unwrap();
-        answer.image
-    }
-}
-
-fn with_crictl<T>(socket: &Path, session: impl AsyncFnOnce(Crictl) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { session(Crictl::connect(socket.to_path_buf()).await).await })
+/// What every command begins with.
+async fn begin(crictl: &mut Crictl) {
+    let version: wire::VersionResponse =
+        crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
+    assert_eq!((version.runtime_name.as_str(), version.runtime_api_version.as_str()), ("containerd", "v1"));
+    let filesystems: wire::ImageFsInfoResponse = crictl.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
+    assert!(filesystems.image_filesystems[0].fs_id.as_ref().unwrap().mountpoint.starts_with('/'));
+    assert!(filesystems.image_filesystems[0].used_bytes.unwrap().value > 0);
 }
 
 #[test]
@@ -89,7 +31,7 @@ fn crictls_commands_get_what_they_ask_for() {
         Invocation::new(&["sim", "serve", "dead-kubelet", "--listen", &listen, "--logs", &logs]).spawn();
     assert!(serving.line().is_some());
     with_crictl(&socket, async |mut crictl| {
-        crictl.begin().await;
+        begin(&mut crictl).await;
 
         // ps: running containers, and the image of each.
         let running = crictl.running().await;
@@ -167,7 +109,7 @@ fn usage_of_a_pod_whose_shim_is_stopped_is_never_told() {
     let mut serving = Invocation::new(&["sim", "serve", "stopped-shim", "--listen", &listen]).spawn();
     assert!(serving.line().is_some());
     with_crictl(&socket, async |mut crictl| {
-        crictl.begin().await;
+        begin(&mut crictl).await;
         let running = crictl.running().await;
         let answers = |pod: &str| {
             let container = running.iter().find(|container| {

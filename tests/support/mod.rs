@@ -1,6 +1,7 @@
 //! What the tests stand on: a scripted runtime, odd sockets, recorded kubelets, and the real binary.
 
 mod answer;
+pub mod crictl;
 pub mod events;
 pub mod fake;
 pub mod impostor;

@@ -367,6 +367,12 @@ fn inputs(
         }
         Endpoint::Capture { .. } => {
             forget_own_healthz(&mut inputs.kubelet);
+            if let Some((sample, at)) = context.playback().and_then(|playback| playback.kubelet_metrics()) {
+                let name = "the capture".to_owned();
+                let text = sample.text.map(|text| MetricsSource::Text { name, text, written: Some(at) });
+                let silent = sample.silent.then(|| MetricsSource::Silent(sample.took.duration()));
+                inputs.kubelet.metrics = inputs.kubelet.metrics.take().or(text).or(silent);
+            }
             inputs.proc = None;
             inputs.own_time = time_on_and_for_processors;
         }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::capture::Exported;
 use crate::capture::entry::Incident;
-use crate::capture::list::{CaptureList, CheckReport};
+use crate::capture::list::{CaptureList, CheckReport, ListedIncident};
 use crate::capture::recorder::State;
-use crate::capture::report::CaptureReport;
+use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::pleg::OpenCall;
@@ -22,6 +22,11 @@ use crate::report::escape::escaped;
 pub fn recording(endpoint: &str, directory: &Path, most: u64) -> String {
     let directory = directory.display().to_string();
     format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(most))
+}
+
+/// The event stream is not read.
+pub fn not_listening(why: &str) -> String {
+    format!("the event stream is not recorded: {}", escaped(why))
 }
 
 /// The recording is over.
@@ -51,11 +56,10 @@ pub fn open_call(open: &OpenCall) -> String {
 /// An incident is opened, or over.
 pub fn incident(incident: &Incident) -> String {
     let number = incident.number;
-    if incident.to == 0 {
-        return format!("incident {number}: {}", escaped(&incident.why));
+    match incident.duration() {
+        None => format!("incident {number}: {}", escaped(&incident.why)),
+        Some(lasted) => format!("incident {number} is over after {}", took(lasted)),
     }
-    let lasted = Wall::from_nanos(incident.to).duration_since(Wall::from_nanos(incident.from));
-    format!("incident {number} is over after {}", took(lasted))
 }
 
 /// Line 1 of a diagnosis.
@@ -72,6 +76,10 @@ pub fn verdict_line(report: &HealthReport) -> String {
 /// The diagnosis of an incident.
 pub fn judged(number: u64, report: &HealthReport) -> String {
     format!("incident {number}: {}", escaped(&verdict_line(report)))
+}
+
+fn lasted(incident: &ListedIncident) -> String {
+    incident.lasted_seconds.map_or_else(|| "open".to_owned(), |lasted| took(lasted.duration()))
 }
 
 /// `capture ls`
@@ -96,10 +104,7 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
     }
     writeln!(out)?;
     let rows = list.incidents.iter().map(|incident| {
-        let lasted = match incident.to {
-            Some(to) => took(to.duration_since(incident.from)),
-            None => "open".to_owned(),
-        };
+        let lasted = lasted(incident);
         vec![
             incident.number.to_string(),
             incident.from.to_string(),
@@ -142,11 +147,23 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         took(threshold.duration())
     )?;
     for incident in &report.incidents {
-        let lasted =
-            incident.to.map_or_else(|| "open".to_owned(), |to| took(to.duration_since(incident.from)));
+        let lasted = lasted(incident);
         let what = incident.summary.as_deref().unwrap_or(&incident.why);
         writeln!(out, "\nincident {} at {}, {lasted}: {}", incident.number, incident.from, escaped(what))?;
         writeln!(out, "  opened because: {}", escaped(&incident.why))?;
+    }
+    for jump in &report.jumps {
+        writeln!(out, "\n{}", jumped(jump))?;
+    }
+    for line in silences(&report.kubelet) {
+        writeln!(out, "\n{line}")?;
+    }
+    for stacks in &report.stacks {
+        let (time, summary, findings) = held_up(stacks);
+        writeln!(out, "\nthe runtime's goroutines at {time}: {}", escaped(summary))?;
+        for finding in findings {
+            writeln!(out, "  {}", escaped(&finding))?;
+        }
     }
     if !report.calls.is_empty() {
         writeln!(out)?;
@@ -185,6 +202,63 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         writeln!(out, "and {} more events", report.events_left_out)?;
     }
     Ok(())
+}
+
+/// The wall clock was set.
+pub fn jumped(jump: &JumpPoint) -> String {
+    let by = jump.by_seconds.as_f64();
+    let way = if by < 0.0 { "back" } else { "forward" };
+    format!("the wall clock was set {way} by {}, to {}", took(Duration::from_secs_f64(by.abs())), jump.time)
+}
+
+/// When the kubelet's own metrics said nothing: a fact as good as any that they tell.
+pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
+    let Some(last) = looks.last() else { return Vec::new() };
+    let oldest = looks.iter().filter_map(|look| look.age_seconds).max();
+    let mut lines: Vec<String> = looks
+        .chunk_by(|left, right| left.outcome == right.outcome)
+        .filter_map(|run| {
+            let (first, last) = (run.first()?, run.last()?);
+            let count = run.len();
+            (first.outcome != "ok").then(|| {
+                let why = first.message.as_deref().unwrap_or(first.outcome);
+                format!(
+                    "the kubelet's metrics from {} to {}, {count} times: {}",
+                    first.time,
+                    last.time,
+                    escaped(why)
+                )
+            })
+        })
+        .collect();
+    let age = oldest.map(|oldest| format!(", its last relist never older than {}", took(oldest.duration())));
+    lines.push(format!(
+        "the kubelet's metrics: {} looks up to {}{}",
+        looks.len(),
+        last.time,
+        age.unwrap_or_default()
+    ));
+    lines
+}
+
+/// When somebody looked at the runtime's goroutines, what that came to, and line by line why.
+pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
+    fn said<'a>(value: &'a serde_json::Value, path: &str) -> &'a str {
+        value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default()
+    }
+    let findings = stacks.get("findings").and_then(serde_json::Value::as_array).into_iter().flatten();
+    let lines = findings.flat_map(|finding| {
+        let evidence = finding.get("evidence").and_then(serde_json::Value::as_array).into_iter().flatten();
+        let evidence = evidence.filter_map(|line| line.as_str().map(|line| format!("  {line}")));
+        let head = format!(
+            "{} {} ({})",
+            said(finding, "/id"),
+            said(finding, "/title"),
+            said(finding, "/confidence")
+        );
+        std::iter::once(head).chain(evidence).collect::<Vec<_>>()
+    });
+    (said(stacks, "/time"), said(stacks, "/summary"), lines.collect())
 }
 
 /// The largest value of each column, as one letter: eight heights up to `limit`, `!` beyond it.

@@ -46,6 +46,8 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     )?;
     incidents(report, out)?;
     drawing(report, out)?;
+    stacks(report, out)?;
+    notes(report, out)?;
     calls(report, out)?;
     events(report, out)?;
     writeln!(out, "<script>{SCRIPT}</script></body></html>")
@@ -81,8 +83,8 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out, "<p>None.</p></section>");
     }
     for incident in &report.incidents {
-        let lasted = match incident.to {
-            Some(to) => format!("lasted {}", super::words::took(to.duration_since(incident.from))),
+        let lasted = match incident.lasted_seconds {
+            Some(lasted) => format!("lasted {}", super::words::took(lasted.duration())),
             None => "not over when the record ends".to_owned(),
         };
         let verdict = incident.verdict.as_deref().unwrap_or("unknown");
@@ -97,6 +99,35 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     writeln!(out, "</section>")
+}
+
+/// Who waited for whom inside the runtime.
+fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    if report.stacks.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section><h2>Inside the runtime</h2>")?;
+    for stacks in &report.stacks {
+        let (time, summary, findings) = super::capture::held_up(stacks);
+        writeln!(out, "<article class=\"incident\"><h3>{}</h3><p>{}</p>", html(summary), html(time))?;
+        let lines: Vec<String> = findings.iter().map(|line| html(line)).collect();
+        writeln!(out, "<pre>{}</pre></article>", lines.join("\n"))?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// The clock and the kubelet.
+fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
+    let jumps = report.jumps.iter().map(super::capture::jumped);
+    let lines: Vec<String> = jumps.chain(super::capture::silences(&report.kubelet)).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section><h2>Notes</h2><ul>")?;
+    for line in lines {
+        writeln!(out, "<li>{}</li>", html(&line))?;
+    }
+    writeln!(out, "</ul></section>")
 }
 
 /// Where things lie on the drawing.

@@ -36,6 +36,7 @@ use session::Session;
 pub use guard::{COMMAND as GUARD, run as guard};
 pub use metrics::{Page, serve as serve_metrics};
 pub use outlet::Outlet;
+pub use tap::{Audience, News, StreamSettings, Tap};
 
 /// Deadline of a call while watching: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::outlet::Outlet;
+use super::tap::Audience;
 use super::{Mode, Output, WatchArgs};
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
@@ -143,26 +144,6 @@ impl Reporter {
         self.json(&Record::Silence(silence));
     }
 
-    /// Something happened to the event stream.
-    pub fn stream(&self, stream: Stream) {
-        self.tally().stream(&stream);
-        self.lines([text::stream(&stream)]);
-        self.compare(|comparison| comparison.stream(&stream));
-        self.json(&Record::Stream(stream));
-    }
-
-    /// So many events of the stream were read and are lost.
-    pub fn dropped(&self, events: u64, notice: Stream) {
-        self.tally().dropped(events);
-        self.stream(notice);
-    }
-
-    /// An event came through the stream; what the engine makes of it comes next.
-    pub fn heard(&self, event: &ReceivedEvent) {
-        self.tally().heard(event);
-        self.compare(|comparison| comparison.heard(event));
-    }
-
     /// Lines for people; in JSON they are in the records already.
     pub fn lines(&self, lines: impl IntoIterator<Item = String>) {
         if self.output == Output::Table {
@@ -251,6 +232,37 @@ impl Reporter {
             log.close().map_err(|source| Error::Write(save::Error { path: path.to_path_buf(), source }))?;
         }
         view.map_err(Error::Output)
+    }
+}
+
+impl Audience for Reporter {
+    fn stream(&self, stream: Stream) {
+        self.tally().stream(&stream);
+        self.lines([text::stream(&stream)]);
+        self.compare(|comparison| comparison.stream(&stream));
+        self.json(&Record::Stream(stream));
+    }
+
+    fn dropped(&self, events: u64, notice: Stream) {
+        self.tally().dropped(events);
+        self.stream(notice);
+    }
+
+    fn heard(&self, event: &ReceivedEvent) {
+        self.tally().heard(event);
+        self.compare(|comparison| comparison.heard(event));
+    }
+
+    fn stream_failed(&self) {
+        self.tally().stream_failed();
+    }
+
+    fn crowded(&self) {
+        self.tally().crowded();
+    }
+
+    fn sink(&self) -> Box<dyn Sink + '_> {
+        Box::new(self)
     }
 }
 

@@ -101,7 +101,6 @@ impl<'a> Session<'a> {
         if streams {
             may_read(&version, arguments, context)?;
         }
-
         if let Some(playback) = context.playback() {
             playback.play(arguments.speed);
         }
@@ -135,6 +134,7 @@ impl<'a> Session<'a> {
             // Compared, the two must not learn from each other.
             let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(Hub::new(true)) };
             Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
+                .played(context.playback().cloned())
         });
         let settings = Settings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
         let usual = if hint { Timing::GENERIC } else { arguments.mode.timing() };
@@ -229,6 +229,13 @@ impl<'a> Session<'a> {
             return match playback.next(waited) {
                 Next::Relist => Some(Turn::Relist),
                 Next::End => None,
+                Next::Listen => {
+                    if let Some(tap) = &mut self.tap {
+                        tap.take_ready(&self.look.reporter);
+                    }
+                    // Whoever reads what is said about it is waited for.
+                    Some(Turn::Wait(self.look.context.clock.mono()))
+                }
                 Next::Wait(length) => {
                     self.waited = true;
                     Some(Turn::Wait(context.clock.mono().plus(length)))
@@ -456,6 +463,13 @@ async fn kubelet_version(arguments: &WatchArgs, context: &Context) -> (KubeletVe
 
 /// Whether the event stream of this runtime may be read at all.
 fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) -> Result<(), Error> {
+    if let Some(playback) = context.playback() {
+        // What is played takes nothing away from anybody.
+        return playback.stream().is_recorded().then_some(()).ok_or_else(|| {
+            let why = "nobody read the event stream then".to_owned();
+            cri::Error::NotRecorded { rpc: cri::Rpc::GetContainerEvents, why }.into()
+        });
+    }
     match readers_of(version) {
         Readers::Several => Ok(()),
         Readers::Compete(why) if arguments.stream.steal_events => {

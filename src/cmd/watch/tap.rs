@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use super::guard::{Alarm, Guard};
-use super::reporter::Reporter;
+use crate::capture::Playback;
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::words::took;
@@ -17,7 +17,7 @@ use crate::cri::{self, Client, ContainerEventType, EventStream, HangUp, Received
 use crate::pleg::evented::{MAX_STREAM_FAILURES, Next};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
-use crate::pleg::{Evented, Hub};
+use crate::pleg::{Evented, Hub, Sink};
 
 /// A guard that is gone after less than this did not work at all.
 const STILLBORN: Duration = Duration::from_secs(1);
@@ -54,9 +54,27 @@ pub struct StreamSettings {
     pub hint: bool,
 }
 
+/// Whom a tap tells what happens.
+pub trait Audience {
+    /// Something happened to the stream.
+    fn stream(&self, notice: Stream);
+    /// An event came; what the engine makes of it comes next.
+    fn heard(&self, event: &ReceivedEvent);
+    /// So many events were read and are lost.
+    fn dropped(&self, events: u64, notice: Stream);
+    /// The stream has ended by itself, or could not be opened.
+    fn stream_failed(&self);
+    /// There are so many pods that those that are gone have to be forgotten.
+    fn crowded(&self);
+    /// Where events of pods go.
+    fn sink(&self) -> Box<dyn Sink + '_>;
+}
+
 /// The stream, and the engine behind it.
 pub struct Tap {
     client: Client,
+    /// Where the stream is a recorded one.
+    played: Option<Arc<Playback>>,
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
     settings: StreamSettings,
@@ -81,7 +99,8 @@ pub struct Tap {
 /// A stream that is open.
 struct Open {
     events: EventStream,
-    hang_up: HangUp,
+    /// A recorded one has no connection.
+    hang_up: Option<HangUp>,
     guard: Option<Guard>,
     over: Pin<Box<Sleep>>,
     since: Mono,
@@ -97,6 +116,16 @@ pub enum News {
     Ended(Option<cri::Error>),
     /// It has been open for as long as it may.
     TooLong,
+}
+
+impl News {
+    fn of(next: Result<Option<ReceivedEvent>, cri::Error>) -> Self {
+        match next {
+            Ok(Some(event)) => Self::Event(Box::new(event)),
+            Ok(None) => Self::Ended(None),
+            Err(why) => Self::Ended(Some(why)),
+        }
+    }
 }
 
 /// What to do after the stream was looked after.
@@ -121,6 +150,7 @@ impl Tap {
         let not_before = clock.mono();
         Self {
             client,
+            played: None,
             runtime,
             clock,
             settings,
@@ -137,6 +167,13 @@ impl Tap {
         }
     }
 
+    /// The same of a recorded stream, whose times are those of the record.
+    #[must_use]
+    pub fn played(mut self, playback: Option<Arc<Playback>>) -> Self {
+        self.played = playback;
+        self
+    }
+
     /// Whether the stream only says which pod to list.
     pub const fn is_hint(&self) -> bool {
         self.settings.hint
@@ -144,16 +181,21 @@ impl Tap {
 
     /// The next pod to list by itself; what a relist of everything has served since is left out.
     pub fn take_hint(&mut self) -> Option<String> {
-        self.hints.pop_front()
+        // Who recorded listed all of them at once.
+        self.hints.pop_front().filter(|_| self.played.is_none())
     }
 
     /// Whether everything has to be listed before the stream is opened again.
     pub const fn owes_relist(&self) -> bool {
-        self.owes_relist
+        // A record has the relists that it has.
+        self.owes_relist && self.played.is_none()
     }
 
     /// Whether there is something to be done about the stream: a relist first, or the time to open it has come.
     pub fn is_due(&self) -> bool {
+        if self.played.is_some() {
+            return false;
+        }
         let opens = self.open.is_none() && self.evented.in_use();
         self.owes_relist || !self.hints.is_empty() || (opens && self.clock.mono() >= self.not_before)
     }
@@ -176,18 +218,21 @@ impl Tap {
     }
 
     /// Opens the stream if that is what is to be done now.
-    pub async fn attend(&mut self, reporter: &Reporter) -> Result<Attended, Error> {
+    pub async fn attend(&mut self, audience: &dyn Audience) -> Result<Attended, Error> {
         if self.paused && self.clock.mono() >= self.not_before {
             (self.paused, self.owes_relist) = (false, true);
         }
         while self.open.is_none() && !self.owes_relist && self.clock.mono() >= self.not_before {
+            if self.played.as_ref().is_some_and(|played| !played.stream().is_open()) {
+                break;
+            }
             match self.evented.next(&*self.clock) {
                 Next::Connect(_) => match self.open().await? {
                     Ok(open) => {
                         self.open = Some(open);
-                        reporter.stream(self.evented.on_stream_opened(&*self.clock));
+                        audience.stream(self.evented.on_stream_opened(&*self.clock));
                     }
-                    Err(why) => self.failed(Some(&why), reporter),
+                    Err(why) => self.failed(Some(&why), audience),
                 },
                 Next::FallBack(mut notice) => {
                     let lasted = self.first_end.map(|first| self.clock.mono().since(first));
@@ -196,7 +241,7 @@ impl Tap {
                     } else {
                         spun(self.ended, lasted)
                     };
-                    reporter.stream(notice);
+                    audience.stream(notice);
                     return Ok(Attended::FellBack);
                 }
                 Next::GivenUp => break,
@@ -207,6 +252,20 @@ impl Tap {
 
     /// The outer result is whether this process can do what it takes, the inner one whether the runtime can be reached.
     async fn open(&self) -> Result<Result<Open, cri::Error>, Error> {
+        let since = self.clock.mono();
+        let over = |longest| Box::pin(tokio::time::sleep(longest));
+        let opened = |events, hang_up, guard, over| Open {
+            events,
+            hang_up,
+            guard,
+            over,
+            since,
+            received: 0,
+            dropped: 0,
+        };
+        if let Some(played) = &self.played {
+            return Ok(Ok(opened(played.stream().listen(), None, None, over(Duration::MAX))));
+        }
         let connection = match self.client.connect_for_events().await {
             Ok(connection) => connection,
             Err(why) => return Ok(Err(why)),
@@ -214,16 +273,14 @@ impl Tap {
         if self.stillborn >= MOST_STILLBORN {
             return Err(Error::Guard(io::Error::other("it ends as soon as it is started")));
         }
-        let since = self.clock.mono();
-        let over = Box::pin(tokio::time::sleep(self.settings.longest));
-        let opened =
-            |(events, hang_up), guard| Open { events, hang_up, guard, over, since, received: 0, dropped: 0 };
         let start = || -> io::Result<Open> {
-            if self.settings.guarded {
+            let ((events, hang_up), guard) = if self.settings.guarded {
                 let (guard, beat) = Guard::start(connection.share()?)?;
-                return Ok(opened(connection.subscribe(beat)?, Some(guard)));
-            }
-            Ok(opened(connection.subscribe(|| {})?, None))
+                (connection.subscribe(beat)?, Some(guard))
+            } else {
+                (connection.subscribe(|| {})?, None)
+            };
+            Ok(opened(events, Some(hang_up), guard, over(self.settings.longest)))
         };
         start().map(Ok).map_err(Error::Guard)
     }
@@ -238,33 +295,38 @@ impl Tap {
         tokio::select! {
             biased;
             () = over.as_mut() => News::TooLong,
-            next = next => match next {
-                Ok(Some(event)) => News::Event(Box::new(event)),
-                Ok(None) => News::Ended(None),
-                Err(why) => News::Ended(Some(why)),
-            }
+            next = next => News::of(next),
+        }
+    }
+
+    /// Deals with everything that the stream has brought by now.
+    pub fn take_ready(&mut self, audience: &dyn Audience) {
+        while let Some(next) = self.open.as_mut().and_then(|open| open.events.ready()) {
+            self.take(News::of(next), audience);
         }
     }
 
     /// Deals with what the stream brought.
-    pub fn take(&mut self, news: News, reporter: &Reporter) {
+    pub fn take(&mut self, news: News, audience: &dyn Audience) {
         match news {
-            News::Event(event) => self.event(&event, reporter),
+            News::Event(event) => self.event(&event, audience),
+            // A gap in a record is no fault of the runtime.
+            News::Ended(Some(cri::Error::NotRecorded { why, .. })) => self.release(&why, audience),
             News::Ended(why) => match self.alarm() {
-                Some(alarm) => self.release(alarm.as_str(), reporter),
-                None => self.failed(why.as_ref(), reporter),
+                Some(alarm) => self.release(alarm.as_str(), audience),
+                None => self.failed(why.as_ref(), audience),
             },
             News::TooLong => {
-                self.release("closed by plegctl after --max-stream, to be opened again", reporter);
+                self.release("closed by plegctl after --max-stream, to be opened again", audience);
             }
         }
     }
 
-    fn event(&mut self, event: &ReceivedEvent, reporter: &Reporter) {
+    fn event(&mut self, event: &ReceivedEvent, audience: &dyn Audience) {
         if let Some(open) = &mut self.open {
             open.received += 1;
         }
-        reporter.heard(event);
+        audience.heard(event);
         if self.settings.hint {
             let stopped = event.event.kind == ContainerEventType::Stopped;
             let pod = event.event.sandbox.as_ref().and_then(|sandbox| sandbox.metadata.as_ref());
@@ -274,18 +336,18 @@ impl Tap {
             self.hints.extend(uid.filter(|_| room).cloned());
             return;
         }
-        let crash = self.evented.on_event(event, &*self.clock, &mut &*reporter);
+        let crash = self.evented.on_event(event, &*self.clock, &mut *audience.sink());
         if let Some(notice) = crash {
-            reporter.stream(notice);
+            audience.stream(notice);
         }
         if !self.forgets && self.evented.is_crowded() {
             // What comes in until that relist is over changes nothing.
             (self.owes_relist, self.forgets) = (true, true);
-            reporter.tally().crowded();
+            audience.crowded();
         }
     }
 
-    fn failed(&mut self, why: Option<&cri::Error>, reporter: &Reporter) {
+    fn failed(&mut self, why: Option<&cri::Error>, audience: &dyn Audience) {
         let silent = self.open.as_ref().is_some_and(|open| open.received == 0);
         let mut notice = self.evented.on_stream_failed(why, &*self.clock);
         if why.is_none()
@@ -294,7 +356,7 @@ impl Tap {
         {
             notice.error = Some(meaning.to_owned());
         }
-        reporter.tally().stream_failed();
+        audience.stream_failed();
         let now = self.clock.mono();
         self.ended += 1;
         self.first_end.get_or_insert(now);
@@ -302,29 +364,31 @@ impl Tap {
         let pause = if self.ended < self.settings.retries { pause_after(self.ended) } else { Duration::ZERO };
         self.not_before = now.plus(pause);
         self.paused = !pause.is_zero();
-        self.closed(notice, reporter);
+        self.closed(notice, audience);
     }
 
     /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
     /// make up for it.
-    pub fn release(&mut self, why: &str, reporter: &Reporter) {
+    pub fn release(&mut self, why: &str, audience: &dyn Audience) {
         if self.open.is_some() {
             let notice = self.evented.on_stream_released(why, &*self.clock);
-            self.closed(notice, reporter);
+            self.closed(notice, audience);
         }
     }
 
-    fn closed(&mut self, notice: Stream, reporter: &Reporter) {
+    fn closed(&mut self, notice: Stream, audience: &dyn Audience) {
         // What was read and never looked at goes with the stream.
         let waiting = self.open.as_ref().map_or(0, |open| open.events.waiting());
-        self.tell_dropped(waiting, reporter);
-        if let Some(Open { hang_up, guard, .. }) = self.open.take() {
-            hang_up.hang_up();
+        self.tell_dropped(waiting, audience);
+        if let Some(Open { events, hang_up, guard, .. }) = self.open.take() {
+            // First, so that whoever reads knows that nobody listens, and does not take the end for the runtime's.
+            drop(events);
+            drop(hang_up);
             drop(guard);
         }
         // Everything is listed each second beside a hint.
         self.owes_relist = !self.settings.hint;
-        reporter.stream(notice);
+        audience.stream(notice);
     }
 
     fn alarm(&mut self) -> Option<Alarm> {
@@ -332,25 +396,25 @@ impl Tap {
     }
 
     /// What is due now and then: lost events, a guard that is gone.
-    pub fn look(&mut self, reporter: &Reporter) {
+    pub fn look(&mut self, audience: &dyn Audience) {
         let now = self.clock.mono();
-        self.tell_dropped(0, reporter);
+        self.tell_dropped(0, audience);
         // What the runtime has sent before a guard hung up is still worth reading; then the stream ends by itself.
         if self.alarm() == Some(Alarm::Unguarded) {
             let lived = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
             self.stillborn = if lived < STILLBORN { self.stillborn + 1 } else { 0 };
-            self.release(Alarm::Unguarded.as_str(), reporter);
+            self.release(Alarm::Unguarded.as_str(), audience);
         }
     }
 
-    fn tell_dropped(&mut self, given_up: u64, reporter: &Reporter) {
+    fn tell_dropped(&mut self, given_up: u64, audience: &dyn Audience) {
         let dropped = self.dropped() + given_up;
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
         let text =
             format!("{fresh} events were read and dropped: whoever reads plegctl's output is too slow");
-        reporter.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
+        audience.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
     }
 }
 

@@ -117,6 +117,24 @@ impl Subject {
         })
     }
 
+    /// What of a list of everything is wanted; `None` if that is no list.
+    pub(crate) fn select(&self, list: Bytes) -> Option<Bytes> {
+        let message = match self {
+            Self::Sandboxes(wanted) => {
+                let mut list = wire::ListPodSandboxResponse::decode(list).ok()?;
+                list.items.retain(|item| wanted.sandbox(&item.clone().into()));
+                list.encode_to_vec()
+            }
+            Self::Containers(wanted) => {
+                let mut list = wire::ListContainersResponse::decode(list).ok()?;
+                list.containers.retain(|item| wanted.container(&item.clone().into()));
+                list.encode_to_vec()
+            }
+            Self::Runtime | Self::One(_) => return None,
+        };
+        Some(message.into())
+    }
+
     /// The id asked about; empty where it is not about one.
     pub fn id(&self) -> &str {
         match self {

@@ -238,7 +238,7 @@ async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble
             let at = written.map(|written| (name.clone(), written));
             return Ok(Given { source: source.clone(), at });
         }
-        MetricsSource::Url(_) | MetricsSource::Api(_) => {
+        MetricsSource::Url(_) | MetricsSource::Api(_) | MetricsSource::Silent(_) => {
             return Ok(Given { source: source.clone(), at: None });
         }
         MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
@@ -281,6 +281,7 @@ pub(in crate::diagnosis) async fn read_metrics(
             let text = answer.document(&url)?;
             (url, text)
         }
+        MetricsSource::Silent(waited) => return Err(Trouble::Silent(*waited)),
         MetricsSource::File(_) | MetricsSource::Stdin => {
             return Err(Trouble::Away("it is read once".to_owned()));
         }

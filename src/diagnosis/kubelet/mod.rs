@@ -35,6 +35,8 @@ pub enum MetricsSource {
         /// When it was written, if it is a file.
         written: Option<Wall>,
     },
+    /// Somebody has asked, and was not answered for so long.
+    Silent(Duration),
 }
 
 /// What the user said about the kubelet.

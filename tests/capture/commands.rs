@@ -1,0 +1,149 @@
+//! Every command asks a capture as it asks a runtime, at any moment of it.
+
+use serde_json::Value;
+
+use crate::support::crictl::{IMAGES, RUNTIME, with_crictl};
+use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::wire;
+use crate::{Place, record, replayed, word};
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+/// A node whose static pod is another one than its manifest says, recorded for a while.
+fn capture(place: &Place) -> std::path::PathBuf {
+    let directory = place.path("capture");
+    let how = ["--at", "0s", "--period", "500ms", "--for", "6s", "--no-diagnose"];
+    record("sim:stale-static-pod", &directory, &how);
+    directory
+}
+
+/// Names and ids of whatever is listed, in their order.
+fn listed(output: &Output) -> Vec<String> {
+    let report = json(output);
+    let pods = report["pods"].as_array().unwrap().iter();
+    pods.map(|pod| format!("{} {} {}", pod["namespace"], pod["name"], pod["uid"])).collect()
+}
+
+#[test]
+fn a_relist_a_difference_and_a_diagnosis_are_of_the_moment_that_is_named() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    record(
+        "sim:crash-loop",
+        &directory,
+        &["--at", "0s", "--period", "200ms", "--for", "12s", "--no-diagnose"],
+    );
+    let (early, late) = (replayed(&directory, "+1s"), replayed(&directory, "+11s"));
+    let relists = [&early, &late].map(|at| plegctl(&["relist", "-r", at, "-o", "json"]));
+    let taken = relists.each_ref().map(|relist| json(relist)["takenAt"].as_str().unwrap().to_owned());
+    assert!(taken[0] < taken[1], "{taken:?}");
+    assert_eq!(listed(&relists[0]).len(), listed(&relists[1]).len());
+    let difference = plegctl(&["diff", &early, &late, "-o", "json"]);
+    assert_eq!(difference.code, Some(1), "{difference}");
+    let events = json(&difference)["events"].as_array().unwrap().len();
+    assert!(events > 0, "{difference}");
+    // What a saved relist of that moment says is the same.
+    let saved = place.path("early.json");
+    plegctl(&["relist", "-r", &early, "--save", word(&saved)]);
+    let again = plegctl(&["diff", word(&saved), &late, "-o", "json"]);
+    let told = |output: &Output| {
+        let mut events = json(output)["events"].take();
+        for event in events.as_array_mut().unwrap() {
+            // Each was taken at a moment of its own.
+            event.as_object_mut().unwrap().remove("time");
+        }
+        events
+    };
+    assert_eq!(told(&again), told(&difference), "{again}");
+    let health = plegctl(&["health", "-r", &late, "-o", "json"]);
+    assert_eq!((health.code, &json(&health)["verdict"]), (Some(0), &Value::from("healthy")), "{health}");
+}
+
+#[test]
+fn pods_and_lint_compare_manifests_with_what_ran_then() {
+    let place = Place::make();
+    let directory = capture(&place);
+    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/manifests");
+    let node = "node-a";
+    let then = replayed(&directory, "+3s");
+    let of = |endpoint: &str| {
+        let pods = ["pods", "--manifests", manifests, "--node-name", node, "-r", endpoint, "-o", "json"];
+        let lint = ["static-pods", "lint", manifests, "--node-name", node, "-r", endpoint, "-o", "json"];
+        let at = ["--at", "3s"];
+        let at: &[&str] = if endpoint.starts_with("sim:") { &at } else { &[] };
+        let (pods, lint) = (plegctl(&[&pods, at].concat()), plegctl(&[&lint, at].concat()));
+        let standing = json(&pods)["pods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pod| format!("{} {} {} {}", pod["namespace"], pod["name"], pod["uid"], pod["verdict"]))
+            .collect::<Vec<_>>();
+        let findings = json(&lint)["runtime"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pod| {
+                let ids =
+                    pod["findings"].as_array().into_iter().flatten().map(|found| found["id"].to_string());
+                format!("{} {:?}", pod["path"], ids.collect::<Vec<_>>())
+            })
+            .collect::<Vec<_>>();
+        ((pods.code, standing), (lint.code, findings))
+    };
+    let (live, recorded) = (of("sim:stale-static-pod"), of(&then));
+    assert!(!live.0.1.is_empty());
+    assert_eq!(recorded, live);
+}
+
+#[test]
+fn crictl_is_served_from_a_capture() {
+    let place = Place::make();
+    let directory = capture(&place);
+    let socket = place.path("then.sock");
+    let listen = word(&socket).to_owned();
+    let then = replayed(&directory, "+3s");
+    let mut serving = Invocation::new(&["sim", "serve", &then, "--listen", &listen]).spawn();
+    assert!(serving.line().is_some());
+    let relist = json(&plegctl(&["relist", "-r", &then, "-o", "json"]));
+    let running: Vec<&Value> = relist["pods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|pod| pod["containers"].as_array().unwrap())
+        .filter(|container| container["state"] == "running")
+        .collect();
+    with_crictl(&socket, async |mut crictl| {
+        let version: wire::VersionResponse =
+            crictl.call(RUNTIME, "Version", wire::VersionRequest::default()).await.unwrap();
+        assert_eq!(version.runtime_name, "containerd");
+        // Without an answer to this crictl gives up.
+        let _: wire::ImageFsInfoResponse = crictl.call(IMAGES, "ImageFsInfo", ()).await.unwrap();
+        // ps: the recorder never asked for the running ones alone, but it has all of them.
+        let found = crictl.running().await;
+        let mut ids: Vec<_> = found.iter().map(|container| container.id.clone()).collect();
+        let mut expected: Vec<_> =
+            running.iter().map(|container| container["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        expected.sort();
+        assert_eq!(ids, expected);
+        assert!(crictl.image("registry.example/web:v1").await.is_none());
+        // inspect, by the beginning of an id.
+        let question = wire::ContainerStatusRequest { container_id: ids[0][..13].to_owned(), verbose: true };
+        let answer: wire::ContainerStatusResponse =
+            crictl.call(RUNTIME, "ContainerStatus", question).await.unwrap();
+        assert_eq!(answer.status.unwrap().id, ids[0]);
+        // stats: nobody asked then, and nothing is made up.
+        let usage = crictl
+            .call::<_, wire::ListContainerStatsResponse>(
+                RUNTIME,
+                "ListContainerStats",
+                wire::ListContainerStatsRequest::default(),
+            )
+            .await;
+        assert!(usage.unwrap_err().message().contains("not recorded"));
+    });
+    serving.signal("TERM");
+    assert_eq!(serving.wait().code, Some(0));
+}

@@ -1,0 +1,101 @@
+//! The kubelet's own metrics in a capture, and their silence.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::plegctl::plegctl;
+use crate::{Place, record, word};
+
+/// A kubelet that answers each GET with `page`, or never; and how often it was asked.
+fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    thread::spawn(move || {
+        let mut unanswered = Vec::new();
+        for caller in listener.incoming() {
+            let mut caller = caller.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+            let Some(page) = page else {
+                unanswered.push(caller);
+                continue;
+            };
+            let mut question = Vec::new();
+            let mut byte = [0];
+            while !question.ends_with(b"\r\n\r\n") && caller.read(&mut byte).unwrap() > 0 {
+                question.extend(byte);
+            }
+            assert!(question.starts_with(b"GET /metrics "), "{}", String::from_utf8_lossy(&question));
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", page.len());
+            caller.write_all((head + page).as_bytes()).unwrap();
+        }
+    });
+    (url, asked)
+}
+
+fn report(capture: &str) -> Value {
+    let output = plegctl(&["capture", "report", capture, "-o", "json"]);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
+}
+
+const PAGE: &str = "# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds 1.7e+09\n\
+    kubelet_http_requests_total{path=\"secret-of-somebody\"} 3\nkubelet_pleg_relist_duration_seconds_count 7\n\
+    kubernetes_build_info{git_version=\"v1.36.2\"} 1\n";
+
+#[test]
+fn what_the_kubelet_says_of_itself_is_kept_and_judged_later() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    let (url, _) = kubelet(Some(PAGE));
+    // An answer takes as long as it takes: it is there when the recording is told to end.
+    record(
+        "sim:quiet",
+        &directory,
+        &["--at", "0s", "--kubelet-url", &url, "--period", "100ms", "--for", "3s"],
+    );
+    let found = report(word(&directory));
+    let look = &found["kubelet"][0];
+    assert_eq!(look["outcome"], "ok", "{found}");
+    assert!(look["ageSeconds"].as_f64().unwrap() > 0.0, "{look}");
+    // Nothing else of the page is kept.
+    let segment = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    for file in segment {
+        let bytes = std::fs::read(file).unwrap();
+        assert!(!bytes.windows(18).any(|window| window == b"secret-of-somebody"));
+    }
+    // The kubelet of this page has not relisted for years, and a diagnosis of then knows it.
+    let health = plegctl(&["health", "-r", &format!("capture:{}", word(&directory)), "-o", "json"]);
+    let health: Value = serde_json::from_str(&health.stdout).unwrap_or_else(|why| panic!("{why}: {health}"));
+    assert_eq!(health["kubelet"]["version"], "v1.36.2", "{health}");
+    assert_eq!(health["primary"]["id"], "D22", "{health}");
+}
+
+#[test]
+fn the_silence_of_the_kubelets_metrics_is_a_fact_and_no_reason_to_ask_again() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    let (url, asked) = kubelet(None);
+    let output = record("sim:hung-list", &directory, &["--kubelet-url", &url, "--slow", "1s", "--for", "8s"]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "{output}");
+    let found = report(word(&directory));
+    assert_eq!(found["kubelet"][0]["outcome"], "silent", "{found}");
+    let table = plegctl(&["capture", "report", word(&directory)]);
+    assert!(table.stdout.contains("the kubelet's metrics from "), "{table}");
+    assert!(table.stdout.contains("did not answer within 5s"), "{table}");
+}
+
+#[test]
+fn a_kubelet_that_cannot_be_asked_is_named_before_anything_is_recorded() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    let bad = plegctl(&["record", "-r", "sim:quiet", word(&directory), "--kubelet-url", "ftp://here"]);
+    assert_eq!(bad.code, Some(2), "{bad}");
+    assert!(bad.stderr.contains("ftp://here"), "{bad}");
+}

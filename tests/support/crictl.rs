@@ -1,0 +1,69 @@
+//! The calls of crictl's commands, from a connection like its own.
+
+use std::path::{Path, PathBuf};
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+use super::wire;
+
+/// The service that pods are asked of.
+pub const RUNTIME: &str = "runtime.v1.RuntimeService";
+/// The service that images are asked of.
+pub const IMAGES: &str = "runtime.v1.ImageService";
+
+/// A connection as crictl makes one: the same socket for both services.
+#[derive(Debug)]
+pub struct Crictl(Grpc<Channel>);
+
+impl Crictl {
+    /// Connects to the socket.
+    pub async fn connect(socket: PathBuf) -> Self {
+        let connector = tower::service_fn(move |_| {
+            let socket = socket.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
+        });
+        let channel =
+            Endpoint::from_static("http://localhost").connect_with_connector(connector).await.unwrap();
+        Self(Grpc::new(channel))
+    }
+
+    /// One call.
+    pub async fn call<Q, A>(&mut self, service: &str, method: &str, question: Q) -> Result<A, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        self.0.ready().await.unwrap();
+        let path = format!("/{service}/{method}").parse().unwrap();
+        let answer = self.0.unary(Request::new(question), path, tonic_prost::ProstCodec::default()).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// What `crictl ps` lists.
+    pub async fn running(&mut self) -> Vec<wire::Container> {
+        let state = Some(wire::ContainerStateValue { state: wire::ContainerState::ContainerRunning.into() });
+        let filter = Some(wire::ContainerFilter { state, ..wire::ContainerFilter::default() });
+        let list: wire::ListContainersResponse =
+            self.call(RUNTIME, "ListContainers", wire::ListContainersRequest { filter }).await.unwrap();
+        list.containers
+    }
+
+    /// What `crictl ps` asks of an image.
+    pub async fn image(&mut self, name: &str) -> Option<wire::Image> {
+        let image = Some(wire::ImageSpec { image: name.to_owned(), ..wire::ImageSpec::default() });
+        let question = wire::ImageStatusRequest { image, verbose: false };
+        let answer: wire::ImageStatusResponse = self.call(IMAGES, "ImageStatus", question).await.unwrap();
+        answer.image
+    }
+}
+
+/// Runs a session of a connection to the socket.
+pub fn with_crictl<T>(socket: &Path, session: impl AsyncFnOnce(Crictl) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { session(Crictl::connect(socket.to_path_buf()).await).await })
+}
