@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, Running};
+use crate::plegctl::{Invocation, Output, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::{PATIENCE, real};
 
@@ -77,10 +77,12 @@ impl Figures {
     }
 }
 
-/// A copy of the program, so that the one that is being built anew does not take its place.
+/// A copy of the program, so that the one that is being built anew does not take its place: the one built beside this
+/// test, or the one that is shipped.
 fn copied(folder: &Path) -> PathBuf {
     let copy = folder.join("plegctl");
-    fs::copy(env!("CARGO_BIN_EXE_plegctl"), &copy).unwrap();
+    let program = std::env::var_os("PLEGCTL_SOAK_PROGRAM").map(PathBuf::from);
+    fs::copy(program.as_deref().unwrap_or(Path::new(env!("CARGO_BIN_EXE_plegctl"))), &copy).unwrap();
     copy
 }
 
@@ -173,7 +175,19 @@ fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
 /// A long run; what it prints is in its log or its capture, and a stdout that nobody reads would hold it up.
 fn start(program: &Path, words: &[&str]) -> Running {
     let quiet = ["-c", "exec \"$0\" \"$@\" > /dev/null", program.to_str().unwrap()];
-    Invocation::program("sh", &[&quiet, words].concat()).bound(Duration::from_secs(600)).spawn()
+    Invocation::program("sh", &[&quiet, words].concat()).bound(STARVED).spawn()
+}
+
+/// How long a command that is not looked at for its speed may take on a machine that others starve: as long as the runs
+/// beside it. What must be quick is a ratio in `benches/`.
+const STARVED: Duration = Duration::from_secs(600);
+
+/// Reads all of a capture, and says how long that took.
+fn check(program: &Path, capture: &Path) -> (Output, Duration) {
+    let began = Instant::now();
+    let arguments = ["capture", "check", capture.to_str().unwrap()];
+    let output = Invocation::program(program.to_str().unwrap(), &arguments).bound(STARVED).run();
+    (output, began.elapsed())
 }
 
 /// The most a capture may take.
@@ -249,6 +263,10 @@ fn soak() {
                 wrong.push(report);
             }
             *verdicts.entry(format!("{said} of a stopped daemon")).or_default() += 1;
+            // Beside its writer.
+            let (checked, took) = check(&program, &capture);
+            assert_eq!(checked.code, Some(0), "{checked}");
+            println!("the capture read in {took:.1?}");
         }
         println!(
             "{:>6.0?} {figures}; {said}; log {} KiB; record {recording}; capture {} KiB",
@@ -262,10 +280,8 @@ fn soak() {
     watch.signal("INT");
     record.signal("INT");
     let (output, kept) = (watch.wait(), record.wait());
-    let checked =
-        Invocation::program(program.to_str().unwrap(), &["capture", "check", capture.to_str().unwrap()])
-            .run();
-    println!("{kept}\n{checked}");
+    let (checked, took) = check(&program, &capture);
+    println!("{kept}\n{checked}\nread in {took:.1?}");
     println!("{number} steps: {:?}\nverdicts: {verdicts:?}", churn.done);
     let text = fs::read_to_string(&log).unwrap();
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
