@@ -27,6 +27,22 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A text of many lines with every character spelled out that a terminal might obey; its lines and tabs stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let spelled = |character: char| {
+        if obeyed(character) {
+            escaped(character.encode_utf8(&mut [0; 4])).into_owned()
+        } else {
+            character.into()
+        }
+    };
+    Cow::Owned(text.chars().map(spelled).collect())
+}
+
 /// Control characters, and those that reorder, hide or break a line without being seen.
 pub(crate) fn is_hostile(character: char) -> bool {
     character.is_control()
@@ -53,6 +69,12 @@ mod tests {
     #[test]
     fn a_line_break_cannot_start_a_new_line() {
         assert_eq!(escaped("a\nb\r\tc"), "a\\nb\\r\\tc");
+    }
+
+    #[test]
+    fn a_text_of_many_lines_keeps_them_and_nothing_else_that_moves() {
+        assert_eq!(lines("a\tb\n\u{1b}[2Jc\r\n\u{9b}d é"), "a\tb\n\\u{1b}[2Jc\\r\n\\u{9b}d é");
+        assert!(matches!(lines("a\nb\tc\u{202e}"), Cow::Borrowed(_)));
     }
 
     #[test]
