@@ -36,6 +36,9 @@ const MOST_LIVES: usize = 50_000;
 /// No id is longer; one that claims to be is not kept in mind.
 const LONGEST_ID: usize = 256;
 
+/// The same for the names of a pod together.
+const LONGEST_POD: usize = 1024;
+
 /// How many are turned away before it is looked again whether some are over.
 const PATIENCE: u64 = 1024;
 
@@ -176,6 +179,11 @@ impl Comparison {
                 known.decided = true;
             }
             self.bury(&id);
+            return;
+        }
+        let PodRef { uid, namespace, name } = &event.pod;
+        if uid.len() + namespace.len() + name.len() > LONGEST_POD {
+            self.summary.not_compared += 1;
             return;
         }
         let Some(life) = self.life(&id) else { return };

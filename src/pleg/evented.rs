@@ -25,7 +25,7 @@ const SPARE: usize = 1024;
 /// From how many pods on everything is listed to forget those that are gone, if that is not due anyway.
 const CROWD: usize = 20_000;
 
-/// The same by what was received of pods that were new, since it was last forgotten what is gone.
+/// The same by what the statuses of pods have grown by since it was last forgotten what is gone.
 const HEAVY_CROWD: u64 = 64 * 1024 * 1024;
 
 /// What to do about the stream next.
@@ -48,7 +48,7 @@ pub struct Evented {
     open: bool,
     /// How many pods may be in the cache by the last lists.
     room: usize,
-    /// What was received of pods that were new since then.
+    /// What their statuses have grown by since then.
     news: u64,
 }
 
@@ -174,9 +174,9 @@ impl Evented {
         let before = shared.cache.get(&metadata.uid);
         let crash = would_crash(event, before.error.as_deref());
         let known = before.status.as_deref();
-        if known.is_none_or(|known| known.sandboxes.is_empty()) {
-            self.news = self.news.saturating_add(received.weight);
-        }
+        // A pod that comes with next to nothing may grow later.
+        let grown = status.weight().saturating_sub(known.map_or(0, PodStatus::weight));
+        self.news = self.news.saturating_add(grown);
         move_gauges(&mut shared, known, &status);
         shared.metrics.connection_latency.observe(latency.as_f64());
         let status = Arc::new(status);

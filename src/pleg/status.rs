@@ -26,6 +26,20 @@ impl PodStatus {
         Self { pod: PodRef { uid: uid.to_owned(), ..PodRef::default() }, ..Self::default() }
     }
 
+    /// What it takes in memory, about.
+    pub fn weight(&self) -> u64 {
+        let PodRef { uid, namespace, name } = &self.pod;
+        let texts = |texts: &[&String]| texts.iter().map(|text| text.len()).sum::<usize>();
+        let ips: usize = self.ips.iter().map(|ip| size_of::<String>() + ip.len()).sum();
+        let sandboxes = self.sandboxes.iter().map(|member| size_of::<MemberStatus>() + member.id.len());
+        let containers = self.containers.iter().map(|container| {
+            let ContainerDetail { id, name, reason, message, .. } = container;
+            size_of::<ContainerDetail>() + texts(&[id, name, reason, message])
+        });
+        let own = size_of::<Self>() + texts(&[uid, namespace, name]) + ips;
+        u64::try_from(own + sandboxes.sum::<usize>() + containers.sum::<usize>()).unwrap_or(u64::MAX)
+    }
+
     /// The status of one container.
     pub fn container(&self, id: &str) -> Option<&ContainerDetail> {
         self.containers.iter().find(|container| container.id == id)

@@ -138,6 +138,60 @@ fn an_event_says_which_container_of_which_pod_left_which_state_and_how_late_it_i
 }
 
 #[test]
+fn issue_12_no_event_goes_from_a_state_to_the_same_one() {
+    // A container that ends at once: its start tells a status that knows of its end already.
+    let mut stream = Streamed::new();
+    stream.on(&Message::of(Started, "c", &[("c", Exited)]));
+    assert_eq!(stream.receive(Message::of(Stopped, "c", &[("c", Exited)]).event()), None);
+    let died = stream.events.pop().unwrap();
+    assert_eq!((died.from, died.to), (None, Some(PlegState::Exited)));
+    // Whatever comes after whatever.
+    let kinds = [Created, Started, Stopped, Deleted, ContainerEventType::Other(9)];
+    let told =
+        kinds.into_iter().flat_map(|kind| [None, Some(Running), Some(Exited)].map(|state| (kind, state)));
+    let told: Vec<_> = told.collect();
+    for first in &told {
+        for second in &told {
+            let mut stream = Streamed::new();
+            for (kind, state) in [first, second, second] {
+                let containers: Vec<_> = state.iter().map(|state| ("c", *state)).collect();
+                stream.receive(Message::of(*kind, "c", &containers).event());
+            }
+            for event in stream.events {
+                assert!(event.from.is_none() || event.from != event.to, "{first:?}, {second:?}: {event:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn issue_12_pods_that_come_small_and_grow_are_a_crowd_too() {
+    let mut stream = Streamed::new();
+    let grown = |number: u32, message: &str| {
+        let mut event = Message::of(Created, "c", &[("c", Exited)]).event();
+        event.sandbox.as_mut().unwrap().metadata.as_mut().unwrap().uid = number.to_string();
+        event.containers[0].message = message.to_owned();
+        event
+    };
+    let long = "x".repeat(1 << 20);
+    for number in 0..70 {
+        assert!(!stream.evented.is_crowded(), "{number}");
+        stream.receive(grown(number, ""));
+    }
+    for number in 0..70 {
+        stream.receive(grown(number, &long));
+    }
+    assert!(stream.evented.is_crowded(), "70 MiB");
+    // What is listed no more is forgotten, and what grew no further is no news.
+    stream.evented.forget(1, |uid| uid == "0");
+    assert_eq!(stream.hub.lock().cache.len(), 1);
+    for _ in 0..70 {
+        stream.receive(grown(0, &long));
+    }
+    assert!(!stream.evented.is_crowded());
+}
+
+#[test]
 fn a_message_without_a_sandbox_or_its_metadata_is_ignored_altogether() {
     let mut stream = Streamed::new();
     let mut nameless = Message::of(Started, "c", &[("c", Running)]).event();

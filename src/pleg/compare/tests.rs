@@ -289,6 +289,18 @@ fn issue_12_an_id_that_is_none_is_not_kept_in_mind() {
 }
 
 #[test]
+fn issue_12_a_pod_whose_names_are_none_is_not_kept_in_mind() {
+    let mut play = Play::start();
+    let pod = PodRef { name: "x".repeat(LONGEST_POD + 1), ..PodRef::default() };
+    let time = Wall::from_nanos(play.now);
+    let mut event = Event::new(time, Source::Generic, EventType::ContainerStarted, pod, Subject::Container);
+    event.id = Some("c".to_owned());
+    play.comparison.event(&event);
+    assert!(play.comparison.lives.is_empty());
+    assert_eq!(play.summary().not_compared, 1);
+}
+
+#[test]
 fn at_the_bound_what_is_over_makes_room_for_what_is_new() {
     let mut play = Play::start();
     for number in 0..MOST_LIVES {
