@@ -192,6 +192,8 @@ struct Ready {
     segments: Vec<(usize, Arc<Vec<u8>>)>,
     answers: HashMap<Place, Bytes>,
     bytes: usize,
+    /// The answers of the entry that was taken apart last, by its place: one may have very many.
+    parted: Option<((usize, usize), Arc<Vec<Answer>>)>,
 }
 
 /// What is needed while the index is made.
@@ -499,11 +501,21 @@ impl Capture {
 
     fn answer(&self, (segment, number): Place) -> Option<Answer> {
         let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
-        match self.entry_at(segment, offset)?.body? {
-            Body::Ended(ended) => ended.answers.into_iter().nth(which),
-            Body::Told(told) => Some(told.answer),
-            _ => None,
-        }
+        let place = (segment, offset);
+        let parted = self.ready().parted.clone().filter(|(held, _)| *held == place);
+        let (_, answers) = match parted {
+            Some(parted) => parted,
+            None => match self.entry_at(segment, offset)?.body? {
+                Body::Ended(ended) => {
+                    let parted = (place, Arc::new(ended.answers));
+                    self.ready().parted = Some(parted.clone());
+                    parted
+                }
+                Body::Told(told) => return Some(told.answer),
+                _ => return None,
+            },
+        };
+        answers.get(which).cloned()
     }
 
     /// The messages that a call was answered with; `None` if one of them is lost.

@@ -14,9 +14,10 @@ use rustix::fs::{FlockOperation, flock, statvfs};
 
 use super::entry::{Body, Entry, Lost, Session, rpc};
 use super::keeper::{Keeper, ListKey};
-use super::segment::{self, Entries, Segment, framed};
+use super::segment::{self, Entries, NotOurs, Segment, framed};
 use super::{Error, private};
 use crate::cri::Rpc;
+use crate::report::load::opened;
 
 /// Into how many segments the bound is divided.
 const SEGMENTS: u64 = 64;
@@ -32,6 +33,12 @@ pub const SMALLEST: u64 = 4 * SMALLEST_SEGMENT;
 
 /// What the lock and the directory itself take.
 const BESIDES: u64 = 8 * 1024;
+
+/// No file is longer: all that a recorder keeps may be exported to one.
+const LARGEST_FILE: u64 = 2 << 30;
+
+/// What says whether a file is a segment.
+const HEAD: u64 = 64;
 
 /// The name of the lock.
 pub const LOCK: &str = "lock";
@@ -422,7 +429,7 @@ fn lock(directory: &Path) -> Result<fs::File, Error> {
 
 /// Whether somebody writes the capture in `directory`.
 pub fn is_written(directory: &Path) -> bool {
-    fs::File::open(directory.join(LOCK))
+    opened(&directory.join(LOCK))
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
@@ -433,11 +440,29 @@ fn size_of(path: &Path) -> u64 {
 /// Cuts off the room that a recorder which did not end in good order had reserved.
 fn give_back(path: &Path, end: usize) -> Option<u64> {
     let end = u64::try_from(end).ok()?;
-    fs::OpenOptions::new().write(true).open(path).ok()?.set_len(end).ok()?;
+    private::existing(path).ok()?.set_len(end).ok()?;
     Some(end)
 }
 
-/// The bytes of a segment.
+/// The bytes of a segment. What is read again when somebody wants an answer must be a regular file, and what does not begin
+/// like a segment is not read to its end.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|source| Error::Segment { path: path.to_path_buf(), source })
+    let fail = |source| Error::Segment { path: path.to_path_buf(), source };
+    let mut file = opened(path).map_err(fail)?;
+    let about = file.metadata().map_err(fail)?;
+    if !about.is_file() {
+        let why = "it is neither a directory nor a regular file".to_owned();
+        return Err(Error::NotACapture { path: path.to_path_buf(), why });
+    }
+    if about.len() > LARGEST_FILE {
+        let why = format!("it is longer than {} MiB, which is all that is read", LARGEST_FILE >> 20);
+        return Err(fail(io::Error::new(io::ErrorKind::FileTooLarge, why)));
+    }
+    let mut bytes = Vec::new();
+    Read::by_ref(&mut file).take(HEAD).read_to_end(&mut bytes).map_err(fail)?;
+    // One of a directory may have lost its head, and is looked through.
+    if about.len() <= LARGEST_SEGMENT || segment::check(&bytes) != Err(NotOurs::Other) {
+        file.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(fail)?;
+    }
+    Ok(bytes)
 }

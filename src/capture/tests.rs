@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 use prost::bytes::Bytes;
 
 use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Outcome, RelistDone, Session, rpc_number};
-use super::{Capture, Error, Limits, Store, store};
+use super::{Capture, Error, Limits, Store, segment, store};
 use crate::cri::Rpc;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -447,4 +447,25 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     for (second, shown) in [(5, 5), (12, 3612), (25, 25 - 3600)] {
         assert_eq!(moment(shown), second, "{shown}");
     }
+}
+
+#[test]
+fn issue_12_an_entry_of_very_many_answers_is_taken_apart_once() {
+    let place = Place::new();
+    fs::create_dir(&place.0).unwrap();
+    let mut ended = Ended::new(1, Duration::from_millis(3), &Outcome::Answered);
+    // Taken apart for each of them, they would keep a machine busy for hours.
+    ended.answers = (1..=200_000)
+        .map(|number| Answer { number, bytes: Bytes::from_static(b"x"), here: true, ..Answer::default() })
+        .collect();
+    let session = Session { id: 1, ..Session::default() };
+    let entries =
+        [entry(0, Body::Session(session)), asked(1, 1, Rpc::StreamContainers), entry(2, Body::Ended(ended))];
+    let mut bytes = segment::header().to_vec();
+    bytes.extend(entries.iter().flat_map(segment::framed));
+    let file = place.0.join("many.plegcap");
+    fs::write(&file, bytes).unwrap();
+    let capture = Capture::open(&file).unwrap();
+    let messages = capture.messages(capture.calls[0].end.as_ref().unwrap()).unwrap();
+    assert_eq!(messages, vec![Bytes::from_static(b"x"); 200_000]);
 }

@@ -9,7 +9,6 @@
 //! Reads dumps and, of a process that still runs here, a few strings of its memory and its file descriptors. It sends no
 //! signal and stops nothing; where a dump needs one, the command is printed for a person.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use super::render::stacks as text;
 use super::{Error, Exit};
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
+use crate::report::load::{self, LARGEST_SETTING};
 use crate::stacks::judge::{Source, Told, conclude, judge};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
@@ -100,8 +100,10 @@ fn all_signatures(path: Option<&Path>) -> Result<Vec<Signature>, Error> {
         None => Vec::new(),
         Some(path) => {
             let name = path.display().to_string();
-            let text =
-                std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+            let text = load::load(path, LARGEST_SETTING).and_then(|text| {
+                String::from_utf8(text).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))
+            });
+            let text = text.map_err(|source| Error::Read { name: name.clone(), source })?;
             own::parse(&text).map_err(|why| Error::Signatures { name, why })?
         }
     };
@@ -157,8 +159,8 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
 fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
-    let opened = File::open(path).map_err(unreadable)?;
-    let taken = opened.metadata().and_then(|about| about.modified()).ok();
+    let opened = load::patient(path).map_err(unreadable)?;
+    let taken = path.metadata().and_then(|about| about.modified()).ok();
     let origin =
         Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
     dumps(&name, opened, &origin, cuts)

@@ -12,6 +12,7 @@ use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{Inputs, Progress};
 use crate::host::HostRoot;
+use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{Source, Told, conclude, judge};
 use crate::stacks::live;
 use crate::stacks::read::{Bounds, read};
@@ -129,7 +130,7 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
         }
         Place::File(path) => {
             let pid = sources::pid_in_name(&path);
-            let bytes = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+            let bytes = tokio::task::spawn_blocking(move || load(&path, LARGEST_REPORT)).await;
             let bytes = bytes.map_err(|why| why.to_string())?.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, bytes, pid))
         }

@@ -1,11 +1,11 @@
 //! A kubelet's own HTTPS API: its base URL, whom to trust there and who we are. Documents only, by GET.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::http::{self, Answer, Client, Identity, PemError, Trust, certificates};
 use super::kubeconfig::Cluster;
+use crate::report::load::{LARGEST_SETTING, load};
 
 /// A node's pods can be more than what a kubelet says otherwise.
 const LARGEST: usize = 64 << 20;
@@ -38,7 +38,7 @@ impl KubeletApi {
     /// At `url`, with `credentials`.
     pub fn new(url: &str, credentials: &Credentials) -> Result<Self, PemError> {
         let read = |path: &Path| {
-            fs::read(path).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
+            load(path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
         };
         let trust = match (&credentials.authority, &credentials.shown) {
             _ if credentials.insecure => Trust::Anybody,

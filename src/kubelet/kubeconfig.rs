@@ -4,7 +4,6 @@
 //! for a credential (`exec`, as the cloud providers have it). User and password, and the old `auth-provider`, are not.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::host::HostRoot;
 
 use crate::host::yaml::{Documents, Fault, Kind, Node};
+use crate::report::load::{LARGEST_SETTING, load};
 
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
@@ -431,7 +431,7 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
-    fs::read(path).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
+    load(path, LARGEST_SETTING).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
 }
 
 /// The first document as a value. Aliases are refused: no kubeconfig has them, and they can make much of little.

@@ -1,17 +1,17 @@
 //! The kubelet that runs on this node: its process under each of its names, and what the node is called by it.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::told::{Setting, Told};
 use crate::host::proc::{ProcSample, Process, Role, command_line};
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_bytes, kernel_text};
+use crate::report::load::load;
 
 /// A file of certificates above this size is none.
-const LARGEST_CERTIFICATE: u64 = 1 << 20;
+const LARGEST_CERTIFICATE: usize = 1 << 20;
 
 /// A running kubelet and what it was told.
 #[derive(Clone)]
@@ -95,9 +95,7 @@ fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
         let path = host.path(path);
         // A link to what is renewed is absolute, and means the node's root.
         let path = fs::read_link(&path).map_or(path, |to| host.path(to));
-        let mut text = Vec::new();
-        File::open(path).ok()?.take(LARGEST_CERTIFICATE).read_to_end(&mut text).ok()?;
-        Some(text)
+        load(&path, LARGEST_CERTIFICATE).ok()
     })
 }
 

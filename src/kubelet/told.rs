@@ -4,19 +4,19 @@
 //! text with commas, as a flag has them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host::{Arguments, HostRoot, ScalarsError, file_scalars, scalars};
+use crate::report::load::load;
 
 /// Drop-ins that are read; a directory with more of them is none.
 const MOST_DROP_INS: usize = 256;
 /// How deep below the directory they may lie.
 const DEEPEST: usize = 8;
 /// A file of arguments above this size is none.
-const LARGEST_ARGUMENTS: u64 = 64 * 1024;
+const LARGEST_ARGUMENTS: usize = 64 * 1024;
 
 /// The settings of a kubelet, as far as they are single values.
 #[derive(Clone, Debug, Default)]
@@ -158,12 +158,8 @@ fn with_inner_arguments(arguments: Arguments, host: &HostRoot) -> Arguments {
 
 /// One argument a line. `$SNAP_DATA` is the directory that the file's own is in.
 fn arguments_of_file(file: &str, host: &HostRoot) -> Vec<String> {
-    let mut text = String::new();
-    let read =
-        File::open(host.path(file)).and_then(|file| file.take(LARGEST_ARGUMENTS).read_to_string(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
+    let Ok(text) = load(&host.path(file), LARGEST_ARGUMENTS) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&text);
     let data = Path::new(file).parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_string_lossy();
     text.lines()
         .map(str::trim)

@@ -11,12 +11,20 @@ use super::patience::{STEPS, patiently, shown};
 /// More than the report of any node has bytes.
 pub const LARGEST_REPORT: usize = 64 * 1024 * 1024;
 
+/// More than a kubeconfig, a certificate, a token or a file of signatures has bytes.
+pub const LARGEST_SETTING: usize = 16 * 1024 * 1024;
+
 /// All of `path`, which may have `most` bytes. What is not a regular file is waited for as long as something comes now and
 /// then.
 pub fn load(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let file = opened(path)?;
-    let is_fifo = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Fifo;
-    read(file, is_fifo, most, STEPS)
+    read(patient(path)?, most)
+}
+
+/// `path`, to be read piece by piece and waited for in the same way.
+pub fn patient(path: &Path) -> io::Result<Patient<File>> {
+    let from = opened(path)?;
+    let is_fifo = FileType::from_raw_mode(fstat(&from)?.st_mode) == FileType::Fifo;
+    Ok(Patient { from, unbegun: is_fifo, steps: STEPS })
 }
 
 /// Opens `path` so that neither that nor reading from it waits: what has nothing to say just now answers with an error.
@@ -41,25 +49,40 @@ fn fits(bytes: &[u8], most: usize) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Reads to the end. The end of a FIFO is none as long as nobody has written to it: its writer may not be there yet.
-fn read(mut from: impl Read, is_fifo: bool, most: usize, steps: u32) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut piece = vec![0; 64 * 1024];
-    loop {
-        let begun = !bytes.is_empty();
-        let length = patiently(steps, || match from.read(&mut piece) {
-            Ok(0) if is_fifo && !begun => Ok(None),
+/// Waits for what has nothing to say just now, for a while and not for ever.
+#[derive(Debug)]
+pub struct Patient<R> {
+    from: R,
+    /// The end of a FIFO is none as long as nobody has written to it: its writer may not be there yet.
+    unbegun: bool,
+    steps: u32,
+}
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let Self { from, unbegun, steps } = self;
+        let length = patiently(*steps, || match from.read(into) {
+            Ok(0) if *unbegun => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => Ok(None),
             other => other.map(Some),
         })?;
-        match length {
-            Some(0) => return Ok(bytes),
-            Some(length) => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
-            None => {
-                let why = format!("nothing came out of it for {}", shown());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-            }
+        *unbegun = false;
+        length.ok_or_else(|| {
+            let why = format!("nothing came out of it for {}", shown());
+            io::Error::new(io::ErrorKind::TimedOut, why)
+        })
+    }
+}
+
+/// Reads to the end.
+fn read(mut from: impl Read, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut piece)? {
+            0 => return Ok(bytes),
+            length => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
         }
         fits(&bytes, most)?;
     }
@@ -85,6 +108,10 @@ mod tests {
         Script(reads.into_iter().collect())
     }
 
+    fn patient(from: Script, is_fifo: bool, steps: u32) -> Patient<Script> {
+        Patient { from, unbegun: is_fifo, steps }
+    }
+
     fn not_yet<T>() -> io::Result<T> {
         Err(io::ErrorKind::WouldBlock.into())
     }
@@ -99,18 +126,18 @@ mod tests {
 
     #[test]
     fn issue_12_a_fifo_without_a_writer_is_given_up_and_named() {
-        let why = read(script([]), true, 9, 0).unwrap_err();
+        let why = read(patient(script([]), true, 0), 9).unwrap_err();
         assert_eq!(
             (why.kind(), why.to_string().as_str()),
             (io::ErrorKind::TimedOut, "nothing came out of it for 5s")
         );
-        let why = read(script([Ok(&b"a"[..]), not_yet()]), true, 9, 0).unwrap_err();
+        let why = read(patient(script([Ok(&b"a"[..]), not_yet()]), true, 0), 9).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     fn what_comes_late_or_in_pieces_is_waited_for() {
         let late = script([Ok(&b""[..]), not_yet(), Ok(b"ab"), not_yet(), Ok(b"c")]);
-        assert_eq!(read(late, true, 9, 5).unwrap(), b"abc");
+        assert_eq!(read(patient(late, true, 5), 9).unwrap(), b"abc");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +19,7 @@ use crate::manifests::podconfig::{
     ApiError, ApiPods, ApiServer, FileSource, List, PodConfig, Source, SourceState, UrlAnswer, UrlSource,
     Wanted,
 };
+use crate::report::load::patient;
 
 /// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
 const API_LIMIT: u64 = 256 << 20;
@@ -241,7 +241,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let opened: io::Result<Box<dyn Read>> = match path.to_str() {
         Some("-") => Ok(Box::new(io::stdin())),
-        _ => File::open(path).map(|file| Box::new(file) as Box<dyn Read>),
+        _ => patient(path).map(|file| Box::new(file) as Box<dyn Read>),
     };
     let input = match opened {
         Ok(input) => input,

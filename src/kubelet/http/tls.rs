@@ -1,11 +1,11 @@
 //! Whose certificate is accepted, which one is shown, and what is wrong with one that is not accepted.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::report::load::{LARGEST_SETTING, load};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -109,7 +109,7 @@ fn system_authorities() -> Result<Vec<CertificateDer<'static>>, PemError> {
     let told = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let usual = SYSTEM_BUNDLES.iter().map(PathBuf::from);
     let path = told.into_iter().chain(usual).find(|path| path.is_file()).ok_or(PemError::NoBundle)?;
-    let pem = fs::read(&path).map_err(|source| PemError::Read { path: path.clone(), source })?;
+    let pem = load(&path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.clone(), source })?;
     certificates(&pem, &path.display().to_string())
 }
 
