@@ -1,4 +1,4 @@
-//! What the node wrote down itself, word for word, for whoever looks at a bundle later: journal, kernel log, the kubelet's
+//! What the node wrote down itself, word for word but for what a terminal would obey, for whoever looks at a bundle later: journal, kernel log, the kubelet's
 //! metrics and configuration, `/proc` of the processes concerned, a goroutine dump. Each is bounded, and nothing that may
 //! be a secret is among it: no environment, no verbose status, no header and no token.
 
@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
+use serde_json::Value;
 
 use super::evidence::{Evidence, StatusRecord};
 use super::paper::{LARGEST, Paper};
 use super::proc::{Process, Role};
 use super::{Inputs, join, offload};
 use crate::host::{HostRoot, kernel_text};
+use crate::report::load::load;
 
 /// What a file of `/proc` may have.
 const LARGEST_OF_PROC: usize = 64 * 1024;
@@ -148,26 +150,51 @@ fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
 fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
     let Some(path) = kubelet.flag("config") else { return };
     let path: PathBuf = root.path(path);
-    let mut text = String::new();
-    let most = u64::try_from(LARGEST).unwrap_or(u64::MAX);
-    if std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).is_ok() {
-        send(Paper::new("kubelet/config.txt", "its configuration file", without_secret_keys(&text)));
+    if let Ok(bytes) = load(&path, LARGEST) {
+        let text = without_secret_keys(&String::from_utf8_lossy(&bytes));
+        send(Paper::new("kubelet/config.txt", "its configuration file", text));
     }
 }
 
-/// A YAML or JSON text without what stands below a key that has a secret in its name: that line and all that is indented
-/// further, or a list at the same depth.
+/// A YAML or JSON text without what stands below a key that has a secret in its name.
 pub(super) fn without_secret_keys(text: &str) -> String {
-    // JSON on one line would be one key with everything behind it.
-    let lines = serde_json::from_str::<serde_json::Value>(text).map(|value| format!("{value:#}\n"));
-    let text = lines.as_deref().unwrap_or(text);
+    match serde_json::from_str(text) {
+        Ok(mut document) => {
+            leave_out_secrets(&mut document);
+            format!("{document:#}\n")
+        }
+        Err(_) => without_secret_lines(text),
+    }
+}
+
+fn leave_out_secrets(document: &mut Value) {
+    match document {
+        Value::Object(members) => {
+            for (key, value) in members {
+                if is_secret(key) {
+                    *value = LEFT_OUT.into();
+                } else {
+                    leave_out_secrets(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(leave_out_secrets),
+        _ => {}
+    }
+}
+
+/// Leaves out the line, all that is indented further, anything at the same depth that is no key, and what is in brackets
+/// that are open. A line may hold more keys than its first.
+fn without_secret_lines(text: &str) -> String {
     let mut shown = String::new();
-    let mut below: Option<usize> = None;
+    let (mut below, mut open): (Option<usize>, usize) = (None, 0);
     for line in text.lines() {
         let depth = line.len() - line.trim_start().len();
-        let belongs =
-            |at: usize| depth > at || (depth == at && line.trim_start().starts_with(['-', ']', '}']));
-        if below.is_some_and(|at| line.trim().is_empty() || belongs(at)) {
+        let belongs = |at: usize| {
+            depth > at || (depth == at && line.trim_start().starts_with(['-', '[', ']', '{', '}']))
+        };
+        if open > 0 || below.is_some_and(|at| line.trim().is_empty() || belongs(at)) {
+            open = brackets(line, open);
             continue;
         }
         below = None;
@@ -175,6 +202,7 @@ pub(super) fn without_secret_keys(text: &str) -> String {
             // Behind a key there may be a map on the same line.
             Some((key, value)) if is_secret(key) || (value.contains(':') && is_secret(value)) => {
                 below = Some(depth);
+                open = brackets(value, 0);
                 shown.extend([key, ": ", LEFT_OUT]);
             }
             _ => shown.push_str(line),
@@ -182,6 +210,16 @@ pub(super) fn without_secret_keys(text: &str) -> String {
         shown.push('\n');
     }
     shown
+}
+
+/// How many brackets are open after a line, if so many were before it.
+fn brackets(line: &str, open: usize) -> usize {
+    let outside = line.split('"').step_by(2).flat_map(str::chars);
+    outside.fold(open, |open, letter| match letter {
+        '{' | '[' => open + 1,
+        '}' | ']' => open.saturating_sub(1),
+        _ => open,
+    })
 }
 
 /// The kernel's own log, as far as it may be read; it is not kept in one piece anywhere but there.
@@ -211,6 +249,15 @@ mod tests {
         let paper = Paper::within(4, "journal.txt", "", "0123456789");
         assert_eq!((paper.bytes.as_slice(), paper.cut), (&b"6789"[..], true));
         assert!(!Paper::within(4, "journal.txt", "", "0123").cut);
+    }
+
+    #[test]
+    fn issue_12_a_paper_that_is_printed_moves_no_cursor_and_a_packed_one_is_as_it_was() {
+        let paper = Paper::new("journal.txt", "", &b"a\x1b]0;b\x07\n\xc2\x9b2J\xff\tc"[..]);
+        let text = String::from_utf8(paper.bytes).unwrap();
+        assert_eq!(text, "a\\u{1b}]0;b\\u{7}\n\\u{9b}2J\u{fffd}\tc");
+        let packed = [0x1f, 0x8b, 0x08, 0x00, 0xff, 0x1b];
+        assert_eq!(Paper::new("stacks.txt", "", packed).bytes, packed);
     }
 
     #[test]
@@ -245,6 +292,15 @@ mod tests {
         let json = "{\n  \"staticPodURLHeader\": {\n    \"Authorization\": [\"Bearer t0p\"]\n  },\n  \"maxPods\": 110\n}\n";
         let shown = without_secret_keys(json);
         assert!(!shown.contains("t0p") && shown.contains("maxPods"), "{shown}");
+        for packed in [
+            r#"{"kind":"KubeletConfiguration","staticPodURLHeader":{"Authorization":["Bearer t0p"]},"maxPods":110}"#,
+            "{kind: KubeletConfiguration, staticPodURLHeader: {Authorization: [Bearer t0p]}}",
+            "{\n\"staticPodURLHeader\":\n{\n\"Authorization\":\n[\"Bearer t0p\"]\n}\n}\n",
+        ] {
+            let shown = without_secret_keys(packed);
+            assert!(!shown.contains("t0p"), "{shown}");
+            assert_eq!(shown.contains("110"), packed.contains("110"), "{shown}");
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<Missing> = Vec::new();
-    let mut papers = vec![Paper::new(REPORT, "what `plegctl health` says", pretty(report)?)];
+    let mut papers = vec![Paper::whole(REPORT, "what `plegctl health` says", pretty(report)?)];
     let order = Order {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
@@ -77,7 +77,7 @@ pub(super) async fn write(
     match relist(&Remembered::of(evidence), clock, order).await {
         Ok(relist) => {
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
-            papers.push(Paper::new("relist.json", about, pretty(&document(&relist))?));
+            papers.push(Paper::whole("relist.json", about, pretty(&document(&relist))?));
         }
         Err(why) => missing.push(Missing { what: "relist.json".to_owned(), why: why.to_string() }),
     }
@@ -118,7 +118,7 @@ pub(super) async fn write(
             "values whose name says token, password, secret, header, credential or private",
         ],
     };
-    let index = Paper::new("index.json", "this list", pretty(&index)?);
+    let index = Paper::whole("index.json", "this list", pretty(&index)?);
     let at = report.taken_at;
     save::write(path, |file| {
         let mut archive = GzEncoder::new(file, Compression::default());
