@@ -173,13 +173,16 @@ pub fn run(arguments: &LintArgs, context: &Context) -> Result<Exit, Error> {
     }
     let ignored: HashSet<Check> = arguments.ignore.iter().copied().collect();
     let report = LintReport::new(&kubelet, sources, compared, upgrade, not_checked, &ignored);
+    let mut written = Ok(());
     for (format, path) in &arguments.output_file {
         let plain = Style { headers: true, color: false };
-        save::write(path, |file| render(*format, &report, plain, file))?;
+        // What cannot be written is an error once everything is told.
+        written = written.and(save::write(path, |file| render(*format, &report, plain, file)));
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     render(arguments.output, &report, context.style(), &mut out)?;
     out.flush()?;
+    written?;
     Ok(if cannot_look { Exit::NoAnswer } else { arguments.exit(report.worst()) })
 }
 

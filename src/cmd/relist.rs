@@ -135,14 +135,14 @@ pub fn run(arguments: &RelistArgs, context: &Context) -> Result<Exit, Error> {
     if named {
         report.node = context.node_name();
     }
-    if let Some(path) = &arguments.save {
-        save(&document(&report), path)?;
-    }
+    // What cannot be written is an error once everything is told.
+    let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&document(&report), path));
     arguments.reduce(&mut report.pods);
     if report.pods.is_empty() {
         context.remark(&format!("No pods found{}", arguments.in_words()));
     }
     print(arguments, context, &report)?;
+    saved?;
     Ok(Exit::Good)
 }
 

@@ -166,7 +166,8 @@ enum FailOn {
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
-    let mut standing = None;
+    // A file that cannot be written is an error once the verdict is told: a full disk is what this may be about.
+    let (mut standing, mut written) = (None, Ok(()));
     let asked = match &arguments.from {
         Some(path) => Asked::Ended(Box::new(saved::saved(path)?), None),
         None => match context.endpoint() {
@@ -175,7 +176,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
                     context.tape(Arc::<EveryCall>::default());
                 }
                 standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
-                block_on(answer(arguments, context, &endpoint, standing.as_mut()))??
+                block_on(answer(arguments, context, &endpoint, standing.as_mut(), &mut written))??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
                 writeln!(io::stdout(), "D06 no container runtime found")?;
@@ -189,15 +190,15 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         Asked::Interrupted(report) => {
             // What is half known is nothing to remember.
             if let Some(report) = report {
-                arguments.save.as_deref().map_or(Ok(()), |path| save(&*report, path))?;
+                let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&*report, path));
                 print(arguments, context, &report, None)?;
+                written?;
+                saved?;
             }
             return Ok(Exit::Interrupted);
         }
     };
-    if let Some(path) = &arguments.save {
-        save(&report, path)?;
-    }
+    let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&report, path));
     let mut exit = match (report.verdict, arguments.fail_on) {
         (Verdict::Healthy, _) | (Verdict::Degraded, FailOn::Critical) => Exit::Good,
         (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
@@ -210,6 +211,8 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         standing::write(path, standing, context);
     }
     print(arguments, context, &report, still)?;
+    written?;
+    saved?;
     Ok(exit)
 }
 
@@ -227,9 +230,10 @@ async fn answer(
     context: &Context,
     endpoint: &Endpoint,
     standing: Option<&mut Standing>,
+    written: &mut Result<(), Error>,
 ) -> Result<Asked, Error> {
     let Some(standing) = standing else {
-        return ask(arguments, context, endpoint, Duration::ZERO).await;
+        return ask(arguments, context, endpoint, Duration::ZERO, written).await;
     };
     let began = context.clock.mono();
     if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
@@ -237,7 +241,7 @@ async fn answer(
         return Ok(Asked::Ended(Box::new(report), age));
     }
     let used = context.clock.mono().since(began);
-    let asked = ask(arguments, context, endpoint, used).await?;
+    let asked = ask(arguments, context, endpoint, used, written).await?;
     if let Asked::Ended(report, _) = &asked {
         standing.learn(report, context.clock.wall());
     }
@@ -249,6 +253,7 @@ async fn ask(
     context: &Context,
     endpoint: &Endpoint,
     used: Duration,
+    written: &mut Result<(), Error>,
 ) -> Result<Asked, Error> {
     let mut stops = Stops::listen(None).map_err(Error::Start)?;
     let (stop, stopped) = watch::channel(false);
@@ -298,7 +303,7 @@ async fn ask(
     let Some(evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
     let report = Box::new(judge(&evidence));
     if let Some(path) = &arguments.bundle {
-        bundle::write(path, &report, &evidence, &*context.clock).await?;
+        *written = bundle::write(path, &report, &evidence, &*context.clock).await;
     }
     if *stop.borrow() {
         return Ok(Asked::Interrupted(Some(report)));
