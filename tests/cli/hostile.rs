@@ -1,5 +1,6 @@
 //! What listens on the socket may answer with anything: each answer is named for what it is, none ends the program.
 
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -195,6 +196,25 @@ fn issue_12_what_is_saved_to_stdout_or_a_device_arrives_there_and_replaces_nothi
 }
 
 #[test]
+fn issue_12_what_cannot_be_saved_is_told_all_the_same() {
+    let (runtime, folder) = (sound(), TempDir::new());
+    let (endpoint, manifests) = (runtime.endpoint(), folder.path().to_str().unwrap());
+    for (arguments, told) in [
+        (&["health", "--proc", "/nowhere", "-r", &endpoint, "--save", "/dev/full"][..], "HEALTHY"),
+        (&["health", "--proc", "/nowhere", "-r", &endpoint, "--bundle", "/dev/full"], "HEALTHY"),
+        (&["health", "--proc", "/nowhere", "--npd", "-r", &endpoint, "--save", "/dev/full"], "healthy"),
+        (&["relist", "-r", &endpoint, "--save", "/dev/full"], "ListPodSandbox"),
+        (&["static-pods", "lint", "--no-cri", manifests, "--output-file", "json=/dev/full"], "no file"),
+        (&["watch", "-o", "jsonl", "--count", "2", "-r", &endpoint, "--log", "/dev/full"], "WatchSummary"),
+    ] {
+        let output = plegctl(arguments);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stdout.contains(told), "{output}");
+        assert!(output.stderr.contains("cannot write `/dev/full`: No space left on device"), "{output}");
+    }
+}
+
+#[test]
 fn issue_12_a_log_into_a_fifo_and_an_output_file_into_a_socket() {
     let (runtime, folder) = (sound(), TempDir::new());
     let fifo = folder.path().join("fifo");
@@ -218,18 +238,110 @@ fn issue_12_what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let fifo = fifo.to_str().unwrap();
-    for (arguments, words) in [
+    // Longer than any memory, and next to nothing on the disk.
+    let sparse = |name: &str, begin: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, begin).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        path.display().to_string()
+    };
+    let (endless, capture) =
+        (sparse("endless", b""), sparse("endless.plegcap", b"plegcap\n\x01\0\0\0\0\0\0\0"));
+    let scratch = folder.path().join("small");
+    std::fs::File::create(&scratch).unwrap().set_len(1 << 30).unwrap();
+    let zeroes = scratch.to_str().unwrap();
+    let cases = [
         (&["health", "--from", "/dev/zero"][..], "cannot read /dev/zero: it is longer than 65536 KiB"),
         (&["diff", "/dev/zero", "/dev/zero"], "cannot read /dev/zero: it is longer than 65536 KiB"),
         (&["relist", "-r", "sim:/dev/zero"], "/dev/zero"),
         (&["health", "--from", fifo], "nothing came out of it for 5s"),
         (&["relist", "-c", fifo], "nothing came out of it for 5s"),
-    ] {
-        let output = plegctl(arguments);
-        assert_eq!(output.code, Some(2), "{output}");
-        assert!(output.stderr.contains(words), "{output}");
-    }
+        (&["stacks", fifo], "nothing came out of it for 5s"),
+        (&["stacks", "--signatures", "/dev/zero", fifo], "it is longer than 16384 KiB"),
+        (&["stacks", "--signatures", fifo, fifo], "nothing came out of it for 5s"),
+        (&["nodes", "--kubeconfig", "/dev/zero"], "it is longer than 16384 KiB"),
+        (&["nodes", "--kubeconfig", fifo], "nothing came out of it for 5s"),
+        (&["pods", "--no-cri", "--node-name", "n1", "--api-pods", fifo], "nothing came out of it for 5s"),
+        (&["capture", "ls", "/dev/zero"], "it is neither a directory nor a regular file"),
+        (&["capture", "check", fifo], "it is neither a directory nor a regular file"),
+        (&["relist", "-r", "capture:/dev/zero"], "it is neither a directory nor a regular file"),
+        (&["capture", "report", &endless], "it is longer than 2048 MiB"),
+        (&["capture", "report", &capture], "it is longer than 2048 MiB"),
+        (&["capture", "ls", zeroes], "it does not begin like one"),
+    ];
+    thread::scope(|scope| {
+        for (arguments, words) in cases {
+            scope.spawn(move || {
+                let output = plegctl(arguments);
+                assert_eq!(output.code, Some(2), "{output}");
+                assert!(output.stderr.contains(words), "{output}");
+            });
+        }
+    });
     // Read by root it is the kernel's log, which has no end; by others it is not read.
     let kmsg = plegctl(&["static-pods", "lint", "--no-cri", "/proc/kmsg"]);
     assert_eq!(kmsg.code, Some(2), "{kmsg}");
+}
+
+#[test]
+fn issue_12_a_recorder_writes_through_no_planted_link() {
+    let (runtime, folder) = (sound(), TempDir::new());
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let planted = folder.path().join("planted");
+    std::fs::create_dir(&planted).unwrap();
+    std::os::unix::fs::symlink(&precious, planted.join("lock")).unwrap();
+    let directory = planted.to_str().unwrap();
+    let record = plegctl(&["record", directory, "--for", "1s", "-r", &runtime.endpoint()]);
+    assert_eq!(record.code, Some(2), "{record}");
+    assert!(record.stderr.contains("cannot use `"), "{record}");
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
+
+/// What a terminal would obey, if somebody printed the file.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control() && !matches!(letter, '\0' | '\n')
+}
+
+#[test]
+fn issue_12_no_file_that_is_written_has_a_byte_that_a_terminal_obeys() {
+    let folder = TempDir::new();
+    let version = wire::VersionResponse {
+        version: "0.1.0".into(),
+        runtime_name: "con\u{9b}2Jtainerd\u{7f}\u{1b}]0;x\u{7}".into(),
+        runtime_version: "2.1.9".into(),
+        runtime_api_version: "v1".into(),
+    };
+    let runtime = Impostor::answering(Rpc::Version, Answer::of([version.encode_to_vec()]));
+    let (endpoint, manifests) = (runtime.endpoint(), folder.path().join("manifests"));
+    std::fs::create_dir(&manifests).unwrap();
+    std::fs::write(
+        manifests.join("po\u{9b}2Jd\u{7f}.yaml"),
+        "kind: Pod\nmetadata: {name: \"a\\x7f\\x9b\"}\n",
+    )
+    .unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (relist, health, bundle, lint) = (file("relist"), file("health"), file("bundle"), file("lint"));
+    let (sarif, manifests) = (format!("sarif={lint}"), manifests.display().to_string());
+    for arguments in [
+        &["relist", "-r", &endpoint, "--save", &relist][..],
+        &["health", "-r", &endpoint, "--proc", "/nowhere", "--save", &health, "--bundle", &bundle],
+        &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
+    ] {
+        let output = plegctl(arguments);
+        assert!(!output.stdout.contains(is_obeyed) && !output.stderr.contains(is_obeyed), "{output}");
+    }
+    for (path, packed) in [(&relist, false), (&health, false), (&lint, false), (&bundle, true)] {
+        let bytes = std::fs::read(path).unwrap();
+        let text = if packed {
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+            text
+        } else {
+            String::from_utf8(bytes).unwrap()
+        };
+        let shown = text.matches("\\u009b2J").count();
+        assert!(shown > 0, "{path} has what was escaped: {text}");
+        assert!(!text.contains(is_obeyed), "{path}: {text:?}");
+    }
 }

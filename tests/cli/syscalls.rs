@@ -308,6 +308,16 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
             .starts(look)
             .connects("10248")
             .writes(&["health.json"]),
+        Row::of(&["health", "--bundle", &place("bundle.tar.gz")])
+            .asks(endpoint, HEALTH)
+            .starts(look)
+            .connects("10248")
+            .writes(&["bundle.tar.gz"]),
+        Row::of(&["health", "--state", &place("state.json")])
+            .asks(endpoint, HEALTH)
+            .starts(look)
+            .connects("10248")
+            .writes(&["state.json"]),
         Row::of(&["health", "--from", &health]),
         Row::of(&["record", &capture, "--count", "3", "--period", "10ms"])
             .asks(endpoint, RECORD)
@@ -336,6 +346,7 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
         Row::of(&["explain", "D01"]),
         Row::of(&["relist", "-r", "sim:quiet"]),
         Row::of(&["completions", "bash"]),
+        Row::of(&["man", &place("man")]).writes(&[".1"]).makes(&["mkdir"]),
         Row::of(&["help"]),
     ]
 }

@@ -1,5 +1,6 @@
 //! What `health` makes of real faults on real containerd.
 
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::generated::ContainerState;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, plegctl};
 use crate::pods::{ContainerSpec, PodSpec};
-use crate::{real, wait_for};
+use crate::{real, real_on_its_own_disk, wait_for};
 
 on_each_containerd! {
     pods_without_a_fault_are_healthy
@@ -32,6 +33,8 @@ on_each_containerd! {
     three_hundred_dead_containers_are_told_and_alarm_nobody
     load_beside_a_healthy_runtime_is_no_fault_of_its
     a_bundle_of_a_hang_is_read_again_and_keeps_every_secret
+    a_held_status_lock_is_traced_to_its_container_beside_load_too
+    a_full_disk_is_told_and_nothing_half_written_stays_on_it
 }
 
 fn diagnose(runtime: &RealRuntime) -> HealthReport {
@@ -289,15 +292,20 @@ fn runs() -> usize {
     std::env::var("PLEGCTL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
 }
 
+/// Twice as many as there are processors, so that nobody gets one for the asking, and one that writes.
+fn busy(runtime: &RealRuntime) -> Vec<Load> {
+    let file = runtime.directory().join("load").display().to_string();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let mut load: Vec<Load> = (0..2 * processors).map(|_| Load::of("while :; do :; done")).collect();
+    load.push(Load::of(&format!("while :; do exec 3>'{file}'; echo x >&3; done")));
+    load
+}
+
 fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     with_network(&runtime);
     runtime.run_pods(5, 2);
-    let file = runtime.directory().join("load").display().to_string();
-    // Twice as many as there are processors, so that nobody gets one for the asking.
-    let processors = std::thread::available_parallelism().unwrap().get();
-    let _processors: Vec<Load> = (0..2 * processors).map(|_| Load::of("while :; do :; done")).collect();
-    let _disk = Load::of(&format!("while :; do exec 3>'{file}'; echo x >&3; done"));
+    let load = busy(&runtime);
     let (mut alarms, mut longest) = (Vec::new(), 0.0_f64);
     for _ in 0..runs() {
         let report = diagnose(&runtime);
@@ -310,7 +318,70 @@ fn load_beside_a_healthy_runtime_is_no_fault_of_its(version: Containerd) {
         "{version:?}: {} false alarms in {} runs beside {} busy loops; the longest took {longest:.1} s",
         alarms.len(),
         runs(),
-        2 * processors + 1
+        load.len()
     );
     assert!(alarms.is_empty(), "{alarms:#?}");
+}
+
+/// It was once taken for a daemon that is silent altogether.
+fn a_held_status_lock_is_traced_to_its_container_beside_load_too(version: Containerd) {
+    let Some(runtime) = real(version) else { return };
+    runtime.run_pods(2, 1);
+    let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
+    let held = runtime.hold_status_lock(&pod.containers[0]);
+    let load = busy(&runtime);
+    let report = diagnose(&runtime);
+    drop((load, held));
+    assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D10);
+    assert!(report.findings.iter().all(|finding| finding.id != RuleId::D07), "{report:#?}");
+    assert_eq!(named(&report), (Some("guilty".to_owned()), Some(pod.containers[0].clone())));
+}
+
+/// Takes a disk to the last byte.
+fn fill(directory: &Path) {
+    let mut file = std::fs::File::create(directory.join("fill")).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+}
+
+fn a_full_disk_is_told_and_nothing_half_written_stays_on_it(version: Containerd) {
+    let Some(runtime) = real_on_its_own_disk(version) else { return };
+    with_network(&runtime);
+    runtime.run_pods(2, 1);
+    let root = runtime.directory().join("root");
+    fill(&root);
+    let report = diagnose(&runtime);
+    let full = report.findings.iter().find(|finding| finding.id == RuleId::D34);
+    let full = full.unwrap_or_else(|| panic!("{report:#?}"));
+    let told = &full.evidence[0];
+    assert!(told.contains("is full: 0 of ") && told.contains("(the runtime's root)"), "{told}");
+    assert_ne!(report.verdict, Verdict::Unhealthy, "everything answers: {report:#?}");
+
+    let names = || {
+        let entries = std::fs::read_dir(&root).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (before, endpoint) = (names(), runtime.endpoint());
+    let target = |name: &str| root.join(name).display().to_string();
+    let (saved, bundle, log) = (target("saved.json"), target("bundle.tar.gz"), target("watch.jsonl"));
+    let sarif = format!("sarif={}", target("lint.sarif"));
+    let manifests = runtime.directory().join("cni").display().to_string();
+    for arguments in [
+        &["relist", "-r", &endpoint, "--save", &saved][..],
+        &["health", "-r", &endpoint, "--save", &saved],
+        &["health", "-r", &endpoint, "--bundle", &bundle],
+        &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
+        &["watch", "-r", &endpoint, "--count", "2", "--log", &log],
+    ] {
+        let output = plegctl(arguments);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(
+            output.stderr.contains("cannot write `") && output.stderr.contains("No space left"),
+            "{output}"
+        );
+    }
+    // A log is begun and not replaced; nothing else is there.
+    let mut after = names();
+    after.remove(std::ffi::OsStr::new("watch.jsonl"));
+    assert_eq!(after, before);
 }

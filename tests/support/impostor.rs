@@ -2,6 +2,7 @@
 //! would let out.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +32,19 @@ pub struct Answer {
     data: Vec<Bytes>,
     /// The body goes on with its last piece, for ever.
     endless: bool,
+    /// The body goes on with what this makes of each number, and is silent after that.
+    made: Option<Maker>,
     trailers: Option<Vec<(&'static str, String)>>,
+}
+
+/// Makes messages as they are wanted.
+#[derive(Clone)]
+struct Maker(Arc<dyn Fn(usize) -> Option<Bytes> + Send + Sync>);
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Maker")
+    }
 }
 
 impl Answer {
@@ -42,6 +55,7 @@ impl Answer {
             headers: vec![("content-type", "application/grpc".into())],
             data: messages.into_iter().map(|message| framed(&message.into(), 0)).collect(),
             endless: false,
+            made: None,
             trailers: Some(vec![("grpc-status", "0".into())]),
         }
     }
@@ -106,10 +120,17 @@ impl Answer {
         self
     }
 
+    /// A stream of the messages that `make` makes of 0, 1, 2 and so on; from the first `None` on it is open and silent.
+    pub fn made(make: impl Fn(usize) -> Option<Bytes> + Send + Sync + 'static) -> Self {
+        Self { made: Some(Maker(Arc::new(make))), ..Self::of(Vec::<Bytes>::new()) }
+    }
+
     fn respond(&self) -> Response<Pieces> {
         let mut response = Response::new(Pieces {
             data: self.data.iter().rev().cloned().collect(),
             endless: self.endless,
+            made: self.made.clone(),
+            number: 0,
             trailers: self.trailers.as_deref().map(header_map),
         });
         *response.status_mut() = self.status.try_into().unwrap();
@@ -134,6 +155,8 @@ fn header_map(pairs: &[(&'static str, String)]) -> HeaderMap {
 struct Pieces {
     data: Vec<Bytes>,
     endless: bool,
+    made: Option<Maker>,
+    number: usize,
     trailers: Option<HeaderMap>,
 }
 
@@ -145,6 +168,12 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(Maker(make)) = &self.made {
+            let made = make(self.number);
+            self.number += 1;
+            // Whoever waits is never woken: the stream is silent.
+            return made.map_or(Poll::Pending, |made| Poll::Ready(Some(Ok(Frame::data(framed(&made, 0))))));
+        }
         let data = match self.data.last() {
             Some(last) if self.endless && self.data.len() == 1 => Some(last.clone()),
             _ => self.data.pop(),
@@ -154,7 +183,7 @@ impl Body for Pieces {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_empty() && self.trailers.is_none()
+        self.data.is_empty() && self.made.is_none() && self.trailers.is_none()
     }
 }
 

@@ -147,6 +147,25 @@ async fn a_hung_list_names_the_one_id_that_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn issue_12_a_list_that_hangs_stays_one_however_slow_the_daemon_is_to_greet() {
+    let guilty = container_id(42);
+    for (number, millis) in [900, 2000, 4500, 8000, 9500].into_iter().enumerate() {
+        let late = Behaviour::After(Duration::from_millis(millis));
+        let script = Scripted::with_pods(60)
+            .on(Rpc::Version, late)
+            .on(Rpc::ListContainers, Behaviour::Hangs)
+            .on_id(guilty.clone(), Behaviour::Hangs);
+        let mut inputs = inputs(script);
+        inputs.host_root = root_with_logs(&format!("greeting-{number}"), 60);
+        let report = diagnose(&inputs).await;
+        std::fs::remove_dir_all(&inputs.host_root).unwrap();
+        assert!(!has(&report, RuleId::D07), "{millis}: {report:#?}");
+        assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);
+        assert_names(&report, "default/web-42", Some(&guilty));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hung_list_without_a_silent_id_names_nobody() {
     let script = Scripted::with_pods(30).on(Rpc::ListContainers, Behaviour::Hangs);
     let mut inputs = inputs(script);

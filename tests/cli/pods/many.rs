@@ -3,16 +3,16 @@
 //! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test cli pods::many -- --nocapture` prints memory and time for so
 //! many, of another program.
 
-use std::fs;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::api_server::Scratch;
-use crate::support::plegctl::{Invocation, Running};
+use crate::memory::peak_of;
+use crate::support::plegctl::Invocation;
 
 const MIB: usize = 1024 * 1024;
-/// What a run takes that has nothing to do with the pods.
+/// What a run takes that has nothing to do with the pods: mostly the program, of which a debug build maps 20 MiB.
 const BASE: usize = 30 * MIB;
 /// A debug build on a busy machine takes its time.
 const BOUND: std::time::Duration = std::time::Duration::from_secs(600);
@@ -31,15 +31,9 @@ fn peak_at_the_first_update(arguments: &[&str]) -> usize {
     let mut watch = Invocation::program(&program, &[&fixed, arguments].concat()).bound(BOUND).spawn();
     let update: Value = serde_json::from_str(&watch.line().unwrap()).unwrap();
     assert_eq!((update["op"].as_str(), update["pods"].as_array().unwrap().len()), (Some("ADD"), many()));
-    let peak = peak(&watch);
+    let peak = peak_of(watch.pid()).unwrap();
     println!("{arguments:?}: {} MiB, {:.1} s", peak / MIB, started.elapsed().as_secs_f64());
     peak
-}
-
-fn peak(running: &Running) -> usize {
-    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
 
 #[test]
@@ -82,5 +76,6 @@ fn very_many_pods_of_the_api_server_take_memory_by_their_bytes() {
     let list = scratch.file("list.json", text);
     drop(items);
     let peak = peak_at_the_first_update(&["--api-pods", &list]);
-    assert!(peak < 4 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
+    // Like any answer never more than eight times its bytes, the program included; and less the more there are.
+    assert!(peak < (8 * bytes).min(4 * bytes + BASE), "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }
