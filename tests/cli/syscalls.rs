@@ -45,7 +45,8 @@ fn deeds(trace: &str) -> Deeds {
     for line in trace.lines() {
         let Some((pid, call)) = line.split_once(' ') else { continue };
         let call = call.trim_start();
-        let (Some((name, arguments)), false) = (call.split_once('('), call.starts_with(['<', '+', '-']))
+        // `???(` is no call, but strace's word for a task that it has let go of.
+        let (Some((name, arguments)), false) = (call.split_once('('), call.starts_with(['<', '+', '-', '?']))
         else {
             continue;
         };
