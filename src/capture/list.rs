@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::entry::Incident;
-use super::read::Capture;
+use super::read::{Capture, Place};
 use crate::clock::Wall;
 use crate::report::Seconds;
 
@@ -148,8 +148,14 @@ impl CheckReport {
     /// Of this capture; every answer is looked at.
     pub fn of(capture: &Capture) -> Self {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
-        let missing = ends.filter(|end| !end.omitted && capture.messages(end).is_none()).count()
-            + capture.told.iter().filter(|told| capture.message(told.place).is_none()).count();
+        // What a recorder gives up while we read is not damaged.
+        let given_up = |places: &[Place]| places.iter().any(|place| capture.is_given_up(*place));
+        let missing = ends
+            .filter(|end| !end.omitted && capture.messages(end).is_none() && !given_up(&end.answers))
+            .count()
+            + (capture.told.iter())
+                .filter(|told| capture.message(told.place).is_none() && !given_up(&[told.place]))
+                .count();
         Self {
             entries: capture.segments.iter().map(|segment| segment.entries).sum(),
             damaged_bytes: capture.damaged(),

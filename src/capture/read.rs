@@ -192,8 +192,15 @@ struct Ready {
     segments: Vec<(usize, Arc<Vec<u8>>)>,
     answers: HashMap<Place, Bytes>,
     bytes: usize,
-    /// The answers of the entry that was taken apart last, by its place: one may have very many.
-    parted: Option<((usize, usize), Arc<Vec<Answer>>)>,
+    parted: Option<Parted>,
+}
+
+/// The answers of the entry that was taken apart last: one may have very many.
+#[derive(Clone, Debug)]
+struct Parted {
+    /// Its segment, and where it begins there.
+    entry: (usize, usize),
+    answers: Arc<Vec<Answer>>,
 }
 
 /// What is needed while the index is made.
@@ -501,13 +508,13 @@ impl Capture {
 
     fn answer(&self, (segment, number): Place) -> Option<Answer> {
         let (offset, which) = *self.segments.get(segment)?.answers.get(&number)?;
-        let place = (segment, offset);
-        let parted = self.ready().parted.clone().filter(|(held, _)| *held == place);
-        let (_, answers) = match parted {
+        let entry = (segment, offset);
+        let held = self.ready().parted.clone().filter(|parted| parted.entry == entry);
+        let parted = match held {
             Some(parted) => parted,
             None => match self.entry_at(segment, offset)?.body? {
                 Body::Ended(ended) => {
-                    let parted = (place, Arc::new(ended.answers));
+                    let parted = Parted { entry, answers: Arc::new(ended.answers) };
                     self.ready().parted = Some(parted.clone());
                     parted
                 }
@@ -515,7 +522,12 @@ impl Capture {
                 _ => return None,
             },
         };
-        answers.get(which).cloned()
+        parted.answers.get(which).cloned()
+    }
+
+    /// Whether the segment of a message was there when the capture was opened, and is no more.
+    pub fn is_given_up(&self, (segment, _): Place) -> bool {
+        self.segments.get(segment).is_some_and(|segment| matches!(segment.path.try_exists(), Ok(false)))
     }
 
     /// The messages that a call was answered with; `None` if one of them is lost.

@@ -12,6 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 use prost::bytes::Bytes;
 
 use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Outcome, RelistDone, Session, rpc_number};
+use super::list::CheckReport;
 use super::{Capture, Error, Limits, Store, segment, store};
 use crate::cri::Rpc;
 
@@ -468,4 +469,24 @@ fn issue_12_an_entry_of_very_many_answers_is_taken_apart_once() {
     let capture = Capture::open(&file).unwrap();
     let messages = capture.messages(capture.calls[0].end.as_ref().unwrap()).unwrap();
     assert_eq!(messages, vec![Bytes::from_static(b"x"); 200_000]);
+}
+
+#[test]
+fn issue_12_what_is_given_up_while_it_is_read_is_not_damaged() {
+    let place = Place::new();
+    recorded(&place.0, 1 << 20, 300);
+    let capture = Capture::open(&place.0).unwrap();
+    let all = CheckReport::of(&capture);
+    assert!(!all.is_damaged() && all.segments.len() > 2, "{all:?}");
+    let capture = Capture::open(&place.0).unwrap();
+    fs::remove_file(&files(&place.0)[0]).unwrap();
+    let fewer = CheckReport::of(&capture);
+    assert!(!fewer.is_damaged(), "{fewer:?}");
+    // An answer that is spoiled is gone, whoever records.
+    let spoiled = &files(&place.0)[1];
+    let mut bytes = fs::read(spoiled).unwrap();
+    let end = bytes.len();
+    bytes[end / 4..end / 2].fill(0x55);
+    fs::write(spoiled, bytes).unwrap();
+    assert!(CheckReport::of(&Capture::open(&place.0).unwrap()).is_damaged());
 }
