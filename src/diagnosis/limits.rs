@@ -75,6 +75,8 @@ pub const EXHAUSTED_PERCENT: u64 = 90;
 pub const DISK_FREE_PERCENT: u64 = 1;
 /// … and less than these bytes is full; a large one has room for long at its last percent.
 pub const DISK_FREE_BYTES: u64 = 1 << 30;
+/// A disk of which nobody but root may have any more is full from this share on: root may not have two percent of it.
+pub const DISK_WITHHELD_PERCENT: u64 = 3;
 /// The same of files that can still be made.
 pub const DISK_FREE_INODES: u64 = 10_000;
 /// Mounts that keep systemd busy.

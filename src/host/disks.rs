@@ -24,6 +24,8 @@ pub struct Disk {
     pub size: u64,
     /// Bytes that root can still write.
     pub free: u64,
+    /// Bytes that anybody else can.
+    pub available: u64,
     /// Files that there can be; 0 where there is no such limit.
     pub inodes: u64,
     /// Files that can still be made.
@@ -60,6 +62,7 @@ pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, Unseen> 
         kind: on.kind.clone(),
         size: figures.f_blocks.saturating_mul(figures.f_frsize),
         free: figures.f_bfree.saturating_mul(figures.f_frsize),
+        available: figures.f_bavail.saturating_mul(figures.f_frsize),
         inodes: figures.f_files,
         free_inodes: figures.f_ffree,
         read_only: on.read_only,

@@ -160,7 +160,7 @@ const MOST_IN_A_FLOOD: usize = 128 * MIB;
 
 /// One moment in the life of a pod: its sandbox and its container come, run and go. Every other sandbox goes untold, as
 /// on CRI-O.
-fn moment(number: usize) -> Option<Bytes> {
+fn moment(number: usize) -> Bytes {
     let (pod, stage) = (number / 6, number % 6);
     let (sandbox, container) = (format!("{pod:064x}"), format!("{:064x}", pod | 1 << 60));
     let metadata = wire::PodSandboxMetadata {
@@ -188,7 +188,7 @@ fn moment(number: usize) -> Option<Bytes> {
         pod_sandbox_status: sandbox,
         containers_statuses: if stage < 2 { Vec::new() } else { vec![status] },
     };
-    Some(event.encode_to_vec().into())
+    event.encode_to_vec().into()
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn issue_12_a_flood_of_pods_that_live_and_die_stays_within_its_bound() {
         let impostor = Impostor::answering(
             Rpc::GetContainerEvents,
             Answer::made(move |number| {
-                let made = moment(number).filter(|_| number < 6 * flood);
+                let made = (number < 6 * flood).then(|| moment(number));
                 counted.fetch_add(usize::from(made.is_some()), Ordering::SeqCst);
                 made
             }),

@@ -4,6 +4,7 @@ use super::{Case, finding};
 use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, RuleId};
+use crate::host::disks::Disk;
 
 /// D34. What is full is a fact; that it explains a hang is likely at most.
 pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
@@ -25,6 +26,13 @@ pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
+/// Whether next to nothing of what is free may be taken: ext4 keeps up to two percent of a small disk even from root.
+fn is_withheld(disk: &Disk) -> bool {
+    let little = disk.free < limits::DISK_FREE_BYTES
+        && !limits::reaches(disk.free, disk.size, limits::DISK_WITHHELD_PERCENT);
+    disk.size > 0 && disk.available == 0 && little
+}
+
 fn sign(written: &WrittenDisk) -> Option<String> {
     let disk = &written.disk;
     let scarce = |free: u64, all: u64, least: u64| {
@@ -32,8 +40,8 @@ fn sign(written: &WrittenDisk) -> Option<String> {
     };
     let what = if disk.read_only {
         "is read-only".to_owned()
-    } else if scarce(disk.free, disk.size, limits::DISK_FREE_BYTES) {
-        format!("is full: {} of {} MiB are free", disk.free >> 20, disk.size >> 20)
+    } else if scarce(disk.free, disk.size, limits::DISK_FREE_BYTES) || is_withheld(disk) {
+        format!("is full: {} of {} MiB are free", disk.available.min(disk.free) >> 20, disk.size >> 20)
     } else if scarce(disk.free_inodes, disk.inodes, limits::DISK_FREE_INODES) {
         format!("takes no more files: {} of {} inodes are free", disk.free_inodes, disk.inodes)
     } else {

@@ -459,6 +459,13 @@ async fn issue_12_a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
         (Disk { size: 10_000 * GIB, free: 2 * GIB, ..well.clone() }, None),
         (Disk { size: 10 << 20, free: 9 << 20, ..well.clone() }, None),
         (Disk { inodes: 0, free_inodes: 0, ..well.clone() }, None),
+        // What an ext4 of half a gigabyte says after ENOSPC, and one of which root may have five percent.
+        (
+            Disk { size: 488 << 20, free: 10 << 20, available: 0, ..well.clone() },
+            Some("is full: 0 of 488 MiB are free"),
+        ),
+        (Disk { size: 488 << 20, free: 10 << 20, available: 9 << 20, ..well.clone() }, None),
+        (Disk { size: 488 << 20, free: 20 << 20, available: 0, ..well.clone() }, None),
         (Disk { free: 0, ..well.clone() }, Some("is full: 0 of 102400 MiB are free")),
         (Disk { free_inodes: 7, ..well.clone() }, Some("takes no more files: 7 of 1000000 inodes are free")),
         (Disk { read_only: true, ..well }, Some("is read-only")),
