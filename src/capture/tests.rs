@@ -474,7 +474,7 @@ fn issue_12_an_entry_of_very_many_answers_is_taken_apart_once() {
 #[test]
 fn issue_12_what_is_given_up_while_it_is_read_is_not_damaged() {
     let place = Place::new();
-    recorded(&place.0, 1 << 20, 300);
+    recorded(&place.0, 1 << 20, 1500);
     let capture = Capture::open(&place.0).unwrap();
     let all = CheckReport::of(&capture);
     assert!(!all.is_damaged() && all.segments.len() > 2, "{all:?}");

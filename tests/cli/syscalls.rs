@@ -83,7 +83,7 @@ fn deeds(trace: &str) -> Deeds {
             "kill" | "tkill" | "tgkill"
                 if ours.contains(arguments.split([',', ')']).next().unwrap_or_default().trim()) => {}
             // Asking for a limit is no setting of it.
-            "prlimit64" if arguments.contains("NULL, {") => {}
+            "prlimit64" if arguments.contains(", NULL, ") => {}
             _ => {
                 deeds.other.insert(call.to_owned());
             }

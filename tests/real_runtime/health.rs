@@ -336,9 +336,10 @@ fn a_held_status_lock_is_no_silent_daemon_beside_load_either(version: Containerd
     assert!(report.findings.iter().all(|finding| finding.id != RuleId::D07), "{report:#?}");
 }
 
-/// Takes a disk to the last byte.
+/// Takes a disk to the last byte, once more where somebody gave back what was his.
 fn fill(directory: &Path) {
-    let mut file = std::fs::File::create(directory.join("fill")).unwrap();
+    let path = directory.join("fill");
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     let full = std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
 }
@@ -372,6 +373,7 @@ fn a_full_disk_is_told_and_nothing_half_written_stays_on_it(version: Containerd)
         &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
         &["watch", "-r", &endpoint, "--count", "2", "--log", &log],
     ] {
+        fill(&root);
         let output = plegctl(arguments);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(
