@@ -62,7 +62,8 @@ fn filled(disk: &Disk) {
     let capture = Capture::open(&directory).unwrap();
     assert_eq!(capture.damaged(), 0);
     let kept = capture.relists.len();
-    assert!(kept > 3 && kept < 600, "{kept} relists");
+    // How many fit depends on how much of the simulated day passes between two of them: some do, and not all.
+    assert!((1..600).contains(&kept), "{kept} relists");
     let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", word(&directory)), "-o", "jsonl"]);
     assert_eq!(replayed.code, Some(0), "{replayed}");
     assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");

@@ -208,6 +208,7 @@ const RECORD: &[Rpc] = &[
     Rpc::ListContainers,
     Rpc::PodSandboxStatus,
     Rpc::ContainerStatus,
+    Rpc::GetContainerEvents,
 ];
 const HEALTH: &[Rpc] = &[
     Rpc::Version,
@@ -322,10 +323,12 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
         Row::of(&["health", "--from", &health]),
         Row::of(&["record", &capture, "--count", "3", "--period", "10ms"])
             .asks(endpoint, RECORD)
+            .starts(&["exe"])
             .writes(&[".seg", "lock"])
             .makes(&["mkdir", "fallocate", "ftruncate"]),
         Row::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
             .asks(endpoint, RECORD)
+            .starts(&["exe"])
             .writes(&[".seg", "lock"])
             .makes(&["mkdir", "fallocate", "ftruncate", "bind", "listen"]),
         Row::of(&["capture", "ls", &capture]),
