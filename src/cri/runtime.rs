@@ -91,6 +91,8 @@ const MOST_QUEUED: u64 = 64 * 1024 * 1024;
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
     levels: Arc<Levels>,
+    /// How many events the reader has got.
+    given: u64,
 }
 
 /// What both ends of a queue keep count of.
@@ -98,6 +100,9 @@ pub struct EventStream {
 struct Levels {
     weight: AtomicU64,
     dropped: AtomicU64,
+    /// How many were handed on, and how many of them the reader is done with: it has come back for the next.
+    offered: AtomicU64,
+    taken: AtomicU64,
 }
 
 impl EventStream {
@@ -105,28 +110,33 @@ impl EventStream {
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
         let levels = Arc::new(Levels::default());
-        (EventFeed { queue: sender, levels: Arc::clone(&levels) }, Self { queue, levels })
+        (EventFeed { queue: sender, levels: Arc::clone(&levels) }, Self { queue, levels, given: 0 })
     }
 
     /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
+        self.levels.taken.store(self.given, Ordering::SeqCst);
         let next = self.queue.recv().await.transpose();
-        if let Ok(Some(event)) = &next {
-            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
-        }
+        self.gives(&next);
         next
+    }
+
+    fn gives(&mut self, next: &Result<Option<ReceivedEvent>, Error>) {
+        if let Ok(Some(event)) = next {
+            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
+            self.given += 1;
+        }
     }
 
     /// The next event or the end, if it is here.
     pub fn ready(&mut self) -> Option<Result<Option<ReceivedEvent>, Error>> {
+        self.levels.taken.store(self.given, Ordering::SeqCst);
         let next = match self.queue.try_recv() {
             Ok(next) => next.map(Some),
             Err(mpsc::error::TryRecvError::Disconnected) => Ok(None),
             Err(mpsc::error::TryRecvError::Empty) => return None,
         };
-        if let Ok(Some(event)) = &next {
-            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
-        }
+        self.gives(&next);
         Some(next)
     }
 
@@ -155,7 +165,9 @@ impl EventFeed {
         let queued = self.levels.weight.fetch_add(weight, Ordering::Relaxed);
         // One event always fits, however large it is.
         let fits = queued == 0 || queued.saturating_add(weight) <= MOST_QUEUED;
-        if !fits || self.queue.try_send(Ok(event)).is_err() {
+        if fits && self.queue.try_send(Ok(event)).is_ok() {
+            self.levels.offered.fetch_add(1, Ordering::SeqCst);
+        } else {
             self.levels.weight.fetch_sub(weight, Ordering::Relaxed);
             self.levels.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -174,9 +186,10 @@ impl EventFeed {
         }
     }
 
-    /// Whether the reader has taken everything, or is gone.
+    /// Whether the reader is done with everything, or is gone.
     pub fn is_taken(&self) -> bool {
-        self.queue.is_closed() || self.queue.capacity() == self.queue.max_capacity()
+        let taken = self.levels.taken.load(Ordering::SeqCst);
+        self.queue.is_closed() || taken == self.levels.offered.load(Ordering::SeqCst)
     }
 
     /// Resolves when nobody reads any more.

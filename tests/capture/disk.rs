@@ -81,7 +81,7 @@ fn a_disk_that_fills_stops_the_recording_and_not_the_watching() {
     let Some(disk) = Disk::in_memory("4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
-    leave(&disk, 400 << 10);
+    leave(&disk, 1 << 20);
     filled(&disk);
 }
 
@@ -90,6 +90,6 @@ fn a_loop_device_of_four_mebibytes_that_fills_does_the_same() {
     let Some(disk) = Disk::in_a_file(4 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };
-    leave(&disk, 400 << 10);
+    leave(&disk, 1 << 20);
     filled(&disk);
 }
