@@ -1,7 +1,5 @@
 //! The event stream in a capture: read by the same rules as by `watch`, replayed at the same times.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::support::plegctl::{Invocation, plegctl};
@@ -12,54 +10,6 @@ use plegctl::cri::Rpc;
 
 fn records(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// What the stream never told, of the middle of a watch: at its edges one of two who look sees more.
-fn missed(records: &[Value], from: &str, to: &str) -> BTreeSet<(String, String)> {
-    let divergences = records.iter().filter(|record| record["kind"] == "Divergence");
-    let missed = divergences.filter(|record| record["only"] == "generic" && record["why"].is_null());
-    let within = missed.filter(|record| {
-        let time = record["time"].as_str().unwrap();
-        from <= time && time <= to
-    });
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    within.map(|record| (text(&record["id"]), text(&record["type"]))).collect()
-}
-
-#[test]
-fn a_comparison_over_a_capture_says_what_it_said_live() {
-    let place = Place::make();
-    let (directory, socket) = (place.path("capture"), place.path("sim.sock"));
-    let mut serving =
-        Invocation::new(&["sim", "serve", "missed-events", "--listen", word(&socket), "--at", "0s"]).spawn();
-    assert!(serving.line().is_some());
-    let endpoint = format!("unix://{}", word(&socket));
-    let (lasting, period) = (["--for", "40s"], ["--period", "1s"]);
-    let recording =
-        [["record", "-r", &endpoint, word(&directory), "--no-host"].as_slice(), &lasting, &period].concat();
-    let watching = ["watch", "--mode", "compare", "-r", &endpoint, "-o", "jsonl"];
-    let watching = [watching.as_slice(), &lasting, &period].concat();
-    let recording = Invocation::new(&recording).spawn();
-    let live = Invocation::new(&watching).run();
-    assert_eq!(recording.wait().code, Some(0));
-    serving.signal("TERM");
-    serving.wait();
-    let then = plegctl(&["watch", "--mode", "compare", "-r", &replayed(&directory, "+0s"), "-o", "jsonl"]);
-    assert_eq!((live.code, then.code), (Some(0), Some(0)), "{live}\n{then}");
-    let (live, then) = (records(&live.stdout), records(&then.stdout));
-    let relists: Vec<_> = live.iter().filter(|record| record["kind"] == "Relist").collect();
-    let time = |place: usize| relists[place]["time"].as_str().unwrap().to_owned();
-    let (early, from) = (time(0), time(relists.len() / 4));
-    let (to, late) = (time(relists.len() * 3 / 4), time(relists.len() - 1));
-    let said = missed(&live, &from, &to);
-    assert!(said.len() > 2, "{said:?}");
-    assert!(said.is_subset(&missed(&then, &early, &late)), "{said:?}\n{:?}", missed(&then, &early, &late));
-    let said = missed(&then, &from, &to);
-    assert!(said.is_subset(&missed(&live, &early, &late)), "{said:?}\n{:?}", missed(&live, &early, &late));
-    let connected = |records: &[Value]| {
-        records.iter().filter(|record| record["kind"] == "Stream" && record["state"] == "connected").count()
-    };
-    assert_eq!((connected(&live), connected(&then)), (1, 1));
 }
 
 /// Twice the same is said of the same capture, whatever the machine does meanwhile.
