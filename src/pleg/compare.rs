@@ -344,6 +344,8 @@ impl Comparison {
                 ));
             }
         }
+        // What is told at one moment is told in the same order in every run.
+        overdue.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
         for (id, event_type, (pod, only, why)) in overdue {
             let counted = match (only, &why) {
                 (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
