@@ -145,31 +145,39 @@ const fn is_plain(byte: u8) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
     use super::*;
 
-    fn documents() -> impl Strategy<Value = Value> {
+    /// Documents of such leaves, besides what every document has, and of such names.
+    pub fn documents(
+        leaves: impl Strategy<Value = Value> + 'static,
+        names: &'static str,
+    ) -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Into::into),
             any::<i64>().prop_map(Into::into),
-            "[a-z\\[\\]{},:\"\\\\ \n]{0,9}".prop_map(Into::into),
+            leaves,
         ];
-        leaf.prop_recursive(4, 40, 5, |inner| {
+        leaf.prop_recursive(4, 40, 5, move |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
-                prop::collection::btree_map("[a-z\"{]{0,3}", inner, 0..4)
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+                prop::collection::btree_map(names, inner, 0..5)
                     .prop_map(|entries| Value::Object(entries.into_iter().collect())),
             ]
         })
     }
 
+    fn text() -> impl Strategy<Value = Value> {
+        "[a-z\\[\\]{},:\"\\\\ \n]{0,9}".prop_map(Into::into)
+    }
+
     proptest! {
         #[test]
-        fn what_is_indented_looks_as_serde_has_it(document in documents()) {
+        fn what_is_indented_looks_as_serde_has_it(document in documents(text(), "[a-z\"{]{0,3}")) {
             let mut out = Vec::new();
             pretty(&document, &mut out).unwrap();
             let expected = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());

@@ -91,23 +91,7 @@ fn filter_text<S>(filter: &Filter<S>) -> String {
 }
 
 pub fn status_of(container: &Container, exit_code: i32) -> ContainerStatus {
-    ContainerStatus {
-        id: container.id.clone(),
-        metadata: container.metadata.clone(),
-        state: container.state,
-        created_at: container.created_at,
-        started_at: 0,
-        finished_at: 0,
-        exit_code,
-        image: container.image.clone(),
-        image_ref: container.image_ref.clone(),
-        reason: String::new(),
-        message: String::new(),
-        labels: container.labels.clone(),
-        annotations: container.annotations.clone(),
-        mounts: Vec::new(),
-        log_path: String::new(),
-    }
+    ContainerStatus { exit_code, ..ContainerStatus::listed(container) }
 }
 
 pub fn sandbox_status_of(sandbox: &Sandbox, network: Option<Network>) -> SandboxStatus {
