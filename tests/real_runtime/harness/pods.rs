@@ -365,19 +365,22 @@ impl RealRuntime {
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
-    /// Stops a pod and its containers.
+    /// Stops a pod and its containers. Asks again, as a kubelet does: a shim that ends meanwhile is an error once.
     pub fn stop_pod(&self, sandbox_id: &str) {
-        let mut client = self.calls.client();
-        let call = client.stop_pod_sandbox(StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
-        self.calls.block_on(within(PATIENCE, call)).unwrap();
+        wait_for(&format!("{sandbox_id} to be stopped"), || {
+            let mut client = self.calls.client();
+            let request = StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
+            self.calls.block_on(within(PATIENCE, client.stop_pod_sandbox(request))).ok()
+        });
     }
 
-    /// Removes a pod and its containers.
+    /// Removes a pod and its containers, and asks again as well.
     pub fn remove_pod(&self, sandbox_id: &str) {
-        let mut client = self.calls.client();
-        let call =
-            client.remove_pod_sandbox(RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() });
-        self.calls.block_on(within(PATIENCE, call)).unwrap();
+        wait_for(&format!("{sandbox_id} to be removed"), || {
+            let mut client = self.calls.client();
+            let request = RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
+            self.calls.block_on(within(PATIENCE, client.remove_pod_sandbox(request))).ok()
+        });
     }
 
     /// All sandboxes.
