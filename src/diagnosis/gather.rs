@@ -9,7 +9,7 @@ use super::commands::{self, Journal, SystemState};
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
 use super::kubelet::{MetricsSource, Reading, ask};
 use super::paper::Paper;
-use super::proc::{self, Ownership, Places, ProcSample, Role};
+use super::proc::{self, Ownership, Places, ProcSample, Process, Role, Shims};
 use super::words::{plural, seconds};
 use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, papers, probes, stacks};
 use crate::clock::Mono;
@@ -112,6 +112,7 @@ async fn look_further<R: Runtime + 'static>(
     if let Some(look) = look {
         take_look(inputs, evidence, look.sample, at);
     }
+    look_into_shims(inputs, budget, evidence).await;
     confirm_blocked(inputs, budget, evidence).await;
     kubelet_files(inputs, evidence).await;
     disks::look(&inputs.host_root, budget, evidence).await;
@@ -164,16 +165,20 @@ async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
     let sample = match (&inputs.played, places(inputs)) {
         (Some(played), _) => Ok(played.sample()),
         (None, None) => Err("left out".to_owned()),
-        (None, Some(places)) => look(places, inputs.deadlines().proc.min(budget.left())).await,
+        (None, Some(places)) => {
+            let whole = inputs.mode == Mode::Deep || inputs.keeps_papers();
+            let shims = if whole { Shims::LookedInto } else { Shims::Counted };
+            look(places, shims, inputs.deadlines().proc.min(budget.left())).await
+        }
     };
     Look { sample, at }
 }
 
-async fn look(places: Places, limit: Duration) -> Result<ProcSample, String> {
+async fn look(places: Places, shims: Shims, limit: Duration) -> Result<ProcSample, String> {
     let shown = places.proc.display().to_string();
     let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
         if places.is_proc() {
-            proc::read(&places, send);
+            proc::read(&places, shims, send);
         }
     })
     .await;
@@ -224,6 +229,27 @@ fn take_look<R>(
     evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
 }
 
+/// What shims wait for and what they were told, where something may hang on them.
+async fn look_into_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+    let Some(host) = evidence.node().filter(|host| host.first.shims == Shims::Counted) else { return };
+    let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
+    let odd = |shim: &Process| shim.is_stopped() || !shim.blocked.is_empty();
+    // Shims that wait for storage leave their mark there, if the kernel keeps it.
+    let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
+    let suspicious = storage
+        || host.first.with_role(Role::Shim).any(odd)
+        || node_is_suspicious(evidence)
+        || super::rules::state::lists_are_suspicious(evidence)
+        || evidence.runtime.unasked > 0;
+    let Some(places) = places(inputs).filter(|_| suspicious) else { return };
+    let limit = inputs.deadlines().proc.min(budget.left());
+    let again = offload::value(limit, move || proc::read_again(&places, shims)).await;
+    if let (Some(again), Some(host)) = (again, &mut evidence.host) {
+        host.first.processes.extend(again);
+        host.first.shims = Shims::LookedInto;
+    }
+}
+
 /// A task that waits for an instant is no news: every write to a disk does. Only what still waits a moment later is
 /// worth a second look.
 async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
@@ -240,7 +266,7 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     };
     tokio::time::sleep(limits::INSTANT).await;
     let asked = pids.clone();
-    let again = offload::value(FILES, move || proc::read_again(&places, &asked)).await;
+    let again = offload::value(FILES, move || proc::read_again(&places, asked)).await;
     if let (Some(again), Some(host)) = (again, &mut evidence.host) {
         host.first.confirm(&pids, again);
     }
@@ -358,7 +384,7 @@ async fn look_again<R: Runtime + 'static>(
     if node && let Some(places) = places(inputs) {
         let limit = inputs.deadlines().proc.min(budget.left());
         let apart = inputs.clock.mono().since(first_look);
-        if let Ok(sample) = look(places, limit).await
+        if let Ok(sample) = look(places, Shims::LookedInto, limit).await
             && let Some(host) = &mut evidence.host
         {
             host.second = Some((apart, sample));

@@ -9,7 +9,7 @@ use crate::cri::{
 use crate::diagnosis::advice::Family;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::limits;
-use crate::diagnosis::proc::{Process, Role};
+use crate::diagnosis::proc::{Process, Role, Shims};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
@@ -265,6 +265,10 @@ fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>)
 /// Whether CRI-O's monitor of this container is gone too.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
     let Some(host) = evidence.node().filter(|_| evidence.family() == Family::Crio) else { return false };
+    // Whose it is stands in its command line.
+    if host.latest().shims == Shims::Counted {
+        return false;
+    }
     let of_it = |conmon: &Process| {
         let named = [conmon.flag("c"), conmon.flag("cid"), conmon.flag("id")];
         named.into_iter().flatten().any(|named| named == id || Some(named) == sandbox)

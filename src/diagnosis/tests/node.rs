@@ -10,6 +10,7 @@ use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{Evidence, gather, judge};
 use crate::host::disks::Disk;
+use crate::host::proc::Shims;
 
 /// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
 struct Node {
@@ -35,6 +36,8 @@ impl Default for Made<'_> {
 }
 
 const UPTIME: u64 = 100_000;
+
+const SOCKET: &str = "/run/containerd/containerd.sock";
 
 impl Node {
     fn new(name: &str) -> Self {
@@ -127,11 +130,20 @@ impl Node {
         judge(&self.gathered(script).await)
     }
 
+    /// The daemon listens on its socket, as far as its files say.
+    fn listening(self) -> Self {
+        let line = format!("0000: 00000002 00000000 00010000 0001 01 77 {SOCKET}\n");
+        self.file("proc/200/net/unix", &line);
+        std::os::unix::fs::symlink("socket:[77]", self.proc().join("200/fd/8")).unwrap();
+        self
+    }
+
     async fn gathered(&self, script: Scripted) -> Evidence {
         let mut inputs = inputs(script);
         inputs.proc = Some(self.proc());
         inputs.cgroup = self.root.join("cgroup");
         inputs.host_root.clone_from(&self.root);
+        inputs.socket = self.proc().join("200/net").exists().then(|| SOCKET.into());
         gather(&inputs, &|_| ()).await
     }
 }
@@ -182,6 +194,42 @@ async fn a_healthy_node_is_healthy_with_its_processes_too() {
         report.findings
     );
     assert_eq!(report.kubelet.unwrap().pid, Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_10_shims_are_looked_into_where_something_may_hang_on_them() {
+    let read = |evidence: &Evidence, pid: u32| {
+        let first = &evidence.host.as_ref().unwrap().first;
+        let shim = &first.processes[&pid];
+        (first.shims, shim.command.is_empty(), shim.blocked.len())
+    };
+    let node = Node::new("shims").with_pods(3).listening();
+    node.file("proc/1001/task/1501/stat", "1501 (containerd-shim) D 1 0 0 0 -1 0\n");
+    let healthy = node.gathered(Scripted::with_pods(3)).await;
+    assert_eq!(read(&healthy, 1001), (Shims::Counted, true, 0));
+    let hanging = node.gathered(hung(3, 1)).await;
+    assert_eq!(
+        read(&hanging, 1001),
+        (Shims::LookedInto, true, 1),
+        "one that waits is not asked for its words"
+    );
+    assert_eq!(read(&hanging, 1002), (Shims::LookedInto, false, 0));
+
+    node.pressure("io", 60.0);
+    assert_eq!(read(&node.gathered(Scripted::with_pods(3)).await, 1001).0, Shims::LookedInto);
+    node.pressure("io", 0.0);
+    // Whose it is only its command line says: it has no process left.
+    let lonely = sandbox_id(7);
+    let command = ["containerd-shim-runc-v2", "-id", &lonely, "-address", SOCKET];
+    node.process(&Made {
+        pid: 1900,
+        comm: "containerd-shim",
+        state: 'T',
+        command: &command,
+        ..Made::default()
+    });
+    let stopped = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(find(&stopped, RuleId::D10).is_some(), "{stopped:#?}");
 }
 
 #[tokio::test(start_paused = true)]

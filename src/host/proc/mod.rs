@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use node::{
     CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks, Throttled,
 };
-pub use process::{Blocked, Process, Role, command_line, waits_uninterruptibly};
+pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
 
 use crate::host::{KernelDir, kernel_text};
 
@@ -42,6 +42,8 @@ pub struct ProcSample {
     pub complete: bool,
     /// Processes by id.
     pub processes: BTreeMap<u32, Process>,
+    /// How its shims were read.
+    pub shims: Shims,
     /// The process that listens on the runtime's socket.
     pub socket_owner: Option<u32>,
     /// Waiting, by resource.
@@ -112,9 +114,7 @@ impl ProcSample {
     }
 
     /// Takes what was read again for the truth, and what is blocked in both readings for blocked.
-    pub fn confirm(&mut self, asked: &[u32], again: Vec<Process>) {
-        let mut again: BTreeMap<u32, Process> =
-            again.into_iter().map(|process| (process.pid, process)).collect();
+    pub fn confirm(&mut self, asked: &[u32], mut again: BTreeMap<u32, Process>) {
         for pid in asked {
             match (self.processes.get_mut(pid), again.remove(pid)) {
                 (Some(before), Some(mut now)) => {
@@ -131,7 +131,10 @@ impl ProcSample {
 
     fn take(&mut self, section: Section) {
         match section {
-            Section::Processes(processes) => self.processes = processes,
+            Section::Processes(processes, shims) => {
+                self.processes = processes;
+                self.shims = shims;
+            }
             Section::SocketOwner(owner) => self.socket_owner = owner,
             Section::Node(node) => {
                 let NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
@@ -157,8 +160,8 @@ impl ProcSample {
 pub enum Section {
     /// Pressure, memory, limits, mounts.
     Node(Box<NodeSection>),
-    /// The process table.
-    Processes(BTreeMap<u32, Process>),
+    /// The process table, and how its shims were read.
+    Processes(BTreeMap<u32, Process>, Shims),
     /// Who listens on the socket.
     SocketOwner(Option<u32>),
     /// Limits and freezers of cgroups.
@@ -183,29 +186,34 @@ impl Places {
     }
 }
 
-/// Reads everything and hands it over section by section.
-pub fn read(places: &Places, send: &dyn Fn(Section)) {
+/// Reads everything and hands it over section by section. Shims are looked into all the same where they may be what
+/// tells whose process table it is.
+pub fn read(places: &Places, shims: Shims, send: &dyn Fn(Section)) {
     send(Section::Node(Box::new(node::read(&places.proc))));
     let uptime = uptime(&places.proc);
     let pids = KernelDir::open(&places.proc).map(|proc| proc.numbered()).unwrap_or_default();
-    let processes: BTreeMap<u32, Process> = pids
-        .into_iter()
-        .filter_map(|pid| {
-            let process = process::read(&places.proc.join(pid.to_string()), pid, uptime)?;
-            Some((pid, process))
-        })
-        .collect();
+    let mut processes = read_each(places, pids, uptime, shims);
     let owner = places.socket.as_deref().and_then(|socket| socket_owner(&places.proc, socket, &processes));
     send(Section::SocketOwner(owner));
+    let shims = if owner.is_none() { Shims::LookedInto } else { shims };
+    if owner.is_none() {
+        let again = processes.values().filter(|process| process.role == Role::Shim).map(|shim| shim.pid);
+        let again: Vec<u32> = again.collect();
+        processes.extend(read_each(places, again, uptime, shims));
+    }
     let cgroups = node::read_cgroups(&places.cgroup, &processes, owner);
-    send(Section::Processes(processes));
+    send(Section::Processes(processes, shims));
     send(Section::Cgroups(cgroups));
 }
 
-/// Reads some processes again.
-pub fn read_again(places: &Places, pids: &[u32]) -> Vec<Process> {
-    let uptime = uptime(&places.proc);
-    pids.iter().filter_map(|pid| process::read(&places.proc.join(pid.to_string()), *pid, uptime)).collect()
+fn read_each(places: &Places, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
+    let read = |pid: u32| Some((pid, process::read(&places.proc.join(pid.to_string()), pid, uptime, shims)?));
+    pids.into_iter().filter_map(read).collect()
+}
+
+/// Reads some processes again, all of them.
+pub fn read_again(places: &Places, pids: Vec<u32>) -> BTreeMap<u32, Process> {
+    read_each(places, pids, uptime(&places.proc), Shims::LookedInto)
 }
 
 /// How `process` is held back by the limit of its cgroup, now.
@@ -216,7 +224,7 @@ pub fn throttled_now(places: &Places, process: &Process) -> Option<Throttled> {
 /// One whole sample, in this thread.
 pub fn sample(places: &Places) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
-    read(places, &|section| parts.borrow_mut().push(section));
+    read(places, Shims::LookedInto, &|section| parts.borrow_mut().push(section));
     assemble(parts.into_inner(), true)
 }
 

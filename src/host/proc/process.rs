@@ -47,6 +47,16 @@ impl Role {
     }
 }
 
+/// How shims are read. A node has hundreds, each with a dozen threads, and of those that answer there is nothing to tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shims {
+    /// Only that they are there, and in which state.
+    Counted,
+    /// With their threads and their command lines.
+    #[default]
+    LookedInto,
+}
+
 /// A task of a process that waits uninterruptibly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
@@ -119,8 +129,9 @@ impl Process {
     }
 }
 
-/// Reads the process in `dir`; `None` if it has gone.
-pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
+/// Reads the process in `dir`; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked
+/// into.
+pub(super) fn read(dir: &Path, pid: u32, uptime: Duration, shims: Shims) -> Option<Process> {
     let stat = kernel_text(&dir.join("stat")).ok()?;
     let mut process = parse_stat(&stat, pid, uptime)?;
     if !process.of_the_kernel {
@@ -131,7 +142,12 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
         process.pod_uid = cgroup::pod_uid_of(path);
     }
     let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
-    process.blocked = if process.role != Role::Other {
+    let looked_into = match process.role {
+        Role::Other => false,
+        Role::Shim => shims == Shims::LookedInto,
+        Role::Kubelet | Role::Daemon | Role::OciRuntime => true,
+    };
+    process.blocked = if looked_into {
         blocked_threads(dir)
     } else if process.state == 'D' {
         vec![blocked(dir, pid)]
@@ -139,7 +155,7 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration) -> Option<Process> {
         Vec::new()
     };
     // Any thread that waits uninterruptibly may hold the lock of the address space, which `cmdline` needs.
-    if process.state != 'D' && process.blocked.is_empty() && process.role != Role::Other {
+    if process.state != 'D' && process.blocked.is_empty() && looked_into {
         process.command = unguarded_command_line(dir);
     }
     if daemon && process.state != 'D' && process.blocked.is_empty() {
