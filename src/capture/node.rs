@@ -115,7 +115,7 @@ impl Samples {
 fn daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
     let is_daemon =
-        |pid: &u32| table.text(&format!("{pid}/comm")).is_ok_and(|name| DAEMONS.contains(&name.trim_end()));
+        |pid: &u32| table.record(&format!("{pid}/comm")).is_ok_and(|name| DAEMONS.contains(&name.trim_end()));
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::evidence::{Evidence, WrittenDisk};
-use super::offload;
 use super::proc::{Mount, Ownership};
+use super::{Inputs, offload};
 use crate::host::disks::{Disk, Unseen, disk, way};
 use crate::host::{Arguments, kernel_text};
+
+const PROC: &str = "/proc";
 
 /// What looking at all of them may take.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -28,7 +30,7 @@ struct Owners {
 }
 
 /// Looks at the disk under each directory, in a thread that can be left behind.
-pub(super) async fn look(root: &Path, budget: &Budget, evidence: &mut Evidence) {
+pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node() else { return };
     let Ownership::Ours { daemon } = host.ownership else { return };
     let processes = &host.first.processes;
@@ -37,10 +39,13 @@ pub(super) async fn look(root: &Path, budget: &Budget, evidence: &mut Evidence) 
         runtime: daemon.map(|process| (process.comm.clone(), process.command.clone())),
         kubelet: crate::kubelet::kubelet_of(&host.first).map(|process| process.command.clone()),
     };
-    let root = root.to_path_buf();
+    let root = inputs.host_root.clone();
+    // Of this very process: its mounts are the ones that a path is looked up in.
+    let seen = inputs.proc.as_deref().is_some_and(|proc| proc == Path::new(PROC));
+    let seen = seen.then(|| host.first.mounts.clone());
+    let own = || Mount::all(&kernel_text(&Path::new(PROC).join("self/mountinfo")).unwrap_or_default());
     let work = move |send: &dyn Fn(Look)| {
-        // Of this very process: its mounts are the ones that a path is looked up in.
-        let mounts = Mount::all(&kernel_text(Path::new("/proc/self/mountinfo")).unwrap_or_default());
+        let mounts = seen.unwrap_or_else(own);
         for (whose, path) in directories(&owners, &root, &mounts) {
             let named = format!("{} ({whose})", path.display());
             send(Look::Begun(named.clone()));

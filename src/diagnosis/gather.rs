@@ -115,7 +115,7 @@ async fn look_further<R: Runtime + 'static>(
     look_into_shims(inputs, budget, evidence).await;
     confirm_blocked(inputs, budget, evidence).await;
     kubelet_files(inputs, evidence).await;
-    disks::look(&inputs.host_root, budget, evidence).await;
+    disks::look(inputs, budget, evidence).await;
     settle(inputs, evidence);
     flight.note(budget, &mut evidence.runtime).await;
     stacks::ask(inputs, budget, progress, evidence).await;

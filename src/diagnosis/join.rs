@@ -59,8 +59,7 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
         blocked,
         frozen: sample.frozen.iter().find(is_its),
         mounts: sample
-            .mounts
-            .iter()
+            .remote_mounts()
             .filter(|mount| uid.is_some() && mount.pod_uid() == uid.as_deref())
             .collect(),
     }

@@ -21,6 +21,12 @@ pub fn kernel_text(path: &Path) -> io::Result<String> {
     kernel_bytes(path).map(text)
 }
 
+/// A file of one record, such as `stat` of a process: what one read gives is all of it. Others give their records
+/// piecemeal, and only a second read tells that there are no more.
+pub fn kernel_record(path: &Path) -> io::Result<String> {
+    record(File::open(path)?)
+}
+
 /// A directory whose files are read one after the other: the way to it is gone only once.
 #[derive(Debug)]
 pub struct KernelDir(OwnedFd);
@@ -38,10 +44,10 @@ impl KernelDir {
         entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
     }
 
-    /// The text of a file in it.
-    pub fn text(&self, name: &str) -> io::Result<String> {
+    /// The text of a file of one record in it.
+    pub fn record(&self, name: &str) -> io::Result<String> {
         let file = rustix::fs::openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        whole(File::from(file)).map(text)
+        record(File::from(file))
     }
 }
 
@@ -58,7 +64,7 @@ pub fn time_on_and_for_processors() -> Option<Duration> {
 fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Duration> {
     let tasks = KernelDir::open(Path::new("/proc/self/task")).ok()?;
     let times = tasks.numbered().into_iter().map(|thread| {
-        let text = tasks.text(&format!("{thread}/schedstat")).ok()?;
+        let text = tasks.record(&format!("{thread}/schedstat")).ok()?;
         ran_and_waited(&text).map(&time)
     });
     // A thread may end while we look.
@@ -70,6 +76,16 @@ fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
     let mut words = text.split_ascii_whitespace();
     let mut next = || words.next()?.parse::<u64>().ok().map(Duration::from_nanos);
     Some((next()?, next()?))
+}
+
+fn record(mut file: File) -> io::Result<String> {
+    let mut bytes = vec![0; PAGE];
+    let given = file.read(&mut bytes)?;
+    bytes.truncate(given);
+    if given == PAGE {
+        bytes.append(&mut whole(file)?);
+    }
+    Ok(text(bytes))
 }
 
 fn whole(file: File) -> io::Result<Vec<u8>> {
@@ -92,6 +108,7 @@ mod tests {
         let text = "ä\n".repeat(5000);
         std::fs::write(&path, &text).unwrap();
         assert_eq!(kernel_text(&path).unwrap(), text);
+        assert_eq!(kernel_record(&path).unwrap(), text);
         std::fs::write(&path, b"a\xffb").unwrap();
         assert_eq!(kernel_text(&path).unwrap(), "a\u{fffd}b");
         std::fs::remove_file(&path).unwrap();
@@ -103,9 +120,9 @@ mod tests {
         let threads = tasks.numbered();
         assert!(!threads.is_empty());
         let running =
-            |thread: &&u32| tasks.text(&format!("{thread}/stat")).is_ok_and(|stat| stat.contains(") R "));
+            |thread: &&u32| tasks.record(&format!("{thread}/stat")).is_ok_and(|stat| stat.contains(") R "));
         assert!(threads.iter().any(|thread| running(&thread)), "this very thread runs");
-        assert!(tasks.text("none").is_err());
+        assert!(tasks.record("none").is_err());
     }
 
     #[test]

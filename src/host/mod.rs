@@ -13,7 +13,9 @@ pub mod yaml;
 
 pub use arguments::{Arguments, truth};
 pub use inotify::{PathWatch, Seen};
-pub use kernel::{KernelDir, kernel_bytes, kernel_text, time_on_and_for_processors, time_on_processors};
+pub use kernel::{
+    KernelDir, kernel_bytes, kernel_record, kernel_text, time_on_and_for_processors, time_on_processors,
+};
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::told::{Setting, Told};
 use crate::host::proc::{ProcSample, Process, Role, command_line};
-use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_bytes, kernel_text};
+use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
 
 /// A file of certificates above this size is none.
@@ -36,17 +36,17 @@ impl KubeletProcess {
     /// The first kubelet of a process table. Its files are read too, which can wait for a disk for ever: this belongs
     /// into a thread that can be left behind.
     pub fn find(proc: &Path, host: &HostRoot) -> Option<Self> {
-        let mut pids = KernelDir::open(proc).ok()?.numbered();
+        let table = KernelDir::open(proc).ok()?;
+        let mut pids = table.numbered();
         pids.sort_unstable();
         pids.into_iter().find_map(|pid| {
-            let directory = proc.join(pid.to_string());
-            let comm = kernel_bytes(&directory.join("comm")).ok()?;
-            let comm = String::from_utf8_lossy(comm.trim_ascii_end());
-            if Role::of(&comm) != Role::Kubelet {
+            let comm = table.record(&format!("{pid}/comm")).ok()?;
+            let comm = comm.trim_ascii_end();
+            if Role::of(comm) != Role::Kubelet {
                 return None;
             }
-            let arguments = command_line(&directory);
-            is_kubelet(&comm, &arguments).then(|| {
+            let arguments = command_line(&proc.join(pid.to_string()));
+            is_kubelet(comm, &arguments).then(|| {
                 let told = Told::read(arguments, host);
                 let certificate = certificate(&told, host);
                 Self { pid, told, certificate }

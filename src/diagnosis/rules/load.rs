@@ -261,8 +261,8 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
     if let Some(journal) = evidence.journal.as_ref().filter(|journal| journal.bus_timeouts > 0) {
         signs.push(format!("{} lines of D-Bus time-outs in the journal", journal.bus_timeouts));
     }
-    if sample.mount_count > limits::MANY_MOUNTS {
-        signs.push(format!("{} mounts", sample.mount_count));
+    if sample.mounts.len() > limits::MANY_MOUNTS {
+        signs.push(format!("{} mounts", sample.mounts.len()));
     }
     let found = weighed(case, RuleId::D15, "systemd does not keep up", signs);
     with_next(

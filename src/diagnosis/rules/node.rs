@@ -134,7 +134,7 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     let pod = pod_of(case, process);
     let uid = pod.as_ref().map(|pod| pod.uid.as_str()).filter(|uid| !uid.is_empty());
     let mounts: Vec<_> =
-        host.latest().mounts.iter().filter(|mount| uid.is_none() || mount.pod_uid() == uid).collect();
+        host.latest().remote_mounts().filter(|mount| uid.is_none() || mount.pod_uid() == uid).collect();
     let logged = case.evidence.journal.as_ref().and_then(|journal| journal.server_silent.clone());
     let likely = !mounts.is_empty() || logged.is_some();
     let (confidence, severity) = if likely {

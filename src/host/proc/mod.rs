@@ -58,10 +58,8 @@ pub struct ProcSample {
     pub tasks: Tasks,
     /// Pids in use by the cgroups of kubelet, daemon and pods, where they have a limit.
     pub pids: Vec<PidsCgroup>,
-    /// Mounts that matter.
+    /// All mounts, as this process sees them.
     pub mounts: Vec<Mount>,
-    /// How many there are in all.
-    pub mount_count: usize,
     /// Cgroups of pods that do not run.
     pub frozen: Vec<Freeze>,
     /// How the daemon's own cgroup is held back.
@@ -72,6 +70,11 @@ impl ProcSample {
     /// Processes of this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
+    }
+
+    /// Mounts whose other end can be away.
+    pub fn remote_mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.mounts.iter().filter(|mount| mount.is_remote())
     }
 
     /// Ids of containers that have a process.
@@ -137,14 +140,13 @@ impl ProcSample {
             }
             Section::SocketOwner(owner) => self.socket_owner = owner,
             Section::Node(node) => {
-                let NodeSection { pressure, memory, cpu, vmstat, tasks, mounts, mount_count } = *node;
+                let NodeSection { pressure, memory, cpu, vmstat, tasks, mounts } = *node;
                 self.pressure = pressure;
                 self.memory = memory;
                 self.cpu = cpu;
                 self.vmstat = vmstat;
                 self.tasks = tasks;
                 self.mounts = mounts;
-                self.mount_count = mount_count;
             }
             Section::Cgroups(cgroups) => {
                 self.pids = cgroups.pids;

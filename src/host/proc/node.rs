@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Process, Role, cgroup};
-use crate::host::kernel_text;
+use crate::host::{kernel_record, kernel_text};
 
 /// File systems whose server can be away.
 const REMOTE: [&str; 12] =
@@ -130,10 +130,8 @@ pub struct NodeSection {
     pub vmstat: BTreeMap<String, u64>,
     /// See [`Tasks`].
     pub tasks: Tasks,
-    /// Remote mounts, and the one that the runtime's files are on.
-    pub mounts: Vec<Mount>,
     /// All mounts.
-    pub mount_count: usize,
+    pub mounts: Vec<Mount>,
 }
 
 /// What the cgroup file system says.
@@ -159,7 +157,6 @@ pub struct Throttled {
 /// Reads what is not about one process.
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
-    let mounts = Mount::all(&text("self/mountinfo"));
     NodeSection {
         pressure: Pressure {
             cpu: parse_psi(&text("pressure/cpu")),
@@ -174,8 +171,7 @@ pub(super) fn read(proc: &Path) -> NodeSection {
             pid_max: text("sys/kernel/pid_max").trim().parse().unwrap_or(0),
             threads_max: text("sys/kernel/threads-max").trim().parse().unwrap_or(0),
         },
-        mount_count: mounts.len(),
-        mounts: mounts.into_iter().filter(Mount::is_remote).collect(),
+        mounts: Mount::all(&text("self/mountinfo")),
     }
 }
 
@@ -293,10 +289,10 @@ fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
 
 fn is_frozen(root: &Path, path: &str) -> bool {
     let path = path.trim_start_matches('/');
-    if let Ok(v2) = kernel_text(&root.join(path).join("cgroup.events")) {
+    if let Ok(v2) = kernel_record(&root.join(path).join("cgroup.events")) {
         return v2.lines().any(|line| line.trim() == "frozen 1");
     }
-    let v1 = kernel_text(&root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
+    let v1 = kernel_record(&root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
     matches!(v1.trim(), "FROZEN" | "FREEZING")
 }
 
@@ -304,7 +300,7 @@ fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let inner = path.trim_start_matches('/');
     let directories = [root.join(inner), root.join("pids").join(inner)];
     let (dir, max) =
-        directories.iter().find_map(|dir| Some((dir, kernel_text(&dir.join("pids.max")).ok()?)))?;
+        directories.iter().find_map(|dir| Some((dir, kernel_record(&dir.join("pids.max")).ok()?)))?;
     // Most have no limit, and then nothing else is of interest.
     let max = max.trim().parse().ok()?;
     let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::cgroup;
-use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_text};
+use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
 /// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
@@ -132,10 +132,10 @@ impl Process {
 /// Reads the process in `dir`; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked
 /// into.
 pub(super) fn read(dir: &Path, pid: u32, uptime: Duration, shims: Shims) -> Option<Process> {
-    let stat = kernel_text(&dir.join("stat")).ok()?;
+    let stat = kernel_record(&dir.join("stat")).ok()?;
     let mut process = parse_stat(&stat, pid, uptime)?;
     if !process.of_the_kernel {
-        let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();
+        let cgroups = kernel_record(&dir.join("cgroup")).unwrap_or_default();
         let path = cgroup::path_of(&cgroups);
         path.clone_into(&mut process.cgroup);
         process.container_id = cgroup::id_of(&cgroups);
@@ -168,7 +168,7 @@ pub(super) fn read(dir: &Path, pid: u32, uptime: Duration, shims: Shims) -> Opti
 /// Whether the process in `dir` is not to be asked for what needs its address space or its files: one of its threads
 /// waits uninterruptibly, and may hold the lock that the answer needs. One that cannot be looked at is not asked either.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
-    match state_of(&kernel_text(&dir.join("stat")).unwrap_or_default()) {
+    match state_of(&kernel_record(&dir.join("stat")).unwrap_or_default()) {
         None | Some('D') => true,
         Some(_) => !blocked_threads(dir).is_empty(),
     }
@@ -214,7 +214,7 @@ fn blocked_threads(dir: &Path) -> Vec<Blocked> {
         return Vec::new();
     };
     let waits = |tid: &u32| {
-        let stat = tasks.text(&format!("{tid}/stat")).unwrap_or_default();
+        let stat = tasks.record(&format!("{tid}/stat")).unwrap_or_default();
         state_of(&stat) == Some('D')
     };
     let threads = tasks.numbered();
