@@ -84,6 +84,7 @@ pub async fn run(
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0u32;
     let mut talking = true;
+    let mut unasked = None;
     loop {
         let waiting = client.is_some() && following.is_waiting();
         if !talking && !waiting {
@@ -117,6 +118,7 @@ pub async fn run(
                 };
                 match pods {
                     Ok(pods) => {
+                        unasked = None;
                         for step in following.look(&pods, context.clock.mono()) {
                             printer.step(&step)?;
                         }
@@ -126,7 +128,14 @@ pub async fn run(
                         client = None;
                         context.remark(&format!("{rpc} does not answer: the runtime is asked no more; `plegctl health` says why"));
                     }
-                    Err(why) => context.remark(&format!("the runtime was not asked: {why}")),
+                    // Four times a second the same would hide what the sources say.
+                    Err(why) => {
+                        let why = why.to_string();
+                        if unasked.as_ref() != Some(&why) {
+                            context.remark(&format!("the runtime was not asked: {why}"));
+                            unasked = Some(why);
+                        }
+                    }
                 }
             }
         }

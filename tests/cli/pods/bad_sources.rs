@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use plegctl::cri::{Code, Rpc};
 use serde_json::{Value, json};
 
 use super::api_server::{Scratch, list, pod};
 use super::server::{Act, Server};
 use crate::support::plegctl::{Invocation, Output};
+use crate::support::{FakeRuntime, Node, Reply};
 
 const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, labels: {app: web}}\nspec:\n  containers: [{name: main, image: x}]\n";
 
@@ -240,6 +242,29 @@ fn a_limit_of_inotify_is_named_by_its_sysctl_and_the_scans_go_on() {
     }
     fs::remove_file(directory.join("web.yaml")).unwrap();
     while next()["op"] != "REMOVE" {}
+}
+
+#[test]
+fn a_runtime_that_fails_at_every_look_is_told_once() {
+    let scratch = Scratch::new("failing");
+    fs::write(scratch.0.join("web.yaml"), MANIFEST).unwrap();
+    let runtime = FakeRuntime::start(Node::new());
+    let failing =
+        |text: &str| runtime.on(Rpc::ListPodSandbox).times(1000, &Reply::fail(Code::Unavailable, text));
+    failing("going away");
+    let path = scratch.0.to_str().unwrap();
+    let words = ["pods", "--watch", "--node-name", "n1", "--manifests", path, "-r", &runtime.endpoint()];
+    let watch = Invocation::new(&words).spawn();
+    runtime.wait_for(Rpc::ListPodSandbox, 4);
+    runtime.forgive();
+    failing("still away");
+    let looks = runtime.calls_of(Rpc::ListPodSandbox).len();
+    runtime.wait_for(Rpc::ListPodSandbox, looks + 4);
+    watch.signal("TERM");
+    let output = watch.wait();
+    for why in ["going away", "still away"] {
+        assert_eq!(output.stderr.matches(why).count(), 1, "{output}");
+    }
 }
 
 fn skipped(reason: &str) {
