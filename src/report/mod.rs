@@ -1,5 +1,5 @@
 //! The words that all parts share: the frame of a document, how it names pods, containers and runtimes, how bad something is
-//! and how sure we are, what was not looked at, what is known of a rule by its id; text from outside made harmless, and a
+//! and how sure we are, what was not looked at, what is known of a rule by its id; text from outside made harmless and rid of its secrets, and a
 //! file written whole or not at all, and one read whatever it is.
 //!
 //! Knows neither terminals nor runtimes. Commands and engines speak it; what they write in JSON follows from it.
@@ -24,6 +24,7 @@ pub(crate) mod json;
 pub(crate) mod load;
 mod meant;
 mod patience;
+pub(crate) mod redaction;
 mod reference;
 mod rule;
 pub(crate) mod save;

@@ -10,12 +10,12 @@ use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
 use crate::diagnosis::paper::Paper;
-use crate::diagnosis::papers::without_secret_keys;
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Configz, Metrics, http};
 use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
+use crate::report::redaction::without_secret_keys;
 
 /// What the kubelet said, and what it was not asked.
 #[derive(Default)]
