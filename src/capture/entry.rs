@@ -352,6 +352,7 @@ mod ends {
     pub const ABANDONED: u32 = 13;
     pub const IMPLAUSIBLE: u32 = 14;
     pub const OWN: u32 = 15;
+    pub const UNFINISHED: u32 = 16;
 }
 
 /// How a call ended.
@@ -426,6 +427,10 @@ impl Ended {
                 Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
                 Error::Implausible { detail, .. } => say(number::IMPLAUSIBLE, detail),
                 Error::Own { detail, .. } => say(number::OWN, detail),
+                Error::Unfinished { waited, received, .. } => {
+                    say(number::UNFINISHED, &received.to_string());
+                    self.waited = nanos(*waited);
+                }
                 Error::Runtime { code, message, .. } => {
                     say(number::STATUS, message);
                     self.code = code_number(*code);
@@ -443,6 +448,11 @@ impl Ended {
             number::ANSWERED => return Outcome::Answered,
             number::ABANDONED => return Outcome::Abandoned,
             number::STATUS => Error::Runtime { rpc, code: code(self.code), message: message() },
+            number::UNFINISHED => Error::Unfinished {
+                rpc,
+                waited: Duration::from_nanos(self.waited),
+                received: self.message.parse().unwrap_or_default(),
+            },
             number::SILENT => Error::Silent { rpc, waited: Duration::from_nanos(self.waited) },
             number::NO_SUCH_SOCKET => Error::NoSuchSocket { endpoint: endpoint() },
             number::NOT_A_SOCKET => {
@@ -484,6 +494,7 @@ mod tests {
         let words = || "words".to_owned();
         let failures = [
             Error::Silent { rpc, waited: Duration::from_secs(120) },
+            Error::Unfinished { rpc, waited: Duration::from_secs(10), received: 40 << 20 },
             Error::NoSuchSocket { endpoint: endpoint() },
             Error::NotASocket { endpoint: endpoint(), kind: FileKind::File },
             Error::NotASocket { endpoint: endpoint(), kind: FileKind::Directory },

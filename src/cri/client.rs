@@ -21,6 +21,7 @@ use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
+use super::arrival::Arrival;
 use super::codec::{self, Listing, RawCodec};
 use super::connect::{Heard, Listened, Protocol, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
@@ -179,14 +180,14 @@ impl Client {
         Q: Message,
         A: Message + Default + Weighed,
     {
-        let take = self.take(rpc, &message);
+        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
         let exchange = async {
-            let answer = self.single(rpc, &message).await?;
+            let answer = self.single(rpc, &message, &arrival).await?;
             heard(take.as_ref(), &answer);
             let bytes = answer.len();
             Ok((codec::message(answer)?.0, bytes))
         };
-        let call = self.timed(rpc, &message, exchange).await;
+        let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -200,15 +201,15 @@ impl Client {
         L: Listing,
         T: From<L::Entry>,
     {
-        let take = self.take(rpc, &message);
+        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
         let exchange = async {
-            let answer = self.single(rpc, &message).await?;
+            let answer = self.single(rpc, &message, &arrival).await?;
             heard(take.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
-            codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all).await?;
+            codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all, &arrival).await?;
             Ok((all, bytes))
         };
-        let call = self.timed(rpc, &message, exchange).await;
+        let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -222,21 +223,21 @@ impl Client {
         L: Listing,
         T: From<L::Entry>,
     {
-        let take = self.take(rpc, &message);
+        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
         let exchange = async {
             let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
-            let mut stream = self.open(rpc, &message, Some(self.deadline)).await?;
+            let mut stream = self.open(rpc, &message, Some(self.deadline), &arrival).await?;
             while let Some(batch) = stream.message().await? {
                 bytes = bytes.saturating_add(batch.len());
                 if bytes > RECEIVE_LIMIT {
                     return Err(Trouble::Endless);
                 }
                 heard(take.as_ref(), &batch);
-                codec::entries::<L, T>(batch, &mut scale, &mut all).await?;
+                codec::entries::<L, T>(batch, &mut scale, &mut all, &arrival).await?;
             }
             Ok((all, bytes))
         };
-        let call = self.timed(rpc, &message, exchange).await;
+        let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
         }
@@ -244,8 +245,13 @@ impl Client {
     }
 
     /// The one message that answers a unary call.
-    async fn single(&self, rpc: Rpc, message: &impl Message) -> Result<Bytes, Trouble> {
-        let mut stream = self.open(rpc, message, Some(self.deadline)).await?;
+    async fn single(
+        &self,
+        rpc: Rpc,
+        message: &impl Message,
+        arrival: &Arc<Arrival>,
+    ) -> Result<Bytes, Trouble> {
+        let mut stream = self.open(rpc, message, Some(self.deadline), arrival).await?;
         let Some(answer) = stream.message().await? else {
             return Err(Fault::Undecodable("it has a status and no message".into()).into());
         };
@@ -261,8 +267,9 @@ impl Client {
         rpc: Rpc,
         message: &impl Message,
         deadline: Option<Duration>,
+        arrival: &Arc<Arrival>,
     ) -> Result<Streaming<Bytes>, Status> {
-        let channel = Guarded::new(Channel::clone(&self.channel));
+        let channel = Guarded::new(Channel::clone(&self.channel), Arc::clone(arrival));
         let mut grpc = Grpc::new(channel).max_decoding_message_size(RECEIVE_LIMIT);
         grpc.ready().await.map_err(Status::from_error)?;
         let mut request = Request::new(Bytes::from(message.encode_to_vec()));
@@ -279,6 +286,7 @@ impl Client {
         &self,
         rpc: Rpc,
         message: &impl Message,
+        arrival: &Arrival,
         exchange: impl Future<Output = Result<(A, usize), Trouble>>,
     ) -> Call<A> {
         let start = self.clock.mono();
@@ -292,6 +300,11 @@ impl Client {
             Ok(Ok(Err(trouble))) => (0, Err(self.explain(rpc, &trouble, duration))),
             Ok(Err(detail)) => (0, Err(Error::Own { rpc, detail })),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
+        };
+        // Whoever noticed that the time is over: what is on its way is not silent.
+        let (response_bytes, result) = match result {
+            Err(Error::Silent { waited, .. }) => (arrival.bytes(), Err(arrival.missed(rpc, waited))),
+            _ => (response_bytes, result),
         };
         Call { rpc, duration, response_bytes, result }
     }
@@ -539,7 +552,8 @@ impl Client {
     }
 
     async fn drain(&self, rpc: Rpc, feed: &EventFeed, take: Option<&Take>) -> Result<(), Trouble> {
-        let mut stream = self.open(rpc, &wire::GetEventsRequest {}, None).await?;
+        let mut stream =
+            self.open(rpc, &wire::GetEventsRequest {}, None, &Arrival::awaited(&self.clock)).await?;
         while let Some(message) = stream.message().await? {
             if let Some(take) = take {
                 take.tell(message.clone());

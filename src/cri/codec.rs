@@ -10,6 +10,7 @@ use tokio::task::yield_now;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use super::arrival::Arrival;
 use super::generated as wire;
 use super::weight::{Fault, Scale, Weighed};
 
@@ -77,8 +78,11 @@ impl Listing for wire::StreamContainersResponse {
 /// The field that holds the entries, in every list of the CRI.
 const ENTRIES: u32 = 1;
 
-/// How many entries are handled between two looks at the time.
-const SLICE: usize = 1024;
+/// How many bytes are handled between two looks at the time: a millisecond's work, or a few.
+const SLICE: usize = 128 * 1024;
+
+/// What an entry costs beside its bytes, in bytes.
+const OF_ENTRY: usize = 64;
 
 /// One message.
 pub fn message<A: Message + Default + Weighed>(bytes: Bytes) -> Result<(A, u64), Fault> {
@@ -89,7 +93,12 @@ pub fn message<A: Message + Default + Weighed>(bytes: Bytes) -> Result<(A, u64),
 }
 
 /// The entries of one message of a list, after those that are there already.
-pub async fn entries<L, T>(bytes: Bytes, scale: &mut Scale, into: &mut Vec<T>) -> Result<(), Fault>
+pub async fn entries<L, T>(
+    bytes: Bytes,
+    scale: &mut Scale,
+    into: &mut Vec<T>,
+    arrival: &Arrival,
+) -> Result<(), Fault>
 where
     L: Listing,
     T: From<L::Entry>,
@@ -97,23 +106,28 @@ where
     scale.grant(bytes.len());
     let mut count = 0_usize;
     let mut left = bytes.clone();
+    let mut done = 0;
     while let Some(entry) = next_entry(&mut left)? {
         scale.put_entry(L::Entry::SHAPE, &entry)?;
         count += 1;
-        rest(count).await;
+        rest(&mut done, &entry, arrival).await;
     }
     // Exactly: growing by doubling would hold three times as much for a moment.
     into.reserve_exact(count);
     let mut left = bytes;
     while let Some(entry) = next_entry(&mut left)? {
-        into.push(L::Entry::decode(entry)?.into());
-        rest(into.len()).await;
+        into.push(L::Entry::decode(entry.clone())?.into());
+        rest(&mut done, &entry, arrival).await;
     }
     Ok(())
 }
 
-async fn rest(done: usize) {
-    if done.is_multiple_of(SLICE) {
+/// Lets others do something, deadlines above all, after each slice.
+async fn rest(done: &mut usize, entry: &Bytes, arrival: &Arrival) {
+    *done += entry.len() + OF_ENTRY;
+    if *done >= SLICE {
+        *done = 0;
+        arrival.goes_on();
         yield_now().await;
     }
 }
@@ -139,13 +153,19 @@ fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::clock::{Clock, ManualClock};
     use crate::cri::Container;
 
     async fn listed(bytes: Bytes) -> Result<Vec<Container>, Fault> {
         let mut all = Vec::new();
         let mut scale = Scale::of_list();
-        entries::<wire::ListContainersResponse, Container>(bytes, &mut scale, &mut all).await.map(|()| all)
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let arrival = Arrival::awaited(&clock);
+        entries::<wire::ListContainersResponse, Container>(bytes, &mut scale, &mut all, &arrival).await?;
+        Ok(all)
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Outcome, Rpc};
+use crate::report::bytes::bytes;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +58,20 @@ pub enum Error {
         rpc: Rpc,
         /// The deadline.
         waited: Duration,
+    },
+    /// An answer was on its way and not at its end within the deadline: too large or too slow for it, and not silent.
+    #[error(
+        "the answer to {rpc} was not read to its end within {}: {} of it had come",
+        humantime::format_duration(*.waited),
+        bytes(*.received)
+    )]
+    Unfinished {
+        /// What was asked.
+        rpc: Rpc,
+        /// The deadline.
+        waited: Duration,
+        /// Bytes of it that had come.
+        received: u64,
     },
     /// The connection ended while the call was under way.
     #[error("the runtime closed the connection during {rpc}: {detail}")]
@@ -164,6 +179,7 @@ impl Error {
             | Self::Decode { .. }
             | Self::Implausible { .. }
             | Self::NotRecorded { .. }
+            | Self::Unfinished { .. }
             | Self::Own { .. } => None,
         }
     }
@@ -171,6 +187,11 @@ impl Error {
     /// Whether the runtime says that it does not know the id. The kubelet takes this for a race, not for a failure.
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
+    }
+
+    /// Whether the runtime was answering when the time was over, which is no silence and no failure of its own.
+    pub const fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Unfinished { .. })
     }
 
     /// Whether a capture is asked for what it does not have, which says nothing about the runtime.
@@ -202,6 +223,7 @@ impl Error {
                  waits for"
                     .into(),
             ),
+            Self::Unfinished { .. } => Some("it is large or comes slowly: give it more time (--timeout; --budget of health)".into()),
             Self::ClosedMidCall { .. } => Some("did the runtime restart? its journal says why".into()),
             Self::Unimplemented { rpc: Rpc::Version, .. } => Some(
                 "this runtime does not serve the CRI v1 API (containerd before 1.6 and CRI-O before 1.23 do not)".into(),

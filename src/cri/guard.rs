@@ -5,6 +5,7 @@
 //! `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -14,6 +15,8 @@ use prost::bytes::Bytes;
 use tonic::body::Body;
 use tonic::transport::Channel;
 use tower::Service;
+
+use super::arrival::Arrival;
 
 /// Everything that is read of an answer's headers and trailers.
 const READ: [HeaderName; 4] = [CONTENT_TYPE, ENCODING, STATUS, MESSAGE];
@@ -39,13 +42,16 @@ pub enum Foreign {
 }
 
 /// A channel whose answers have been looked at.
-#[derive(Clone, Debug)]
-pub struct Guarded(Channel);
+#[derive(Clone)]
+pub struct Guarded {
+    channel: Channel,
+    arrival: Arc<Arrival>,
+}
 
 impl Guarded {
-    /// Looks at the answers of `channel`.
-    pub fn new(channel: Channel) -> Self {
-        Self(channel)
+    /// Looks at the answers of `channel`, and tells `arrival` what comes.
+    pub fn new(channel: Channel, arrival: Arc<Arrival>) -> Self {
+        Self { channel, arrival }
     }
 }
 
@@ -55,23 +61,26 @@ impl Service<Request<Body>> for Guarded {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
+        self.channel.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let answer = self.0.call(request);
+        let answer = self.channel.call(request);
+        let arrival = Arc::clone(&self.arrival);
         Box::pin(async move {
             let (mut parts, body) = answer.await?.into_parts();
             is_grpc(parts.status, &parts.headers)?;
             parts.headers = reduced(&parts.headers)?;
-            Ok(Response::from_parts(parts, GuardedBody(body)))
+            Ok(Response::from_parts(parts, GuardedBody { body, arrival }))
         })
     }
 }
 
 /// The body of an answer, whose trailers are looked at too.
-#[derive(Debug)]
-pub struct GuardedBody(Body);
+pub struct GuardedBody {
+    body: Body,
+    arrival: Arc<Arrival>,
+}
 
 impl HttpBody for GuardedBody {
     type Data = Bytes;
@@ -81,24 +90,27 @@ impl HttpBody for GuardedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(frame) = ready!(Pin::new(&mut self.0).poll_frame(cx)) else {
+        let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)) else {
             return Poll::Ready(None);
         };
         Poll::Ready(Some(match frame {
             Ok(frame) => match frame.into_trailers() {
                 Ok(trailers) => reduced(&trailers).map(Frame::trailers).map_err(Into::into),
-                Err(data) => Ok(data),
+                Err(data) => {
+                    self.arrival.came(data.data_ref().map_or(0, Bytes::len));
+                    Ok(data)
+                }
             },
             Err(status) => Err(status.into()),
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        self.body.size_hint()
     }
 }
 

@@ -24,6 +24,7 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 
+mod arrival;
 mod call;
 mod client;
 mod codec;
@@ -48,6 +49,9 @@ mod status;
 mod tape;
 mod weight;
 
+#[cfg(test)]
+pub(crate) use arrival::tell;
+pub use arrival::{Arriving, watched};
 pub use call::{Call, Outcome};
 pub use client::{Client, Interpreter, KUBELET_RECEIVE_LIMIT};
 pub use codec::RawCodec;

@@ -3,6 +3,7 @@
 use super::evidence::StatusRecord;
 use super::report::{Confidence, CulpritOutcome, CulpritReport};
 use super::rules::Case;
+use crate::cri::Error;
 
 /// Slow and failing ones are many at times; hung ones never are.
 const MOST: usize = 100;
@@ -32,10 +33,9 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         .collect();
     let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
     all.extend(slow.map(|record| named(record, CulpritOutcome::Slow, Confidence::Certain)));
-    let failing = runtime
-        .asked
-        .iter()
-        .filter(|record| !record.is_silent() && record.result.as_ref().is_err_and(|why| !why.is_not_found()));
+    let failed =
+        |why: &Error| !matches!(why, Error::Silent { .. } | Error::Unfinished { .. }) && !why.is_not_found();
+    let failing = runtime.asked.iter().filter(|record| record.result.as_ref().is_err_and(failed));
     all.extend(failing.map(|record| named(record, CulpritOutcome::Error, Confidence::Certain)));
     all.sort_unstable_by(|one, other| {
         (one.outcome, one.confidence)

@@ -198,14 +198,20 @@ impl RuntimeEvidence {
 
     /// Status calls for which the run ended too early: not answered, and not silent for long.
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
-        self.asked.iter().filter(|record| record.is_silent() && !self.silence.hangs(record.duration))
+        self.asked.iter().filter(|record| match record.result {
+            Err(Error::Silent { .. }) => !self.silence.hangs(record.duration),
+            Err(Error::Unfinished { .. }) => true,
+            _ => false,
+        })
     }
 
     /// The same of Status.
     pub fn status_is_open(&self) -> bool {
-        self.status.as_ref().is_some_and(
-            |call| matches!(call.result, Err(Error::Silent { waited, .. }) if !self.silence.hangs(waited)),
-        )
+        self.status.as_ref().is_some_and(|call| match call.result {
+            Err(Error::Silent { waited, .. }) => !self.silence.hangs(waited),
+            Err(Error::Unfinished { .. }) => true,
+            _ => false,
+        })
     }
 
     /// Lists that have been silent for so long that they are called hung, by name.
@@ -215,6 +221,14 @@ impl RuntimeEvidence {
             .flatten()
             .filter(|(_, waited)| self.silence.hangs(*waited))
             .collect()
+    }
+
+    /// Why lists were not read to their end, where it was on its way.
+    pub fn unfinished_lists(&self) -> impl Iterator<Item = &Error> {
+        [self.sandboxes.error(), self.containers.error()]
+            .into_iter()
+            .flatten()
+            .filter(|why| why.is_unfinished())
     }
 
     /// Whether this list is called hung.
@@ -228,6 +242,7 @@ impl RuntimeEvidence {
         [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(move |error| {
             match error {
                 Error::Silent { waited, .. } => silence.hangs(*waited),
+                Error::Unfinished { .. } => false,
                 _ => true,
             }
         })
@@ -235,12 +250,15 @@ impl RuntimeEvidence {
 
     /// Whether both lists were answered, with a list, an error or a silence that means something.
     pub fn lists_are_known(&self) -> bool {
-        let known =
-            |silent: Option<(Rpc, Duration)>| silent.is_none_or(|(_, waited)| self.silence.hangs(waited));
+        let known = |error: Option<&Error>| match error {
+            Some(Error::Silent { waited, .. }) => self.silence.hangs(*waited),
+            Some(Error::Unfinished { .. }) => false,
+            _ => true,
+        };
         self.sandboxes.first.is_some()
             && self.containers.first.is_some()
-            && known(self.sandboxes.silent())
-            && known(self.containers.silent())
+            && known(self.sandboxes.error())
+            && known(self.containers.error())
     }
 
     /// How long Version has been silent on the first connection and on the second, where both silences are long

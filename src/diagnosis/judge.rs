@@ -110,7 +110,8 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
         // One silent Version proves nothing; two on two connections do, once they have been silent for long enough.
         Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Verdict::Unknown,
         Some(
-            Error::NoSuchSocket { .. }
+            Error::Unfinished { .. }
+            | Error::NoSuchSocket { .. }
             | Error::NotASocket { .. }
             | Error::PermissionDenied { .. }
             | Error::Unreachable { .. },

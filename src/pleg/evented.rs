@@ -201,7 +201,7 @@ impl Evented {
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
         ClosedMidCall, Decode, Implausible, NoSuchSocket, NotASocket, NotRecorded, Own, PermissionDenied,
-        Refused, Runtime, Silent, TooLarge, Unimplemented, Unreachable, WrongProtocol,
+        Refused, Runtime, Silent, TooLarge, Unfinished, Unimplemented, Unreachable, WrongProtocol,
     };
     match error {
         NoSuchSocket { .. }
@@ -211,6 +211,7 @@ const fn reached_the_server(error: &cri::Error) -> bool {
         | Unreachable { .. }
         | WrongProtocol { .. } => false,
         Silent { .. }
+        | Unfinished { .. }
         | ClosedMidCall { .. }
         | Unimplemented { .. }
         | TooLarge { .. }

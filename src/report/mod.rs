@@ -16,6 +16,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+pub(crate) mod bytes;
 mod confidence;
 mod document;
 pub(crate) mod duration;

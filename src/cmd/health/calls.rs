@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use prost::bytes::Bytes;
 
-use crate::cmd::render::words::{bytes, short_id, took};
+use crate::cmd::render::words::{short_id, took};
 use crate::cri::server::Subject;
 use crate::cri::{CallEnd, Rpc, Tape};
+use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
 /// Writes one line on stderr for each call.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::words::{bytes, took};
+use super::words::took;
 use super::{Style, table};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::pleg::OpenCall;
 use crate::report::Seconds;
+use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
 /// The recording begins.

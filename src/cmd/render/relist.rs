@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::Style;
 use super::table;
 use super::watch::{about, pod};
-use super::words::{NONE, SHORT_ID, age, bytes, or_none, percent, short_id, took};
+use super::words::{NONE, SHORT_ID, age, or_none, percent, short_id, took};
 use crate::clock::Wall;
 use crate::cri::{KUBELET_RECEIVE_LIMIT, Outcome};
 use crate::pleg::CallRecord;
 use crate::pleg::report::{RelistReport, ReportedContainer, ReportedPod};
+use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
 /// How many of the slowest calls are worth a row.

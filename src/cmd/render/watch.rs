@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::words::{bytes, elapsed, or_none, padded, short_id, took, width};
+use super::words::{elapsed, or_none, padded, short_id, took, width};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
@@ -12,6 +12,7 @@ use crate::pleg::stream::{
     StreamState, StreamSummary, Subject, WatchSummary,
 };
 use crate::pleg::{CallRecord, OpenCall, PlegState, PodRef};
+use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
 /// Width of the longest bar of the histogram.

@@ -17,25 +17,6 @@ pub fn age(now: Wall, then: Option<Wall>) -> String {
     then.map_or_else(|| UNKNOWN.to_owned(), |then| elapsed(now.duration_since(then)))
 }
 
-/// A size in binary units.
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    if count < 1024 {
-        return format!("{count} B");
-    }
-    let mut value = count as f64;
-    let mut unit = "B";
-    for larger in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = larger;
-    }
-    format!("{value:.1} {unit}")
-}
-
 /// `part` of `whole` in percent.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub fn percent(part: u64, whole: u64) -> String {
@@ -115,10 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_binary() {
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(16 * 1024 * 1024), "16.0 MiB");
+    fn a_part_is_told_in_percent() {
         assert_eq!(percent(8, 16), "50.0%");
     }
 

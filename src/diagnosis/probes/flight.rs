@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::{self, JoinHandle, JoinSet};
@@ -13,10 +13,11 @@ use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use super::super::limits;
 use super::super::listening::{GRAIN, Listening};
 use super::super::report::Confidence;
+use super::super::silence::Scale;
 use super::super::words::{plural, seconds};
 use super::super::{Inputs, Progress};
 use crate::clock::Mono;
-use crate::cri::{Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version};
+use crate::cri::{Arriving, Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version, watched};
 
 /// How often the pending calls are looked after.
 const TICK: Duration = Duration::from_millis(100);
@@ -28,7 +29,39 @@ pub(super) struct InFlight<T> {
     /// How long somebody else had been waiting by then.
     before: Duration,
     listening: Arc<Listening>,
+    arrived: Arc<Arrived>,
     handle: JoinHandle<Call<T>>,
+}
+
+/// What has come of an answer. Silence begins where that ends: a list that arrives, or is being read, is large or slow.
+struct Arrived {
+    listening: Arc<Listening>,
+    seen: Mutex<Option<(u64, Mono)>>,
+}
+
+impl Arrived {
+    fn awaited(listening: &Arc<Listening>) -> Arc<Self> {
+        Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
+    }
+
+    /// How much has come, and when the last of it was there; nothing if nothing came.
+    fn so_far(&self) -> Option<(u64, Mono)> {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since when nothing has come, if the call began then.
+    fn silent_since(&self, started: Mono) -> Mono {
+        self.so_far().map_or(started, |(_, last)| last)
+    }
+}
+
+impl Arriving for Arrived {
+    fn came(&self, bytes: u64) {
+        let now = self.listening.now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.map_or(0, |(bytes, _)| bytes);
+        *seen = Some((before.saturating_add(bytes), now));
+    }
 }
 
 impl<T> Drop for InFlight<T> {
@@ -43,12 +76,14 @@ impl<T: Send + 'static> InFlight<T> {
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
+        let arrived = Arrived::awaited(listening);
         Self {
             rpc,
             started: listening.now(),
             before: Duration::ZERO,
             listening: Arc::clone(listening),
-            handle: tokio::spawn(call),
+            handle: tokio::spawn(watched(Arc::<Arrived>::clone(&arrived), call)),
+            arrived,
         }
     }
 
@@ -58,9 +93,15 @@ impl<T: Send + 'static> InFlight<T> {
         self
     }
 
-    /// For how long its answer could have been read, and was not there.
+    /// For how long its answer could have been read, and nothing of it was there.
     pub(super) fn waited(&self) -> Duration {
-        self.before + self.listening.now().since(self.started)
+        let before = if self.arrived.so_far().is_some() { Duration::ZERO } else { self.before };
+        before + self.silent_for()
+    }
+
+    /// The same since we asked.
+    pub(super) fn silent_for(&self) -> Duration {
+        self.listening.now().since(self.arrived.silent_since(self.started))
     }
 
     /// The end of the call, if it comes within `limit` from now.
@@ -69,19 +110,28 @@ impl<T: Send + 'static> InFlight<T> {
         Some(self.unwrapped(ended))
     }
 
-    /// The call as it stands: silent so far.
-    pub(super) fn so_far(&self) -> Call<T> {
-        let waited = self.waited();
-        Call {
-            rpc: self.rpc,
-            duration: waited,
-            response_bytes: 0,
-            result: Err(Error::Silent { rpc: self.rpc, waited }),
+    /// The call as it stands: silent so far, or still on its way.
+    pub(super) fn so_far(&self, silence: Scale) -> Call<T> {
+        let (rpc, waited) = (self.rpc, self.waited());
+        let silent =
+            Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) };
+        match self.arrived.so_far() {
+            Some((received, _)) if !silence.hangs(waited) => {
+                let waited = self.before + self.listening.now().since(self.started);
+                Call {
+                    duration: waited,
+                    response_bytes: received,
+                    result: Err(Error::Unfinished { rpc, waited, received }),
+                    ..silent
+                }
+            }
+            Some((received, _)) => Call { response_bytes: received, ..silent },
+            None => silent,
         }
     }
 
     fn unwrapped(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
-        let waited = self.waited();
+        let waited = self.before + self.listening.now().since(self.started);
         match ended {
             Ok(call) => Call { duration: of_the_runtime(call.duration, waited), ..call },
             Err(why) => Call {
@@ -115,10 +165,18 @@ struct Pending {
     started: Mono,
     /// How long somebody else had been waiting by then.
     before: Duration,
+    arrived: Arc<Arrived>,
 }
 
 impl Pending {
     fn waited(&self, now: Mono) -> Duration {
+        match self.arrived.so_far() {
+            Some((_, last)) => now.since(last),
+            None => self.before + now.since(self.started),
+        }
+    }
+
+    fn took(&self, now: Mono) -> Duration {
         self.before + now.since(self.started)
     }
 }
@@ -133,25 +191,26 @@ pub(super) struct Asking {
 impl Asking {
     pub(super) fn start(
         &mut self,
-        started: Mono,
+        listening: &Arc<Listening>,
         target: Target,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        self.take_over(started, Duration::ZERO, target, rpc, call);
+        self.take_over(listening, Duration::ZERO, target, rpc, call);
     }
 
     /// A call that somebody else made and has been waiting for.
     pub(super) fn take_over(
         &mut self,
-        started: Mono,
+        listening: &Arc<Listening>,
         before: Duration,
         target: Target,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        let handle = self.tasks.spawn(call);
-        self.pending.insert(handle.id(), Pending { target, rpc, started, before });
+        let (started, arrived) = (listening.now(), Arrived::awaited(listening));
+        let handle = self.tasks.spawn(watched(Arc::<Arrived>::clone(&arrived), call));
+        self.pending.insert(handle.id(), Pending { target, rpc, started, before, arrived });
     }
 
     /// Calls that have been pending for less than `age`, and the others.
@@ -186,7 +245,7 @@ impl Asking {
         match ended {
             Ok((id, mut record)) => {
                 if let Some(call) = self.pending.remove(&id) {
-                    record.duration = of_the_runtime(record.duration, call.waited(now));
+                    record.duration = of_the_runtime(record.duration, call.took(now));
                 }
                 record
             }
@@ -228,11 +287,15 @@ pub(in crate::diagnosis) struct Flight {
 }
 
 /// Takes the answer of a call that has one, or notes how long it has been silent.
-async fn take<T: Send + 'static>(call: &mut Option<InFlight<T>>, place: &mut Option<Call<T>>) {
+async fn take<T: Send + 'static>(
+    call: &mut Option<InFlight<T>>,
+    place: &mut Option<Call<T>>,
+    silence: Scale,
+) {
     if let Some(ended) = end_of(call, Duration::ZERO).await {
         *place = Some(ended);
     } else if let Some(under_way) = call {
-        *place = Some(under_way.so_far());
+        *place = Some(under_way.so_far(silence));
     }
 }
 
@@ -247,11 +310,12 @@ fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, now: Mono)
 impl Flight {
     /// Writes into the evidence how each call stands now.
     pub(in crate::diagnosis) async fn note(&mut self, budget: &Budget, evidence: &mut RuntimeEvidence) {
-        take(&mut self.version, &mut evidence.version).await;
-        take(&mut self.control, &mut evidence.control).await;
-        take(&mut self.status, &mut evidence.status).await;
-        take(&mut self.sandboxes, &mut evidence.sandboxes.first).await;
-        take(&mut self.containers, &mut evidence.containers.first).await;
+        let silence = evidence.silence;
+        take(&mut self.version, &mut evidence.version, silence).await;
+        take(&mut self.control, &mut evidence.control, silence).await;
+        take(&mut self.status, &mut evidence.status, silence).await;
+        take(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
+        take(&mut self.containers, &mut evidence.containers.first, silence).await;
         let now = budget.listening.now();
         take_records(&mut self.asking, &mut evidence.asked, now);
         take_records(&mut self.shims, &mut evidence.shims, now);

@@ -177,7 +177,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             record.duration = took;
             record
         };
-        flight.asking.take_over(self.budget.listening.now(), known.waited, target, known.rpc, call);
+        flight.asking.take_over(&self.budget.listening, known.waited, target, known.rpc, call);
     }
 
     /// A list that somebody else waits for is asked for again only when that one has been answered.
@@ -216,9 +216,12 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
         let soon = limits::HUNT_AFTER.min(self.inputs.budget / 8);
         flight.sandboxes = Some(self.list_sandboxes());
-        evidence.sandboxes.first = end_of(&mut flight.sandboxes, soon).await;
+        evidence.sandboxes.first = self.unless_silent(&mut flight.sandboxes, soon).await;
+        if self.budget.for_asking().is_zero() {
+            return;
+        }
         flight.containers = Some(self.list_containers());
-        evidence.containers.first = end_of(&mut flight.containers, soon).await;
+        evidence.containers.first = self.unless_silent(&mut flight.containers, soon).await;
         if evidence.sandboxes.first.is_some() && evidence.containers.first.is_some() {
             return;
         }
@@ -236,6 +239,23 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             self.rest_of(&mut sandboxes.first, &mut flight.sandboxes),
             self.rest_of(&mut containers.first, &mut flight.containers),
         );
+    }
+
+    /// The end of a list, unless nothing of it comes for so long. What arrives may be large, and is no hang.
+    async fn unless_silent<T: Send + 'static>(
+        &self,
+        call: &mut Option<InFlight<T>>,
+        soon: Duration,
+    ) -> Option<Call<T>> {
+        loop {
+            let left = soon.saturating_sub(call.as_ref()?.silent_for()).min(self.budget.for_asking());
+            if left.is_zero() {
+                return None;
+            }
+            if let Some(ended) = end_of(call, left).await {
+                return Some(ended);
+            }
+        }
     }
 
     /// The end of a list, waited for until it is certain that it hangs.

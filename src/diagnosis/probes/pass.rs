@@ -106,7 +106,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             Question::Stats => Rpc::ContainerStats,
         };
         let call = ask(Arc::clone(&self.runtime), target.clone(), question);
-        asking.start(self.budget.listening.now(), target, rpc, call);
+        asking.start(&self.budget.listening, target, rpc, call);
     }
 
     /// Whether the shims answer.

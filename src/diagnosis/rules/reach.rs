@@ -13,7 +13,8 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let error = evidence.runtime.version.as_ref().and_then(|call| call.result.as_ref().err());
-    let Some(error) = error.filter(|error| !matches!(error, Error::Silent { .. })) else {
+    let answers_late = |error: &&Error| matches!(error, Error::Silent { .. } | Error::Unfinished { .. });
+    let Some(error) = error.filter(|error| !answers_late(error)) else {
         return Vec::new();
     };
     let title = match error {
@@ -27,6 +28,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         Error::ClosedMidCall { .. } => "the runtime closes the connection",
         Error::Unreachable { .. } => "the runtime cannot be reached",
         Error::Silent { .. }
+        | Error::Unfinished { .. }
         | Error::TooLarge { .. }
         | Error::Decode { .. }
         | Error::Implausible { .. }
@@ -114,10 +116,9 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
 /// D29. Neither a hang nor a fault of this tool: the kubelet gets the same answer.
 pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
-    let error = [runtime.sandboxes.error(), runtime.containers.error()]
-        .into_iter()
-        .flatten()
-        .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }));
+    let error = [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find(|error| {
+        !matches!(error, Error::Silent { .. } | Error::Unfinished { .. } | Error::TooLarge { .. })
+    });
     let Some(error) = error else { return Vec::new() };
     let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
     let code = error.code().map_or("no answer", crate::cri::Code::name);

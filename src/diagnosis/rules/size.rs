@@ -1,5 +1,7 @@
 //! D03, D04, D05, D30: too large, too many, too slow.
 
+use std::time::Duration;
+
 use super::{Case, finding};
 use crate::cri::{Call, Error, Rpc};
 use crate::diagnosis::evidence::Shards;
@@ -7,23 +9,24 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 use crate::kubelet::timing;
+use crate::report::bytes::bytes;
 
 struct Size {
     rpc: Rpc,
     bytes: u64,
-    items: usize,
+    /// Nobody knows of a list that was not read to its end.
+    items: Option<usize>,
+    took: Duration,
 }
 
 fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
     let call = call?;
-    Some(Size { rpc: call.rpc, bytes: call.response_bytes, items: call.result.as_ref().ok()?.len() })
-}
-
-fn mib(bytes: u64) -> String {
-    if bytes < 1024 * 1024 {
-        return format!("{} KiB", bytes.div_ceil(1024));
-    }
-    format!("{}.{} MiB", bytes / (1024 * 1024), bytes % (1024 * 1024) * 10 / (1024 * 1024))
+    let items = match &call.result {
+        Ok(items) => Some(items.len()),
+        Err(Error::Unfinished { .. }) => None,
+        Err(_) => return None,
+    };
+    Some(Size { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
 }
 
 /// D03: refused for its size, about to be, or sent and too large for the kubelet. Our own limit is far above the
@@ -49,10 +52,10 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     };
     let limit = timing::RECEIVE_LIMIT;
     let (severity, title) = if largest.bytes > limit {
-        (
-            Severity::Critical,
-            format!("the kubelet refuses {}: {} is over its 16 MiB", largest.rpc, mib(largest.bytes)),
-        )
+        let more = if largest.items.is_some() { "" } else { " and more" };
+        let title =
+            format!("the kubelet refuses {}: {}{more} is over its 16 MiB", largest.rpc, bytes(largest.bytes));
+        (Severity::Critical, title)
     } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_CRITICAL_PERCENT) {
         (Severity::Critical, format!("{} is about to outgrow gRPC", largest.rpc))
     } else if limits::reaches(largest.bytes, limit, limits::LIST_SIZE_WARNING_PERCENT) {
@@ -62,13 +65,20 @@ pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     };
     let mut found = oversized(case, severity, title);
     found.rpc = Some(largest.rpc.name().to_owned());
-    let each = largest.bytes / u64::try_from(largest.items.max(1)).unwrap_or(u64::MAX);
+    let (share, received) = (largest.bytes * 100 / limit, bytes(largest.bytes));
+    let Some(items) = largest.items else {
+        let line = format!(
+            "{} was not read to its end: {received} of it had come after {}, {share} % of the kubelet's limit",
+            largest.rpc,
+            seconds(largest.took)
+        );
+        found.evidence.insert(0, line);
+        return vec![found];
+    };
+    let each = largest.bytes / u64::try_from(items.max(1)).unwrap_or(u64::MAX);
     let line = format!(
-        "{} received {} for {} items ({each} bytes each): {} % of the kubelet's limit",
-        largest.rpc,
-        mib(largest.bytes),
-        largest.items,
-        largest.bytes * 100 / limit,
+        "{} received {received} for {items} items ({each} bytes each): {share} % of the kubelet's limit",
+        largest.rpc
     );
     found.evidence.insert(0, line);
     if each > 8192 {
@@ -86,16 +96,18 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
         .into_iter()
         .flatten()
         .any(|shards| shards.failed > 0);
+    let unread = runtime.unfinished_lists().next().is_some();
     found.evidence.push(format!(
         "{} of {} dead, {} of {} exited{}",
         population.dead_sandboxes,
         plural(population.sandboxes, "sandbox"),
         population.exited,
         plural(population.containers, "container"),
-        match (uncounted, population.from_shards) {
-            (true, _) => "; the rest is too large even in parts",
-            (false, true) => " (counted in parts)",
-            (false, false) => "",
+        match (unread, uncounted, population.from_shards) {
+            (true, ..) => "; what was not read is not counted",
+            (_, true, _) => "; the rest is too large even in parts",
+            (_, _, true) => " (counted in parts)",
+            _ => "",
         }
     ));
     for (rpc, shards) in
@@ -135,7 +147,7 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
         "{rpc} in {}: {} items, {} in all{failed}; most in: {}",
         plural(shards.answered, "part"),
         shards.total,
-        mib(shards.bytes),
+        bytes(shards.bytes),
         if top.is_empty() { "none".to_owned() } else { top.join(", ") }
     )
 }

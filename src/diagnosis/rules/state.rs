@@ -40,9 +40,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
             ),
         },
         // The run ended before this could be called anything.
-        Err(Error::Silent { waited, .. }) if !case.evidence.runtime.silence.hangs(*waited) => {
-            return Vec::new();
-        }
+        Err(_) if case.evidence.runtime.status_is_open() => return Vec::new(),
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
             (
@@ -334,7 +332,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
 /// Why a status call is no answer, if it is none.
 fn failure(record: &StatusRecord) -> Option<String> {
     Some(match &record.result {
-        Err(Error::Silent { .. }) => return None,
+        Err(Error::Silent { .. } | Error::Unfinished { .. }) => return None,
         Err(why) if why.is_not_found() => return None,
         Err(why) => why.to_string(),
         Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),

@@ -9,7 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::cri::{
     Call, CgroupDriver, Code, Condition, Container, ContainerMetadata, ContainerState, ContainerStatus,
     Error, EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxMetadata,
-    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
+    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, tell,
 };
 
 /// How a call behaves.
@@ -19,6 +19,8 @@ pub(crate) enum Behaviour {
     Answers,
     After(Duration),
     Hangs,
+    /// A mebibyte of its answer comes every so often; after so many of them it hangs.
+    Arrives(Duration, usize),
     Fails(Error),
     Panics,
 }
@@ -121,6 +123,13 @@ impl Scripted {
             Behaviour::Answers => (Duration::from_micros(500), answer()),
             Behaviour::After(duration) => (duration, answer()),
             Behaviour::Hangs => std::future::pending().await,
+            Behaviour::Arrives(every, times) => {
+                for _ in 0..times {
+                    tokio::time::sleep(every).await;
+                    tell(1 << 20);
+                }
+                std::future::pending().await
+            }
             Behaviour::Panics => panic!("a fault of our own"),
             Behaviour::Fails(why) => (Duration::from_micros(300), Err(why)),
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
-use crate::cri::Rpc;
+use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
@@ -316,4 +316,61 @@ async fn late_answers_in_every_phase_are_slow() {
             assert_eq!(report.abandoned_calls, 0, "{rpc} {patience}: {report:#?}");
         }
     }
+}
+
+/// What arrives, however slowly, is read to the end of the budget and never called silent.
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_list_that_arrives_is_large_or_slow_and_not_silent() {
+    let every = Duration::from_millis(90);
+    for rpc in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        for (budget, at_least) in [(2, 10), (30, 16)] {
+            let mut inputs = inputs(Scripted::with_pods(3).on(rpc, Behaviour::Arrives(every, 10_000)));
+            inputs.budget = Duration::from_secs(budget);
+            let report = diagnose(&inputs).await;
+            let probe = report.probes.iter().find(|probe| probe.name == rpc.name()).unwrap();
+            assert_eq!((probe.outcome, report.abandoned_calls), (Outcome::Error, 0), "{report:#?}");
+            assert!(probe.response_bytes >= Some(at_least << 20), "{probe:#?}");
+            for finding in &report.findings {
+                assert!(!matches!(finding.id, RuleId::D02 | RuleId::D07 | RuleId::D29), "{finding:#?}");
+                let lines = finding.evidence.iter().chain([&finding.title]);
+                assert!(lines.into_iter().all(|line| !line.contains("not answer")), "{finding:#?}");
+            }
+            // Of more than the kubelet takes enough is known.
+            let over = probe.response_bytes > Some(16 << 20);
+            assert_eq!(report.verdict, if over { Verdict::Unhealthy } else { Verdict::Unknown });
+            if over {
+                let primary = report.primary.as_ref().unwrap();
+                assert_eq!(primary.id, RuleId::D03, "{primary:#?}");
+                assert!(primary.title.contains(" MiB and more is over its 16 MiB"), "{}", primary.title);
+            } else {
+                let said = format!("the answer to {rpc} was not read to its end within");
+                assert!(report.not_checked.iter().any(|skipped| skipped.why.contains(&said)), "{report:#?}");
+                assert!(report.summary.contains("large list"), "{}", report.summary);
+            }
+        }
+    }
+}
+
+/// What stops half-way is as silent as what never began, from there on.
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_list_that_stops_half_way_is_silent_from_there_on() {
+    let stops = Behaviour::Arrives(Duration::from_millis(500), 6);
+    let report = diagnose(&inputs(Scripted::with_pods(3).on(Rpc::ListContainers, stops))).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((report.verdict, primary.id), (Verdict::Unhealthy, RuleId::D02), "{report:#?}");
+    assert_eq!(primary.confidence, Confidence::Certain);
+    // Three seconds of arriving, ten of silence.
+    assert!((12.5..15.0).contains(&report.duration_seconds), "{}", report.duration_seconds);
+}
+
+/// The same of a status.
+#[tokio::test(start_paused = true)]
+async fn issue_12_a_status_that_arrives_is_no_culprit() {
+    let arrives = Behaviour::Arrives(Duration::from_millis(100), 10_000);
+    let mut inputs = inputs(Scripted::with_pods(20).on_id(container_id(7), arrives));
+    inputs.budget = Duration::from_secs(20);
+    let report = diagnose(&inputs).await;
+    assert!(report.culprits.is_empty(), "{report:#?}");
+    assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
+    assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
 }
