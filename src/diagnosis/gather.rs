@@ -223,8 +223,14 @@ fn take_look<R>(
     } else if !sample.complete {
         evidence.skip("part of /proc", "it was not read in time");
     } else if ownership == (Ownership::Ours { daemon: None }) && inputs.socket.is_some() {
-        // A pod without hostPID knows itself by its own id.
-        evidence.skip("processes outside of this pod", "the runtime's daemon is not in this process table");
+        if sample.with_role(Role::Daemon).next().is_some() {
+            let why = "several run here, and which of them listens on this socket may not be seen";
+            evidence.skip("the runtime's daemon", why);
+        } else {
+            // A pod without hostPID knows itself by its own id.
+            evidence
+                .skip("processes outside of this pod", "the runtime's daemon is not in this process table");
+        }
     }
     evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
 }

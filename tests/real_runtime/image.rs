@@ -103,12 +103,20 @@ fn with_host_pid() -> LinuxContainerSecurityContext {
     LinuxContainerSecurityContext { namespace_options: Some(namespaces), ..of_the_daemon_set() }
 }
 
-/// A container of the image with these arguments and the runtime's directory.
-fn plegctl(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
-    let container = ContainerSpec::new("plegctl")
-        .of_image(IMAGE, &[arguments, &[SOCKET]].concat())
-        .env("NODE_NAME", "worker-7")
-        .mount(runtime.directory(), "/run/containerd");
+/// A container of the image with these arguments and the runtime's directory, as the base has it.
+fn base(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
+    plegctl(&[arguments, &[SOCKET]].concat()).mount(runtime.directory(), "/run/containerd")
+}
+
+/// One with the node's files, as the overlay `kubelet-access` has it. A runtime of the tests has its socket elsewhere than a
+/// node's: it is named as the node knows it, and found below `/host`.
+fn access(runtime: &RealRuntime, arguments: &[&str]) -> ContainerSpec {
+    let socket = format!("--runtime-endpoint=unix://{}", runtime.socket().display());
+    plegctl(&[arguments, &["--host-root=/host", &socket]].concat()).mount(Path::new("/"), "/host")
+}
+
+fn plegctl(arguments: &[&str]) -> ContainerSpec {
+    let container = ContainerSpec::new("plegctl").of_image(IMAGE, arguments).env("NODE_NAME", "worker-7");
     let head = std::fs::read(program().unwrap()).unwrap();
     if !head[..4096].windows(5).any(|word| word == b"/lib6") {
         return container;
@@ -140,27 +148,38 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
     let _web = runtime.run_pod(&PodSpec::new("web"), &[ContainerSpec::new("app")]);
     let processes = "processes outside of this pod";
 
-    let health = plegctl(&runtime, &["health", "--deep", "-o", "json"]).secured(of_the_daemon_set());
+    let health = base(&runtime, &["health", "--deep", "-o", "json"]).secured(of_the_daemon_set());
     let (code, text) = ended(&runtime, &PodSpec::new("base"), &health);
-    let base = report(&text);
-    assert_eq!((base["node"].as_str(), code), (Some("worker-7"), 0), "{text}");
-    assert_ne!(base["verdict"], "unhealthy", "{text}");
+    let alone = report(&text);
+    assert_eq!((alone["node"].as_str(), code), (Some("worker-7"), 0), "{text}");
+    assert_ne!(alone["verdict"], "unhealthy", "{text}");
     assert_eq!(
-        skipped(&base, processes),
+        skipped(&alone, processes),
         Some("the runtime's daemon is not in this process table"),
         "{text}"
     );
     // It sees no kubelet, and that says nothing.
     assert!(!text.contains("\"D32\""), "{text}");
-    assert!(skipped(&base, "the journal").is_some_and(|why| why.contains("is not here")), "{text}");
+    assert!(skipped(&alone, "the journal").is_some_and(|why| why.contains("is not here")), "{text}");
 
-    let health = plegctl(&runtime, &["health", "-o", "json", "--host-root", "/host"])
-        .mount(Path::new("/"), "/host")
-        .secured(with_host_pid());
+    let health = access(&runtime, &["health", "-o", "json"]).secured(with_host_pid());
     let (code, text) = ended(&runtime, &PodSpec::new("access").host_pid(), &health);
-    let access = report(&text);
-    assert!(code < 2, "{text}");
-    assert_eq!(skipped(&access, processes), None, "{text}");
+    let beside = report(&text);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(skipped(&beside, processes), None, "{text}");
+    // With the node's processes it sees the runtime and no kubelet beside it. Under `/host` nothing says that one was ever
+    // installed here, so that is told, and moves no verdict. Where other tests have their daemons in the same table it cannot
+    // know which is the one, says that, and misses nobody.
+    let findings = beside["findings"].as_array().unwrap();
+    let missed: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "D32").collect();
+    match (missed.as_slice(), skipped(&beside, "the runtime's daemon")) {
+        ([], Some(why)) => assert!(why.starts_with("several run here"), "{text}"),
+        ([missed], None) => {
+            assert_eq!(missed["title"], "no kubelet runs beside this runtime", "{text}");
+            assert_eq!([&missed["severity"], &missed["confidence"]], ["info", "possible"], "{text}");
+        }
+        _ => panic!("{text}"),
+    }
 
     // A group that may write is enough, without being root.
     std::fs::set_permissions(runtime.socket(), std::os::unix::fs::PermissionsExt::from_mode(0o660)).unwrap();
@@ -170,7 +189,7 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
         ..of_the_daemon_set()
     };
     for (group, code) in [(0, 0), (65532, 2)] {
-        let relist = plegctl(&runtime, &["relist", "-o", "json"]).secured(somebody(group));
+        let relist = base(&runtime, &["relist", "-o", "json"]).secured(somebody(group));
         let ended = ended(&runtime, &PodSpec::new(&format!("group-{group}")), &relist);
         assert_eq!(ended.0, code, "{}", ended.1);
         assert_eq!(ended.1.contains("permission denied"), code == 2, "{}", ended.1);
@@ -181,16 +200,12 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
 fn a_hang_is_named_by_a_pod_that_ran_before(version: Containerd) {
     let Some(runtime) = with_image(version) else { return };
     let web = runtime.run_pod(&PodSpec::new("web").namespace("shop"), &[ContainerSpec::new("app")]);
-    let record = |name: &str, pod: PodSpec, security| {
-        let container =
-            plegctl(&runtime, &["record", "--max-size=16MiB", "--period=1s", "/dev/shm/captures"]);
-        let container = container.mount(Path::new("/"), "/host").secured(security);
-        (name.to_owned(), runtime.run_pod(&pod, &[container]))
-    };
-    let pods: Vec<(String, Pod)> = vec![
-        record("base", PodSpec::new("base"), of_the_daemon_set()),
-        record("access", PodSpec::new("access").host_pid(), with_host_pid()),
-    ];
+    let record = ["record", "--max-size=16MiB", "--period=1s", "/dev/shm/captures"];
+    let pods: [(&str, Pod); 2] = [
+        ("base", PodSpec::new("base"), base(&runtime, &record).secured(of_the_daemon_set())),
+        ("access", PodSpec::new("access").host_pid(), access(&runtime, &record).secured(with_host_pid())),
+    ]
+    .map(|(name, pod, container)| (name, runtime.run_pod(&pod, &[container])));
     for (name, pod) in &pods {
         wait_for(&format!("{name} to record"), || {
             (!written(&runtime, pod, "plegctl").is_empty()).then_some(())
@@ -198,11 +213,12 @@ fn a_hang_is_named_by_a_pod_that_ran_before(version: Containerd) {
     }
     let held = runtime.hold_status_lock(&web.containers[0]);
     // Without the node's processes it is the call that has a name; with them it is who does not answer it.
-    let shim = format!("[{}] is stopped", runtime.shim_pid(&web.sandbox_id).as_raw_nonzero());
-    let said = ["UNHEALTHY: ListContainers does not answer", shim.as_str()];
+    let shim = format!("[{}] of ", runtime.shim_pid(&web.sandbox_id).as_raw_nonzero());
+    let said = [["UNHEALTHY: ", "ListContainers does not answer"], [&shim, " is stopped"]];
     for ((name, pod), said) in pods.iter().zip(said) {
-        wait_for(&format!("{name} to say: {said}"), || {
-            written(&runtime, pod, "plegctl").contains(said).then_some(())
+        wait_for(&format!("{name} to say {said:?}"), || {
+            let log = written(&runtime, pod, "plegctl");
+            log.lines().any(|line| said.iter().all(|said| line.contains(said))).then_some(())
         });
     }
     drop(held);

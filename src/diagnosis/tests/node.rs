@@ -607,6 +607,22 @@ async fn a_pod_that_sees_only_its_own_processes_misses_no_kubelet() {
     assert!(report.findings.iter().all(|finding| finding.id != RuleId::D32));
 }
 
+/// Whose descriptors may not be read cannot be told apart: a node that has Docker's and its own.
+#[tokio::test(start_paused = true)]
+async fn of_several_daemons_none_is_taken_for_the_one_that_was_asked() {
+    let node = Node::new("two-daemons").with_pods(3);
+    fs::remove_dir_all(node.proc().join("100")).unwrap();
+    let one = judge(&gather(&at_socket(&node, Scripted::with_pods(3)), &|_| ()).await);
+    assert!(find(&one, RuleId::D32).is_some(), "{one:#?}");
+    let command = &["containerd", "--config", "/etc/docker.toml"];
+    node.process(&Made { pid: 201, comm: "containerd", command, ..Made::default() });
+    let several = judge(&gather(&at_socket(&node, Scripted::with_pods(3)), &|_| ()).await);
+    assert!(find(&several, RuleId::D32).is_none(), "{several:#?}");
+    let skipped: Vec<&str> = several.not_checked.iter().map(|skipped| skipped.what.as_str()).collect();
+    assert!(skipped.contains(&"the runtime's daemon"), "{skipped:?}");
+    assert!(!skipped.contains(&"processes outside of this pod"), "it sees the node's: {skipped:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stopped_kubelet_is_named_by_its_state() {
     let node = Node::new("stopped-kubelet").with_pods(3);
