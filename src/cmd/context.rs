@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -291,6 +292,12 @@ impl Context {
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
     }
 
+    /// Whether a stream is a terminal that somebody looks at. One without columns is none: `kubectl debug` has one of 0×0 until
+    /// it is attached to, and what is written there is read from the pod's log.
+    pub fn is_seen(stream: &(impl IsTerminal + AsFd)) -> bool {
+        stream.is_terminal() && rustix::termios::tcgetwinsize(stream).is_ok_and(|size| size.ws_col > 0)
+    }
+
     /// Whether a line on this terminal can be written anew. Where it cannot, there are plain lines.
     pub fn can_rewrite() -> bool {
         env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
@@ -308,7 +315,7 @@ impl Context {
             ColorChoice::Auto => {
                 env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                     && env::var_os("TERM").is_none_or(|term| term != "dumb")
-                    && io::stdout().is_terminal()
+                    && Self::is_seen(&io::stdout())
             }
         }
     }

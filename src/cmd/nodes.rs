@@ -9,7 +9,7 @@
 //!
 //! Uses the rights of who runs it, and says which are missing.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,12 +97,18 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
             tokio::time::sleep(arguments.interval).await;
             once(&question, context, &cluster, Some(&before)).await
         };
-        let (readings, report) = tokio::select! {
-            looked = next => looked?,
+        let looked = tokio::select! {
+            looked = next => looked,
             () = stops.next() => return Ok(Exit::Good),
         };
-        print(arguments, context, &report)?;
-        before = readings;
+        match looked {
+            Ok((readings, report)) => {
+                print(arguments, context, &report)?;
+                before = readings;
+            }
+            // An API server that is away for a moment is no reason to leave whoever watches alone.
+            Err(why) => context.remark(&format!("no look: {why}")),
+        }
     }
 }
 
@@ -127,7 +133,7 @@ async fn once(
 }
 
 fn bar(nodes: usize, quiet: bool) -> ProgressBar {
-    if quiet || !io::stderr().is_terminal() {
+    if quiet || !Context::is_seen(&io::stderr()) {
         return ProgressBar::hidden();
     }
     let total = u64::try_from(nodes).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
 //! The line on a terminal that says what a relist waits for: how many pods are done, and the call that has been open longest.
 
 use std::convert::Infallible;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ struct State {
 impl<'a> Waiting<'a> {
     /// Begins the line, if stderr is a terminal on which one can be written anew.
     pub fn begin(context: &'a Context) -> Self {
-        if context.quiet || !io::stderr().is_terminal() || !Context::can_rewrite() {
+        if context.quiet || !Context::is_seen(&io::stderr()) || !Context::can_rewrite() {
             return Self::unseen(context);
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

@@ -107,8 +107,8 @@ impl EndpointError {
             Self::NotAbsolute { .. } => "three slashes: `unix:///run/containerd/containerd.sock`",
             Self::Settings(_) => "mend the file, or name the runtime with --runtime-endpoint",
             Self::NothingFound { .. } => {
-                "name the runtime with --runtime-endpoint, the node's root with --host-root, or try the simulator: \
-                 `--runtime-endpoint sim:quiet`"
+                "name the runtime with --runtime-endpoint, the node's root with --host-root (a debug pod has it by \
+                 `kubectl debug node/NODE --profile=sysadmin`), or try the simulator: `--runtime-endpoint sim:quiet`"
             }
         }
     }

@@ -225,9 +225,7 @@ fn on_a_dumb_terminal_there_are_plain_lines_that_end_where_it_ends() {
         let output = Invocation::in_terminal(&arguments).env("TERM", term).run();
         assert!(output.stdout.contains("PLEG is healthy"), "{output}");
         assert!(!output.stdout.contains('\u{1b}'), "{output}");
-        // `script` gives a terminal of no size; this one has a size.
-        let sized = ["-c", "stty columns 72; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_plegctl")];
-        let output = Invocation::program_in_terminal("sh", &[sized.as_slice(), &arguments].concat())
+        let output = Invocation::in_terminal_of((24, 72), env!("CARGO_BIN_EXE_plegctl"), &arguments)
             .env("TERM", term)
             .run();
         assert!(output.stdout.lines().all(|line| line.trim_end().chars().count() <= 72), "{output}");

@@ -1,6 +1,7 @@
 //! `plegctl nodes` against a scripted API server.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -191,6 +192,101 @@ fn two_hundred_nodes_share_sixteen_connections() {
     assert_eq!(report(&output)["counts"]["healthy"], 200);
     // One for the list, and one for each that asks.
     assert_eq!(server.connections(), 17);
+}
+
+#[test]
+fn a_watch_tells_what_is_new_since_the_look_before_and_outlives_a_look_that_fails() {
+    let looks = AtomicU32::new(0);
+    // Ten relists more for each look at the node, all of them slow.
+    let slow = |looks: u32| {
+        let all = format!("+Inf\"}} {}", 1000 + 10 * looks);
+        metrics(1).replace("+Inf\"} 1000", &all)
+    };
+    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(_) => Reply::ok(slow(looks.load(Ordering::Relaxed))),
+        None => match looks.fetch_add(1, Ordering::Relaxed) {
+            1 => Reply::Say(503, "not yet".to_owned()),
+            _ => Reply::ok(node_list(&["n1".to_owned()])),
+        },
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let path = config.0.to_str().unwrap();
+    let arguments = ["nodes", "--kubeconfig", path, "--watch", "--interval", "10ms", "-o", "jsonl"];
+    let mut watch = Invocation::new(&arguments).default_signals().spawn();
+    let mut next = || -> Value { serde_json::from_str(&watch.line().expect("another look")).unwrap() };
+    let first = &next()["nodes"][0];
+    assert_eq!(
+        (first["relists"].get("recentCount"), &first["verdict"]),
+        (None, &"healthy".into()),
+        "{first}"
+    );
+    // The look between them has failed.
+    let second = &next()["nodes"][0];
+    assert_eq!(second["relists"]["recentCount"], 20.0, "{second}");
+    assert_eq!(second["relists"]["recentP99"]["beyond"], true, "{second}");
+    let third = &next()["nodes"][0];
+    assert_eq!(third["relists"]["recentCount"], 10.0, "{third}");
+    watch.signal("TERM");
+    let output = watch.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("no look: ") && output.stderr.contains("503"), "{output}");
+}
+
+/// In a mount name space of its own, where a pod's account lies in its place.
+fn in_a_pod(server: &Server, account: &[(&str, String)], arguments: &[&str]) -> Option<Output> {
+    let folder = Scratch::new("");
+    let own = format!("{}.account", folder.0.display());
+    fs::create_dir_all(&own).unwrap();
+    for (name, text) in account {
+        fs::write(format!("{own}/{name}"), text).unwrap();
+    }
+    let script = "mount -t tmpfs none $(realpath /var/run) && mkdir -p /var/run/secrets/kubernetes.io \
+                  && cp -r \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
+    let inside = |words: &[&str]| {
+        let unshare = ["--user", "--map-root-user", "--mount", "sh", "-c", script, &own];
+        Invocation::program("unshare", &[&unshare[..], words].concat())
+    };
+    let can = inside(&["true"]).run();
+    let output = if can.code == Some(0) {
+        let words = [&[env!("CARGO_BIN_EXE_plegctl")], arguments].concat();
+        let (host, port) = (server.address.ip().to_string(), server.address.port().to_string());
+        let run = inside(&words).env("KUBERNETES_SERVICE_HOST", host);
+        Some(run.env("KUBERNETES_SERVICE_PORT", port).run())
+    } else {
+        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no name space to be a pod in: {can}");
+        // Not `eprintln!`: the test harness swallows what that prints in tests that pass.
+        let _ = writeln!(std::io::stderr(), "skipped a pod's account: no name space for it here");
+        None
+    };
+    fs::remove_dir_all(own).unwrap();
+    output
+}
+
+#[test]
+fn a_pod_shows_its_account_to_the_api_server_that_it_is_told_of() {
+    let server = Server::start("server", Clients::Any, healthy);
+    let authority = fs::read_to_string(file("tests/fleet/pki/authority.crt")).unwrap();
+    let account = [("token", "of-the-pod\n".to_owned()), ("ca.crt", authority)];
+    let Some(output) = in_a_pod(&server, &account, &["nodes", "-o", "json"]) else { return };
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(report(&output)["context"], "the pod's account");
+    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer of-the-pod"));
+
+    // An authority that has not signed what the server shows.
+    let asked = server.asked().len();
+    let stranger = fs::read_to_string(file("tests/fleet/pki/stranger.crt")).unwrap();
+    let account = [("token", "of-the-pod".to_owned()), ("ca.crt", stranger)];
+    let output = in_a_pod(&server, &account, &["nodes"]).unwrap();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("a certificate that nobody we trust has signed"), "{output}");
+    let output = in_a_pod(&server, &account[..1], &["nodes"]).unwrap();
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("cannot read `/var/run/secrets/kubernetes.io/serviceaccount/ca.crt`"));
+    assert_eq!(server.asked().len(), asked, "the token went to somebody else");
+    // Without an account it is no pod that may ask.
+    let output = in_a_pod(&server, &[], &["nodes"]).unwrap();
+    assert!(output.code == Some(2) && output.stderr.contains("this is no pod with an account"), "{output}");
 }
 
 #[test]

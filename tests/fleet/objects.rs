@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use serde_json::Value;
+
+use super::api::{Clients, Reply, Server};
+use super::nodes::{authority, kubeconfig};
 use super::plegctl::plegctl;
 use super::{file, output_of, text, tool};
 
@@ -82,6 +87,103 @@ fn the_pods_are_pods_to_a_kubelet() {
             .collect();
         assert_eq!(findings, [""; 0], "{overlay}: {lint}");
     }
+}
+
+/// What kubectl prints as JSON.
+fn printed(arguments: &[&str]) -> Option<Value> {
+    let kubectl = tool("kubectl", "kubectl, from trixie on")?;
+    // Nobody's cluster.
+    let output =
+        output_of(Command::new(kubectl).args(arguments).args(["-o", "json"]).env("KUBECONFIG", "/dev/null"));
+    Some(serde_json::from_str(&output).unwrap())
+}
+
+/// The first thing of one document that another lacks or has otherwise.
+fn missing(wanted: &Value, there: &Value, path: &str) -> Option<String> {
+    match (wanted, there) {
+        (Value::Object(wanted), Value::Object(there)) => wanted.iter().find_map(|(key, value)| {
+            let path = format!("{path}.{key}");
+            there.get(key).map_or_else(|| Some(path.clone()), |there| missing(value, there, &path))
+        }),
+        (Value::Array(wanted), Value::Array(there)) => wanted.iter().enumerate().find_map(|(at, value)| {
+            let path = format!("{path}[{at}]");
+            there.get(at).map_or_else(|| Some(path.clone()), |there| missing(value, there, &path))
+        }),
+        _ => (wanted != there).then(|| path.to_owned()),
+    }
+}
+
+/// What kubectl's own Go types of an object do not know. It reads the file as it stands, and once more as the object that it
+/// is meant to be, which drops what is unknown and refuses what is of another type.
+fn unknown_to_kubectl(document: &str, typed: &[&str]) -> Option<String> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = format!("{}/object-{}-{number}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+    fs::write(&path, document).unwrap();
+    let plain = printed(&["label", "--local", "--overwrite", "-f", &path, "a=b"]).unwrap();
+    fs::write(&path, plain.to_string()).unwrap();
+    let known = printed(&[typed, &["--local", "-f", &path]].concat()).unwrap();
+    fs::remove_file(path).unwrap();
+    missing(&plain, &known, "")
+}
+
+#[test]
+fn kubectls_types_know_every_field_of_daemon_set_and_binding() {
+    // kubectl prints only what it has changed: one thing more, at the end of a list.
+    let variable = ["set", "env", "PLEGCTL=x"];
+    let subject = ["set", "subject", "--serviceaccount=else:where"];
+    for overlay in OVERLAYS {
+        let Some(objects) = built(overlay) else { return };
+        let daemon_set = &objects["DaemonSet"];
+        assert_eq!(unknown_to_kubectl(daemon_set, &variable), None, "{overlay}");
+        // It would be seen.
+        let odd = daemon_set.replacen("  updateStrategy:\n", "  updates: 1\n  updateStrategy:\n", 1);
+        assert_eq!(unknown_to_kubectl(&odd, &variable).as_deref(), Some(".spec.updates"));
+        if let Some(binding) = objects.get("ClusterRoleBinding") {
+            assert_eq!(unknown_to_kubectl(binding, &subject), None);
+            let odd = binding.replacen("roleRef:\n", "roleRef:\n  role: x\n", 1);
+            assert_eq!(unknown_to_kubectl(&odd, &subject).as_deref(), Some(".roleRef.role"));
+        }
+    }
+}
+
+/// kubectl reads namespaces, accounts and roles from files without types, so it makes its own, to which ours are held. For a
+/// role it asks which resources there are.
+#[test]
+fn the_other_objects_are_as_kubectl_makes_them() {
+    let Some(objects) = built("overlays/kubelet-access") else { return };
+    let read = |kind: &str| -> Value {
+        let path = format!("{}/{kind}-{}.yaml", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+        fs::write(&path, &objects[kind]).unwrap();
+        let mut object = printed(&["label", "--local", "-f", &path, "a=b"]).unwrap();
+        fs::remove_file(path).unwrap();
+        // Labels are of kustomize's making: texts by texts.
+        let labels = object["metadata"].as_object_mut().unwrap().remove("labels").unwrap();
+        assert!(labels.as_object().unwrap().values().all(Value::is_string), "{labels}");
+        object
+    };
+    let create =
+        |arguments: &[&str]| printed(&[&["create"], arguments, &["--dry-run=client"]].concat()).unwrap();
+
+    assert_eq!(missing(&read("Namespace"), &create(&["namespace", "plegctl"]), ""), None);
+
+    let mut account = read("ServiceAccount");
+    assert_eq!(account.as_object_mut().unwrap().remove("automountServiceAccountToken"), Some(false.into()));
+    assert_eq!(missing(&account, &create(&["serviceaccount", "plegctl", "-n", "plegctl"]), ""), None);
+
+    let server = Server::start("server", Clients::Any, |asked| match asked.path.split('?').next() {
+        Some("/api") => Reply::ok(r#"{"kind":"APIVersions","versions":["v1"]}"#),
+        Some("/apis") => Reply::ok(r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[]}"#),
+        Some("/api/v1") => Reply::ok(
+            r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get"]}]}"#,
+        ),
+        _ => Reply::Say(404, String::new()),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let config = format!("--kubeconfig={}", config.0.display());
+    let resources = "--resource=nodes/metrics,nodes/configz";
+    let role = create(&["clusterrole", "plegctl-kubelet", "--verb=get", resources, &config]);
+    assert_eq!(missing(&read("ClusterRole"), &role, ""), None);
 }
 
 #[test]

@@ -56,9 +56,15 @@ impl Invocation {
 
     /// In a terminal, by util-linux's `script`: both streams come out of stdout, and lines end in `\r\n`.
     pub fn program_in_terminal(program: &str, arguments: &[&str]) -> Self {
+        Self::in_terminal_of((50, 200), program, arguments)
+    }
+
+    /// The same, of so many rows and columns.
+    pub fn in_terminal_of((rows, columns): (u16, u16), program: &str, arguments: &[&str]) -> Self {
         let words = [&[program], arguments].concat();
-        let line: Vec<String> = words.into_iter().map(quoted).collect();
-        Self::program("script", &["--quiet", "--return", "--command", &line.join(" "), "/dev/null"])
+        let words: Vec<String> = words.into_iter().map(quoted).collect();
+        let line = format!("stty rows {rows} columns {columns}; {}", words.join(" "));
+        Self::program("script", &["--quiet", "--return", "--command", &line, "/dev/null"])
             .env("TERM", "xterm-256color")
     }
 

@@ -13,7 +13,7 @@ mod calls;
 mod saved;
 
 use std::convert::Infallible;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -511,7 +511,7 @@ struct Progress(ProgressBar);
 
 impl Progress {
     fn begin(quiet: bool) -> Self {
-        let bar = if quiet || !io::stderr().is_terminal() {
+        let bar = if quiet || !Context::is_seen(&io::stderr()) {
             ProgressBar::hidden()
         } else {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())

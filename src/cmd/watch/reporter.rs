@@ -1,6 +1,6 @@
 //! Turns what the engine says into lines, and keeps the tally.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Reporter {
     pub fn open(arguments: &WatchArgs, version: &Version, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let output = arguments.output;
         let log = arguments.log.as_deref().map(|path| save::append(path).map(Outlet::plain));
-        let seen = output == Output::Table && io::stdout().is_terminal();
+        let seen = output == Output::Table && Context::is_seen(&io::stdout());
         let live = seen && Context::can_rewrite();
         Ok(Self {
             view: match (live, seen) {
