@@ -181,8 +181,10 @@ fn the_image_asks_the_runtime_that_runs_it(version: Containerd) {
         _ => panic!("{text}"),
     }
 
-    // A group that may write is enough, without being root.
-    std::fs::set_permissions(runtime.socket(), std::os::unix::fs::PermissionsExt::from_mode(0o660)).unwrap();
+    // A group that may write is enough, without being root. A node's directory lets everybody through, a test's does not.
+    for (path, mode) in [(runtime.directory(), 0o711), (&runtime.socket(), 0o660)] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    }
     let somebody = |group| LinuxContainerSecurityContext {
         run_as_user: Some(Int64Value { value: 65532 }),
         run_as_group: Some(Int64Value { value: group }),
