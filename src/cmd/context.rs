@@ -342,3 +342,12 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     runtime.shutdown_background();
     Ok(answer)
 }
+
+/// The same for what is the last that this process does within its time: what is under way goes with the process. To take
+/// half a list apart takes longer than a report has.
+pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let answer = runtime.block_on(work);
+    std::mem::forget(runtime);
+    Ok(answer)
+}

@@ -1,14 +1,18 @@
 //! The time that the whole run may take, dealt out to the probes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::limits::{CLOSING, JUDGING, LOOKING};
-use super::listening::{Listening, OwnTime};
+use super::Inputs;
+use super::limits::{CLOSING, HANDLING, JUDGING, LOOKING, MOST_SLOWED};
+use super::listening::{Listening, Slowed};
 use crate::clock::{Clock, Mono};
+
+/// How often what is left is reckoned anew.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Tells a run to come to its end with what it knows: true from then on.
 pub type Stop = watch::Receiver<bool>;
@@ -20,21 +24,28 @@ pub(super) struct Budget {
     whole: Duration,
     /// How many entries there are to judge.
     entries: AtomicU64,
+    slowed: Slowed,
+    /// How slow we were when that was last looked at.
+    pace: Mutex<Option<(Mono, f64)>>,
     stop: Option<Stop>,
     /// The part of it in which an answer could be read.
     pub(super) listening: Arc<Listening>,
 }
 
 impl Budget {
-    pub(super) fn start(
-        clock: Arc<dyn Clock>,
-        whole: Duration,
-        own_time: OwnTime,
-        stop: Option<Stop>,
-    ) -> Self {
-        let started = clock.mono();
-        let listening = Listening::start(Arc::clone(&clock), own_time);
-        Self { clock, started, whole, entries: AtomicU64::new(0), stop, listening }
+    pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
+        let clock = Arc::clone(&inputs.clock);
+        let listening = Listening::start(Arc::clone(&clock), inputs.own_time);
+        Self {
+            clock,
+            started: inputs.began,
+            whole: inputs.budget,
+            entries: AtomicU64::new(0),
+            slowed: inputs.slowed,
+            pace: Mutex::default(),
+            stop: inputs.stop.clone(),
+            listening,
+        }
     }
 
     pub(super) fn used(&self) -> Duration {
@@ -56,8 +67,31 @@ impl Budget {
     }
 
     fn judging(&self) -> Duration {
-        let entries = u32::try_from(self.entries.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        JUDGING.saturating_mul(entries).min(self.whole / 3)
+        let many = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let of_entries = JUDGING.saturating_mul(many(self.entries.load(Ordering::Relaxed)));
+        // A list of which the end is not there yet has entries too, and all of it has to be let go of.
+        let of_bytes = HANDLING.saturating_mul(many(self.listening.heard() >> 20));
+        let third = self.whole / 3;
+        of_entries.max(of_bytes).min(third).mul_f64(self.pace()).min(third)
+    }
+
+    /// What it takes to write the report.
+    fn closing(&self) -> Duration {
+        CLOSING.min(self.whole / 40).mul_f64(self.pace())
+    }
+
+    /// How many times longer than alone our work takes now.
+    fn pace(&self) -> f64 {
+        let now = self.clock.mono();
+        let mut seen = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((at, pace)) if now.since(at) < STEP => pace,
+            _ => {
+                let pace = (self.slowed)().unwrap_or(1.0).clamp(1.0, MOST_SLOWED);
+                *seen = Some((now, pace));
+                pace
+            }
+        }
     }
 
     /// What is left for new questions: the looks that follow them need some too.
@@ -67,7 +101,7 @@ impl Budget {
 
     /// What is left for waiting: the report has to be written before somebody ends us.
     pub(super) fn for_waiting(&self) -> Duration {
-        self.left().saturating_sub(CLOSING.min(self.whole / 40) + self.judging())
+        self.left().saturating_sub(self.closing() + self.judging())
     }
 
     /// How long a probe with this deadline may take; `None` when too little is left for it to mean anything: a probe
@@ -90,9 +124,19 @@ impl Budget {
                 None => std::future::pending().await,
             }
         };
+        let spent = async {
+            loop {
+                // The more has come meanwhile, the less is left.
+                let left = self.for_waiting();
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(STEP)).await;
+            }
+        };
         tokio::select! {
             () = stopped => {}
-            () = tokio::time::sleep(self.for_waiting()) => {}
+            () = spent => {}
         }
     }
 
@@ -112,9 +156,47 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
 
+    /// Four seconds of which none has passed.
+    fn budget() -> Budget {
+        let runtime = Arc::new(());
+        let clock = Arc::new(ManualClock::default());
+        let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
+        inputs.budget = Duration::from_secs(4);
+        inputs.own_time = || None;
+        inputs.slowed = || None;
+        Budget::start(&inputs)
+    }
+
+    #[test]
+    fn issue_12_beside_others_the_end_begins_earlier() {
+        let mut budget = budget();
+        budget.slowed = || Some(3.0);
+        assert_eq!(budget.for_waiting(), Duration::from_millis(3700));
+        budget.expect(20_000);
+        assert_eq!(budget.for_waiting(), Duration::from_millis(3100));
+        budget.expect(10_000_000);
+        assert!(budget.for_waiting() > Duration::from_millis(2300));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn issue_12_what_comes_while_we_wait_ends_the_waiting_earlier() {
+        let mut budget = budget();
+        let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
+        budget.clock = Arc::clone(&clock);
+        let heard = Arc::clone(&budget.listening);
+        let arriving = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            heard.hear(100 << 20);
+            std::future::pending::<()>().await;
+        };
+        assert_eq!(budget.until_over(arriving).await, None);
+        let used = clock.mono().since(Mono::default());
+        assert!((2800..3100).contains(&used.as_millis()), "a second is kept for 100 MiB: {used:?}");
+    }
+
     #[test]
     fn issue_12_the_more_there_is_to_judge_the_earlier_it_begins() {
-        let budget = Budget::start(Arc::new(ManualClock::default()), Duration::from_secs(4), || None, None);
+        let budget = budget();
         assert_eq!(budget.for_waiting(), Duration::from_millis(3900));
         budget.expect(50_000);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3400));

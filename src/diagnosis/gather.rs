@@ -23,7 +23,7 @@ pub(super) const FILES: Duration = Duration::from_millis(500);
 
 /// Asks everything and returns what came back.
 pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
-    let budget = Budget::start(inputs.clock.clone(), inputs.budget, inputs.own_time, inputs.stop.clone());
+    let budget = Budget::start(inputs);
     let mut evidence = Evidence {
         taken_at: inputs.clock.wall(),
         node: inputs.node.clone(),

@@ -142,6 +142,10 @@ pub const LOOKING: Duration = Duration::from_secs(3);
 pub const CLOSING: Duration = Duration::from_millis(200);
 /// The same for each entry of the lists that has to be judged.
 pub const JUDGING: Duration = Duration::from_micros(10);
+/// The same for each mebibyte that has come, whatever is in it.
+pub const HANDLING: Duration = Duration::from_millis(10);
+/// How many times longer than alone our own work is taken to last at most, beside whoever wants the processors too.
+pub const MOST_SLOWED: f64 = 8.0;
 /// Version is asked once more, on the other connection, when it has not been answered so soon.
 pub const VERSION_SOON: Duration = Duration::from_secs(2);
 

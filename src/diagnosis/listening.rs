@@ -2,6 +2,7 @@
 //! program decodes a list, waits for a processor or is stopped itself, nobody is silent but us.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,11 +19,16 @@ pub(super) const GRAIN: Duration = Duration::from_millis(200);
 /// Tells how much time this program has taken for itself so far; `None` where the kernel does not say.
 pub type OwnTime = fn() -> Option<Duration>;
 
+/// Tells how many times longer this program's work takes for want of a processor; `None` where the kernel does not say.
+pub type Slowed = fn() -> Option<f64>;
+
 /// A clock that goes only while an answer could be read.
 pub(super) struct Listening {
     clock: Arc<dyn Clock>,
     own_time: OwnTime,
     beats: Mutex<Beats>,
+    /// Bytes of answers that have come.
+    heard: AtomicU64,
 }
 
 struct Beats {
@@ -34,7 +40,17 @@ struct Beats {
 impl Listening {
     pub(super) fn start(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
         let beats = Beats { listened: Duration::ZERO, last: clock.mono(), own: own_time() };
-        Arc::new(Self { clock, own_time, beats: Mutex::new(beats) })
+        Arc::new(Self { clock, own_time, beats: Mutex::new(beats), heard: AtomicU64::new(0) })
+    }
+
+    /// So many more bytes have come.
+    pub(super) fn hear(&self, bytes: u64) {
+        self.heard.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that have come so far.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// The time listened so far, as a moment of its own scale.
@@ -87,8 +103,6 @@ impl Listening {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
     use crate::clock::ManualClock;
 

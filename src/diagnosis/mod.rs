@@ -70,12 +70,12 @@ pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource, Way};
-pub use listening::OwnTime;
+pub use listening::{OwnTime, Slowed};
 pub use played::{Played, PlayedPod};
 pub use probes::KnownHang;
 pub use report::HealthReport;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;
 use crate::host;
 use limits::Deadlines;
@@ -131,6 +131,8 @@ pub struct Inputs<R> {
     pub cgroup: PathBuf,
     /// The time that the whole run may take.
     pub budget: Duration,
+    /// Since when it runs.
+    pub began: Mono,
     /// How long a pending call is waited for.
     pub patience: Duration,
     /// How thorough and how quick.
@@ -151,11 +153,14 @@ pub struct Inputs<R> {
     pub stop: Option<Stop>,
     /// How this program knows that it is itself what is slow.
     pub own_time: OwnTime,
+    /// And how slow others make it.
+    pub slowed: Slowed,
 }
 
 impl<R> Inputs<R> {
     /// A run with the defaults of `plegctl health`: 30 seconds, this machine's `/proc`, no kubelet asked.
     pub fn new(runtime: Arc<R>, control: Arc<R>, clock: Arc<dyn Clock>) -> Self {
+        let began = clock.mono();
         Self {
             runtime,
             control,
@@ -169,6 +174,7 @@ impl<R> Inputs<R> {
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),
+            began,
             patience: limits::PATIENCE,
             mode: Mode::Normal,
             probe_shims: false,
@@ -179,6 +185,7 @@ impl<R> Inputs<R> {
             keep: Keep::Nothing,
             stop: None,
             own_time: host::time_on_processors,
+            slowed: host::slowed,
         }
     }
 

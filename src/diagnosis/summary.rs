@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::evidence::Evidence;
 use super::report::{Finding, RuleId, Verdict};
 use super::rules::Case;
 use crate::clock::Wall;
@@ -18,6 +19,9 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
         if let Some(why) = &case.evidence.cut_off {
             return format!("not judged: {why}");
         }
+        if let Some(bad) = case.evidence.bad_input.first() {
+            return format!("not judged: {bad}");
+        }
         let why = case.evidence.not_checked.first();
         return why.map_or_else(
             || "not judged".to_owned(),
@@ -28,8 +32,7 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
     match verdict {
         Verdict::Unknown if primary.phase == super::report::Phase::Connect => title.clone(),
         Verdict::Unknown => {
-            let open =
-                case.evidence.not_checked.first().map(|skipped| format!("; not judged: {}", skipped.what));
+            let open = why_unknown(case.evidence).map(|why| format!("; not judged: {why}"));
             format!("{title}{}", open.unwrap_or_default())
         }
         Verdict::Degraded if case.estimate.hung_calls > 0 => format!("{title}: this node stays Ready"),
@@ -43,6 +46,14 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
             ways.into_iter().find(fits).unwrap_or_else(|| format!("{title}: {bare}"))
         }
     }
+}
+
+/// What keeps the verdict open: not just anything that was not looked at.
+fn why_unknown(evidence: &Evidence) -> Option<String> {
+    let bad = evidence.bad_input.first().cloned();
+    let unread = || evidence.runtime.unfinished_lists().next().map(ToString::to_string);
+    let first = || evidence.not_checked.first().map(|skipped| skipped.what.clone());
+    bad.or_else(unread).or_else(first)
 }
 
 /// What becomes of the node, and when.

@@ -61,6 +61,13 @@ pub fn time_on_and_for_processors() -> Option<Duration> {
     of_all_threads(|(ran, waited)| ran + waited)
 }
 
+/// How many times longer the work of this process takes than it would with a processor of its own; `None` where the kernel
+/// does not say.
+pub fn slowed() -> Option<f64> {
+    let (ran, all) = (time_on_processors()?, time_on_and_for_processors()?);
+    (!ran.is_zero()).then(|| all.as_secs_f64() / ran.as_secs_f64())
+}
+
 fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Duration> {
     let tasks = KernelDir::open(Path::new("/proc/self/task")).ok()?;
     let times = tasks.numbered().into_iter().map(|thread| {

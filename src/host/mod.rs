@@ -14,7 +14,8 @@ pub mod yaml;
 pub use arguments::{Arguments, truth};
 pub use inotify::{PathWatch, Seen};
 pub use kernel::{
-    KernelDir, kernel_bytes, kernel_record, kernel_text, time_on_and_for_processors, time_on_processors,
+    KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_and_for_processors,
+    time_on_processors,
 };
 pub use scalars::{ScalarsError, file_scalars, scalars};
 

@@ -69,6 +69,11 @@ fn deeds(trace: &str) -> Deeds {
                     .iter()
                     .any(|flag| arguments.contains(flag))
                 {
+                    // A temporary file beside another is new, its writer's own, and nothing that a link leads to.
+                    let safely = ["O_CREAT", "O_EXCL", "O_NOFOLLOW", "0600"];
+                    if path.starts_with(".plegctl-") && !safely.iter().all(|word| arguments.contains(word)) {
+                        deeds.other.insert(format!("unsafe {call}"));
+                    }
                     deeds.written.insert(path);
                 }
             }
@@ -361,6 +366,8 @@ fn a_trace_is_read_as_strace_writes_it() {
         "7 execve(\"/x/plegctl\", [\"plegctl\"], 0x7ff) = 0\n",
         "7 openat(AT_FDCWD, \"/etc/a\", O_RDONLY|O_CLOEXEC) = 3\n",
         "7 openat(AT_FDCWD, \"/tmp/b\", O_WRONLY|O_CREAT, 0600) = 3\n",
+        "7 openat(4, \".plegctl-1.tmp\", O_WRONLY|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600) = 5\n",
+        "7 openat(4, \".plegctl-1.tmp\", O_WRONLY|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0600) = 5\n",
         "8 renameat(4, \".plegctl-1.tmp\", 4, \"c\") = 0\n",
         "8 connect(5, {sa_family=AF_UNIX, sun_path=\"/run/x.sock\"}, 110) = 0\n",
         "9 execve(\"/usr/bin/journalctl\", [\"journalctl\"], 0x7ff) = 0\n",
@@ -372,5 +379,6 @@ fn a_trace_is_read_as_strace_writes_it() {
     assert_eq!(seen.written.iter().collect::<Vec<_>>(), [".plegctl-1.tmp", "/tmp/b", "c"]);
     assert_eq!(seen.connected.iter().collect::<Vec<_>>(), ["/run/x.sock"]);
     assert_eq!(seen.programs.iter().collect::<Vec<_>>(), ["journalctl", "plegctl"]);
-    assert_eq!(seen.other.iter().collect::<Vec<_>>(), ["kill(1, SIGKILL) = -1 EPERM"]);
+    let loose = "unsafe openat(4, \".plegctl-1.tmp\", O_WRONLY|O_CREAT|O_NOFOLLOW|O_CLOEXEC, 0600) = 5";
+    assert_eq!(seen.other.iter().collect::<Vec<_>>(), ["kill(1, SIGKILL) = -1 EPERM", loose]);
 }

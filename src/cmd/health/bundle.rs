@@ -314,6 +314,11 @@ impl Runtime for Remembered<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::ManualClock;
+    use crate::diagnosis::judge;
+    use crate::diagnosis::paper::LARGEST;
+    use crate::diagnosis::tests::scripted::sandbox;
+    use crate::pleg::RelistReport;
 
     fn archive(papers: &[Paper]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
@@ -330,6 +335,58 @@ mod tests {
         let report = Paper::new(REPORT, "", "{}");
         assert_eq!(report_of(&archive(&[other.clone(), report])).unwrap(), b"{}");
         assert_eq!(report_of(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
+    }
+
+    /// A log says more at its end; a document is worth nothing without its beginning.
+    #[tokio::test]
+    async fn issue_12_the_documents_of_a_bundle_are_whole_however_large_and_its_logs_are_cut() {
+        let mut evidence = Evidence::default();
+        let sandboxes = (0..8000).map(|pod| sandbox(pod, SandboxState::Ready, 1)).collect();
+        evidence.runtime.sandboxes.first = Some(Call {
+            rpc: Rpc::ListPodSandbox,
+            duration: std::time::Duration::ZERO,
+            response_bytes: 1,
+            result: Ok(sandboxes),
+        });
+        evidence.runtime.containers.first =
+            Some(Call { result: Ok(Vec::new()), ..nothing(Rpc::ListContainers) });
+        let long = "x".repeat(LARGEST + 1);
+        evidence.papers.push(Paper::new("journal.txt", "", long.clone()));
+        let mut report = judge(&evidence);
+        report.keep.push(long);
+        let path = std::env::temp_dir().join(format!("plegctl-bundle-{}.tar.gz", std::process::id()));
+        write(&path, &report, &evidence, &ManualClock::default()).await.unwrap();
+        let packed = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let read = report_of(&packed).unwrap();
+        assert!(read.len() > LARGEST, "{}", read.len());
+        assert_eq!(serde_json::from_slice::<HealthReport>(&read).unwrap(), report);
+        let mut archive = Vec::new();
+        GzDecoder::new(packed.as_slice()).read_to_end(&mut archive).unwrap();
+        let index: serde_json::Value = serde_json::from_slice(&content(&archive, "index.json")).unwrap();
+        let cut = |name: &str| {
+            let files = index["files"].as_array().unwrap();
+            files.iter().find(|file| file["name"] == name).unwrap()["beginningCutOff"] == true
+        };
+        assert!(!cut("health.json") && !cut("relist.json") && cut("journal.txt"), "{index:#}");
+        let relist = content(&archive, "relist.json");
+        assert!(relist.len() > LARGEST, "{}", relist.len());
+        assert_eq!(RelistReport::read(&relist).unwrap().pods.len(), 8000);
+        assert_eq!(content(&archive, "journal.txt").len(), LARGEST);
+    }
+
+    /// One file of an archive.
+    fn content(archive: &[u8], wanted: &str) -> Vec<u8> {
+        let mut rest = archive;
+        loop {
+            let (header, after) = rest.split_at(BLOCK);
+            let name = String::from_utf8_lossy(&header[..100]).trim_end_matches('\0').to_owned();
+            let length = usize::from_str_radix(std::str::from_utf8(&header[124..135]).unwrap(), 8).unwrap();
+            if name == wanted {
+                return after[..length].to_vec();
+            }
+            rest = &after[length.next_multiple_of(BLOCK)..];
+        }
     }
 
     #[test]

@@ -24,12 +24,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use tokio::sync::watch;
 
 use self::calls::EveryCall;
-use super::context::{Context, block_on};
+use super::context::{Context, block_on, block_on_to_the_end};
 use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::health::{self as text, npd, screen};
 use super::stops::Stops;
 use super::{Error, Exit, positive_duration, standing};
+use crate::clock::Mono;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
@@ -176,7 +177,9 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
                     context.tape(Arc::<EveryCall>::default());
                 }
                 standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
-                block_on(answer(arguments, context, &endpoint, standing.as_mut(), &mut written))??
+                let answer = answer(arguments, context, &endpoint, standing.as_mut(), &mut written);
+                // Who wants every call is told of those that are given up.
+                if context.verbose >= 2 { block_on(answer) } else { block_on_to_the_end(answer) }??
             }
             Err(Error::Endpoint(EndpointError::NothingFound { .. })) if arguments.npd => {
                 writeln!(io::stdout(), "D06 no container runtime found")?;
@@ -233,15 +236,13 @@ async fn answer(
     written: &mut Result<(), Error>,
 ) -> Result<Asked, Error> {
     let Some(standing) = standing else {
-        return ask(arguments, context, endpoint, Duration::ZERO, written).await;
+        return ask(arguments, context, endpoint, written).await;
     };
-    let began = context.clock.mono();
     if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
         let age = standing.hang().map(|hang| hang.age(report.taken_at));
         return Ok(Asked::Ended(Box::new(report), age));
     }
-    let used = context.clock.mono().since(began);
-    let asked = ask(arguments, context, endpoint, used, written).await?;
+    let asked = ask(arguments, context, endpoint, written).await?;
     if let Asked::Ended(report, _) = &asked {
         standing.learn(report, context.clock.wall());
     }
@@ -252,7 +253,6 @@ async fn ask(
     arguments: &HealthArgs,
     context: &Context,
     endpoint: &Endpoint,
-    used: Duration,
     written: &mut Result<(), Error>,
 ) -> Result<Asked, Error> {
     let mut stops = Stops::listen(None).map_err(Error::Start)?;
@@ -267,9 +267,10 @@ async fn ask(
         Mode::Deep => DEEP_BUDGET,
         Mode::Normal => BUDGET,
     });
-    let budget = budget.saturating_sub(used);
     let mut inputs = inputs(context, endpoint, budget, arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
+    // The clock runs since the process does: what was looked for until now counts too.
+    inputs.began = Mono::default();
     inputs.patience = arguments.patience;
     inputs.stacks = match arguments.stacks.as_str() {
         "auto" => Wanted::Auto,
@@ -305,6 +306,8 @@ async fn ask(
     if let Some(path) = &arguments.bundle {
         *written = bundle::write(path, &report, &evidence, &*context.clock).await;
     }
+    // To let go of a hundred thousand entries one by one takes a part of the budget; they go with the process.
+    std::mem::forget(evidence);
     if *stop.borrow() {
         return Ok(Asked::Interrupted(Some(report)));
     }

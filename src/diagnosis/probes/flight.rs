@@ -57,6 +57,7 @@ impl Arrived {
 
 impl Arriving for Arrived {
     fn came(&self, bytes: u64) {
+        self.listening.hear(bytes);
         let now = self.listening.now();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.map_or(0, |(bytes, _)| bytes);

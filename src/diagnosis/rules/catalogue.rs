@@ -16,8 +16,11 @@ pub struct Row {
     /// What is known of it.
     pub rule: Rule,
     /// Judges by the evidence alone; `None` for those that look at what the others found.
-    pub judge: Option<fn(&Case<'_>) -> Vec<Finding>>,
+    pub judge: Option<Judge>,
 }
+
+/// Judges one case.
+pub type Judge = fn(&Case<'_>) -> Vec<Finding>;
 
 /// The row of an id.
 pub fn row(id: RuleId) -> Option<&'static Row> {

@@ -120,15 +120,8 @@ impl<'a> Case<'a> {
 /// Applies all of them. A rule that fails of itself is one that was not applied, by its id and with its words; what the
 /// others found stands.
 pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
-    let mut findings = Vec::new();
-    let mut failed = Vec::new();
-    for row in CATALOGUE {
-        let Some(judge) = row.judge else { continue };
-        match held(|| judge(case)) {
-            Ok(found) => findings.extend(found),
-            Err(why) => failed.push((row.id, why)),
-        }
-    }
+    let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
+    let (mut findings, mut failed) = judged(judges, case);
     match held(|| size::slow_lists(case, &findings)) {
         Ok(slow) => findings.extend(slow),
         Err(why) => failed.push((RuleId::D30, why)),
@@ -137,6 +130,21 @@ pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
         // What is only possible does not matter until something else agrees.
         if finding.confidence == Confidence::Possible {
             finding.severity = Severity::Info;
+        }
+    }
+    (findings, failed)
+}
+
+/// What each of these found, and which of them failed over it.
+fn judged(
+    judges: impl Iterator<Item = (RuleId, catalogue::Judge)>,
+    case: &Case<'_>,
+) -> (Vec<Finding>, Vec<(RuleId, String)>) {
+    let (mut findings, mut failed) = (Vec::new(), Vec::new());
+    for (id, judge) in judges {
+        match held(|| judge(case)) {
+            Ok(found) => findings.extend(found),
+            Err(why) => failed.push((id, why)),
         }
     }
     (findings, failed)
@@ -182,5 +190,22 @@ fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl I
         ids: Vec::new(),
         evidence: Vec::new(),
         next: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_12_a_rule_that_fails_of_itself_takes_no_other_with_it() {
+        let evidence = Evidence::default();
+        let case = Case::new(&evidence);
+        let sound: catalogue::Judge = |case| vec![nothing_found(case)];
+        let fails: catalogue::Judge = |_| panic!("of its own");
+        let rules = [(RuleId::D01, sound), (RuleId::D02, fails), (RuleId::D03, sound)];
+        let (found, failed) = judged(rules.into_iter(), &case);
+        assert_eq!(found.len(), 2);
+        assert_eq!(failed, [(RuleId::D02, "of its own".to_owned())]);
     }
 }

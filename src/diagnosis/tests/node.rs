@@ -664,6 +664,22 @@ async fn no_process_file_system_is_not_checked_and_unknown_if_it_was_asked_for()
     assert_eq!(judge(&gather(&plain, &|_| ()).await).verdict, Verdict::Unknown);
 }
 
+/// A list near the kubelet's limit and a `--proc` that is none: exit 2, which nobody could explain.
+#[tokio::test(start_paused = true)]
+async fn issue_12_what_was_pointed_to_and_is_not_there_is_told_as_the_reason() {
+    let mut script = Scripted::with_pods(5);
+    script.list_bytes = Some(15 << 20);
+    let mut large = inputs(script);
+    large.proc = Some("/plegctl-test-no-proc".into());
+    large.proc_is_explicit = true;
+    // Something else that is not looked at, and keeps no verdict open.
+    large.kubelet.healthz = None;
+    let report = judge(&gather(&large, &|_| ()).await);
+    assert_eq!((report.verdict, report.primary.unwrap().id), (Verdict::Unknown, RuleId::D03));
+    let reason = "; not judged: `/plegctl-test-no-proc` is not a process file system";
+    assert!(report.summary.ends_with(reason), "{}", report.summary);
+}
+
 #[test]
 fn a_blocked_process_is_not_asked_for_its_command_line() {
     let node = Node::new("cmdline");

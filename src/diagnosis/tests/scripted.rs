@@ -298,6 +298,7 @@ pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     inputs.host_root = "/plegctl-test-no-such-root".into();
     inputs.proc = None;
     inputs.own_time = || None;
+    inputs.slowed = || None;
     inputs.endpoint = "unix:///run/test.sock".into();
     inputs.node = "n1".into();
     inputs
