@@ -534,6 +534,28 @@ fn the_comparison_finds_what_lived_between_two_relists() {
     assert_eq!(compare["missedByStream"], 0, "{compare}");
 }
 
+/// A kubelet from 1.36 on lists single pods besides: what relists of everything missed it may have seen.
+#[test]
+fn issue_12_what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_seen() {
+    for (release, told) in [("1.36", true), ("1.35", false)] {
+        let fake = FakeRuntime::start(node());
+        let endpoint = fake.endpoint();
+        let arguments =
+            ["watch", "--mode", "compare", "--period", "20ms", "--kubelet-version", release, "-r", &endpoint];
+        let mut running = Invocation::new(&arguments).spawn();
+        running.until("event stream open");
+        for kind in [CREATED, STARTED, STOPPED, DELETED] {
+            fake.push_event(happened(kind, "short", "uid-1"));
+        }
+        running.until("seen by the stream and not by relisting");
+        running.signal("INT");
+        let output = running.wait();
+        assert_eq!(output.code, Some(0), "{output}");
+        let words = "And a kubelet from 1.36 on also lists a pod right after it has done something to it";
+        assert_eq!(output.stdout.contains(words), told, "{release}: {output}");
+    }
+}
+
 #[test]
 fn the_comparison_says_in_words_that_a_stream_that_loses_events_is_not_safe() {
     let steps = [

@@ -97,19 +97,24 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
         .flatten()
         .any(|shards| shards.failed > 0);
     let unread = runtime.unfinished_lists().next().is_some();
-    found.evidence.push(format!(
-        "{} of {} dead, {} of {} exited{}",
-        population.dead_sandboxes,
-        plural(population.sandboxes, "sandbox"),
-        population.exited,
-        plural(population.containers, "container"),
-        match (unread, uncounted, population.from_shards) {
-            (true, ..) => "; what was not read is not counted",
-            (_, true, _) => "; the rest is too large even in parts",
-            (_, _, true) => " (counted in parts)",
-            _ => "",
-        }
-    ));
+    let all = population.sandboxes + population.containers;
+    found.evidence.push(if unread && all == 0 {
+        "how many of them are dead is not known: nothing was read to its end".to_owned()
+    } else {
+        format!(
+            "{} of {} dead, {} of {} exited{}",
+            population.dead_sandboxes,
+            plural(population.sandboxes, "sandbox"),
+            population.exited,
+            plural(population.containers, "container"),
+            match (unread, uncounted, population.from_shards) {
+                (true, ..) => "; what was not read is not counted",
+                (_, true, _) => "; the rest is too large even in parts",
+                (_, _, true) => " (counted in parts)",
+                _ => "",
+            }
+        )
+    });
     for (rpc, shards) in
         [(Rpc::ListPodSandbox, &runtime.sandboxes.shards), (Rpc::ListContainers, &runtime.containers.shards)]
     {
@@ -118,7 +123,6 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     found
         .evidence
         .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
-    let all = population.sandboxes + population.containers;
     // Where nothing could be counted, what is dead is the most likely reason.
     found.next.extend(if all == 0 || population.dead() * 10 >= all {
         [

@@ -341,6 +341,10 @@ async fn issue_12_a_list_that_arrives_is_large_or_slow_and_not_silent() {
             if over {
                 let primary = report.primary.as_ref().unwrap();
                 assert_eq!(primary.id, RuleId::D03, "{primary:#?}");
+                assert!(
+                    primary.evidence.iter().all(|line| !line.contains("0 of 0 sandboxes")),
+                    "{primary:#?}"
+                );
                 assert!(primary.title.contains(" MiB and more is over its 16 MiB"), "{}", primary.title);
             } else {
                 let said = format!("the answer to {rpc} was not read to its end within");
