@@ -3,9 +3,10 @@
 # Made so that one commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
-#   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's. Another than that takes
-#                     its C compiler and qemu (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static)
-#   --binary FILE     pack this binary instead of building one
+#   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's, and the other where there
+#                     is what it takes (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the same for
+#                     x86-64; and `rustup target add TRIPLE`)
+#   --binary FILE     pack this binary of this machine's, or of the target, instead of building one
 #
 # Where cargo-auditable is installed the binary has the list of its crates in it, for who scans images.
 set -eu
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 top=$PWD
 host=$(rustc -vV | sed -n 's/^host: //p')
 binary=
-target=$host
+target=
 while :; do
     case ${1:-} in
     --binary) binary=$(realpath "$2") ;;
@@ -23,6 +24,31 @@ while :; do
     esac
     shift 2
 done
+out=$(realpath -m "${1:-dist}")
+
+if [ -z "$binary$target" ]; then
+    rm -rf "$out"
+    mkdir -p "$out"
+    for target in x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu; do
+        machine=${target%%-*}
+        if [ "$target" != "$host" ] && ! {
+            command -v "$machine-linux-gnu-gcc" && command -v "qemu-$machine-static" &&
+                [ -d "$(rustc --print target-libdir --target "$target")" ]
+        } >/dev/null; then
+            echo "release.sh: nothing for $machine: its compiler, its qemu or Rust's target is not here" >&2
+            continue
+        fi
+        packaging/release.sh --target "$target" "$out/$target" >/dev/null
+        rm "$out/$target/SHA256SUMS"
+        mv "$out/$target"/* "$out/"
+        rmdir "$out/$target"
+    done
+    (cd "$out" && sha256sum -- * >SHA256SUMS)
+    cat "$out/SHA256SUMS"
+    exit
+fi
+
+target=${target:-$host}
 machine=${target%%-*}
 case $machine in
 x86_64) architecture=amd64 ;;
@@ -37,7 +63,6 @@ if [ "$target" != "$host" ]; then
     export "CC_$under=$compiler" "CARGO_TARGET_$(echo "$under" | tr a-z A-Z)_LINKER=$compiler"
 fi
 export RUN PACKAGE_ARCHITECTURE="$architecture" IMAGE_ARCHITECTURE="$architecture"
-out=$(realpath -m "${1:-dist}")
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)}
@@ -86,9 +111,9 @@ else
     echo "release.sh: no rpmbuild here (Debian: rpm): no RPM" >&2
 fi
 
-packaging/image.sh "$binary" "$version" "$out/plegctl-$version-oci.tar"
-cargo metadata --locked --format-version 1 --filter-platform "$target" |
-    cargo run --quiet --locked --example sbom >"$out/plegctl-$version.cdx.json"
+packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"
+cargo metadata --locked --format-version 1 --filter-platform "$target" >"$work/metadata"
+cargo run --quiet --locked --example sbom <"$work/metadata" >"$out/plegctl-$version-$architecture.cdx.json"
 
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 cat "$out/SHA256SUMS"
