@@ -3,7 +3,7 @@
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
-use crate::diagnosis::evidence::{Evidence, StatusRecord};
+use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
@@ -76,8 +76,11 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         .into_iter()
         .chain(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id))
         .collect(),
-        None => vec![
+        None if the_hunt_is_whole(case, &hung) => vec![
             "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
+        ],
+        None => vec![
+            "look at storage, memory and CPU of the node; whether one container is to blame is not known".to_owned(),
         ],
     });
     found.next.push("keep the runtime's goroutine stacks before any restart (below)".to_owned());
@@ -123,23 +126,60 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
     lines
 }
 
-fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
-    let runtime = &case.evidence.runtime;
-    let asked_by = |rpc: Rpc| runtime.asked.iter().filter(move |record| record.rpc == rpc);
-    let mut lines = Vec::new();
-    for (list, _) in hung {
+/// What came of asking for the members of a list that hangs, one by one.
+struct Hunt {
+    rpc: Rpc,
+    noun: &'static str,
+    known: usize,
+    silent: usize,
+    /// Of them, those that are silent for long enough to be called hung.
+    hung: usize,
+}
+
+impl Hunt {
+    fn of(runtime: &RuntimeEvidence, list: Rpc) -> Self {
         let (rpc, noun) = match list {
             Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
             _ => (Rpc::ContainerStatus, "container"),
         };
+        let asked = || runtime.asked.iter().filter(move |record| record.rpc == rpc);
         // A sandbox's id asked as a container's is answered with "not found" and counts for nothing.
-        let known =
-            asked_by(rpc).filter(|record| !matches!(&record.result, Err(why) if why.is_not_found())).count();
-        let silent = asked_by(rpc).filter(|record| record.is_silent()).count();
+        let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
+        Self {
+            rpc,
+            noun,
+            known: asked().filter(is_known).count(),
+            silent: asked().filter(|record| record.is_silent()).count(),
+            hung: runtime.hung().filter(|record| record.rpc == rpc).count(),
+        }
+    }
+}
+
+/// Whether everybody known who could hold these lists was asked, and for long enough.
+fn the_hunt_is_whole(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
+    let runtime = &case.evidence.runtime;
+    let answers = |hunt: Hunt| hunt.known > 0 && hunt.silent == hunt.hung;
+    runtime.unasked == 0 && hung.iter().all(|(list, _)| answers(Hunt::of(runtime, *list)))
+}
+
+fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
+    let runtime = &case.evidence.runtime;
+    let mut lines = Vec::new();
+    for (list, _) in hung {
+        let Hunt { rpc, noun, known, silent, hung } = Hunt::of(runtime, *list);
         lines.push(match (known, silent) {
             (0, _) => format!("no {noun} is known from outside the list: nobody can be named"),
+            (_, 0) if runtime.unasked > 0 => format!(
+                "each of {} answers {rpc}, and there was no time to ask about {}: nobody is named",
+                plural(known, noun),
+                plural(runtime.unasked, "other id")
+            ),
             (_, 0) => format!(
                 "each of the {} known from outside the list answers {rpc}: nobody is named",
+                plural(known, noun)
+            ),
+            _ if hung == 0 => format!(
+                "{silent} of {} had not answered {rpc} when the time was over, too soon to call one hung: nobody is named",
                 plural(known, noun)
             ),
             _ if case.culprits.is_empty() => format!(

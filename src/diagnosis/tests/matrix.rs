@@ -6,6 +6,7 @@ use super::scripted::{
     Behaviour, Scripted, condition, container, container_id, id, inputs, sandbox, sandbox_id,
 };
 use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
+use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
@@ -176,6 +177,35 @@ async fn a_hung_list_without_a_silent_id_names_nobody() {
     let primary = report.primary.unwrap();
     assert!(primary.pod.is_none() && primary.container.is_none() && primary.ids.is_empty());
     assert!(primary.evidence.iter().any(|line| line.contains("nobody is named")));
+}
+
+/// Beside load the time may be over before whoever holds the list is found: he is not acquitted then.
+#[tokio::test(start_paused = true)]
+async fn issue_12_whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocent() {
+    let guilty = container_id(4);
+    let script = Scripted::with_pods(30)
+        .on(Rpc::ListContainers, Behaviour::Hangs)
+        .on_id(guilty.clone(), Behaviour::Hangs);
+    let mut inputs = inputs(script);
+    inputs.host_root = root_with_logs("late", 30);
+    let mut evidence = gather(&inputs, &|_| ()).await;
+    std::fs::remove_dir_all(&inputs.host_root).unwrap();
+    let silent = evidence.runtime.asked.iter_mut().find(|record| record.is_silent()).unwrap();
+    *silent = StatusRecord::silent(silent.target.clone(), silent.rpc, Duration::from_millis(300));
+    let told = |evidence: &Evidence, why: &str| {
+        let primary = judge(evidence).primary.unwrap();
+        assert_eq!((primary.id, primary.pod.is_none()), (RuleId::D02, true), "{primary:#?}");
+        assert!(primary.evidence.iter().any(|line| line.contains(why)), "{primary:#?}");
+        assert!(primary.next[0].ends_with("whether one container is to blame is not known"), "{primary:#?}");
+    };
+    told(&evidence, "1 of 30 containers had not answered ContainerStatus when the time was over");
+    evidence.runtime.asked.retain(|record| !record.is_silent());
+    evidence.runtime.unasked = 1;
+    told(&evidence, "there was no time to ask about 1 other id: nobody is named");
+    // Everybody was asked, and answers.
+    evidence.runtime.unasked = 0;
+    let primary = judge(&evidence).primary.unwrap();
+    assert!(primary.next[0].ends_with("no single container is to blame"), "{primary:#?}");
 }
 
 #[tokio::test(start_paused = true)]
