@@ -62,7 +62,9 @@ pub fn difference(old: &[u8], new: &[u8]) -> Vec<u8> {
     if !blocks.is_empty() {
         copy_blocks(&mut steps, old, &blocks, middle);
     }
-    steps.copy(middle, old.len() - tail, tail);
+    if steps.told < new.len() {
+        steps.copy(middle, old.len() - tail, tail);
+    }
     steps.out
 }
 

@@ -176,6 +176,10 @@ pub struct Answer {
     /// Whether bytes are here at all: an answer may be empty.
     #[prost(bool, tag = "5")]
     pub here: bool,
+    /// The way back to how the message stood, if what is told is a list in order; see [`super::order`]. What leans on
+    /// this message leans on the list in order.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub order: Bytes,
 }
 
 /// A relist is over.

@@ -86,6 +86,21 @@ pub fn next_whole(bytes: &[u8], offset: usize) -> Option<usize> {
     }
 }
 
+/// Whether what lies at `offset`, after which nothing whole comes, is the beginning of a frame whose writer was stopped
+/// in the middle: as far as it goes it is one, and it goes on beyond what was ever written.
+pub fn is_torn(bytes: &[u8], offset: usize) -> bool {
+    let Some(rest) = bytes.get(offset..used(bytes)) else { return false };
+    let Some((head, _)) = rest.split_first_chunk::<OVERHEAD>() else {
+        return MARK.starts_with(rest) || rest.starts_with(&MARK);
+    };
+    let length =
+        head.strip_prefix(&MARK).and_then(<[u8]>::first_chunk).map(|length| u32::from_le_bytes(*length));
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    // One that ends where the file does is as long as it says, and damaged.
+    let left = bytes.len() - offset;
+    length.is_some_and(|length| length > rest.len() - OVERHEAD && length != left - OVERHEAD)
+}
+
 /// Where the last byte that is not zero ends.
 pub fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 
 use prost::bytes::Bytes;
 
-use super::delta;
 use super::entry::{Answer, Body, Entry};
 use super::pack::packed;
+use super::{delta, order};
 
 /// How many differences may lie on top of each other: whoever reads the last of them reads all, and a fault in one
 /// takes what lies on it along.
@@ -30,10 +30,12 @@ pub struct Keeper {
     hashes: (RandomState, RandomState),
 }
 
+/// A list, its items in order, and where they stood.
 struct Last {
     number: u32,
     chain: u32,
     bytes: Bytes,
+    order: Bytes,
 }
 
 impl Keeper {
@@ -89,28 +91,36 @@ impl Keeper {
     }
 
     fn list(&mut self, key: ListKey, bytes: Bytes) -> Answer {
-        let Some(last) = self.lists.get(&key) else {
-            let number = self.number();
-            self.lists.insert(key, Last { number, chain: 0, bytes: bytes.clone() });
-            return whole(number, bytes);
+        let (bytes, order) = match order::sorted(&bytes) {
+            Some((sorted, order)) => (sorted.into(), order.into()),
+            None => (bytes, Bytes::new()),
         };
-        if last.bytes == bytes {
+        let last = self.lists.get(&key);
+        if let Some(last) = last.filter(|last| last.bytes == bytes && last.order == order) {
             return Answer { number: last.number, ..Answer::default() };
         }
-        let (base, chain) = (last.number, last.chain + 1);
-        let steps = (chain <= LONGEST_CHAIN).then(|| delta::difference(&last.bytes, &bytes));
-        let steps = steps.filter(|steps| steps.len() * WORTH < bytes.len());
+        let leans = last.and_then(|last| {
+            // What is the same but for its order leaves the list that others lean on as it is.
+            let stays = last.bytes == bytes;
+            let steps =
+                (stays || last.chain < LONGEST_CHAIN).then(|| delta::difference(&last.bytes, &bytes))?;
+            (steps.len() * WORTH < bytes.len()).then_some((last.number, last.chain + 1, stays, steps))
+        });
         let number = self.number();
-        let chain = if steps.is_some() { chain } else { 0 };
-        self.lists.insert(key, Last { number, chain, bytes: bytes.clone() });
-        match steps {
-            Some(steps) => Answer { base, ..whole(number, steps.into()) },
-            None => whole(number, bytes),
+        let (answer, chain, stays) = match leans {
+            Some((base, chain, stays, steps)) => {
+                (Answer { base, ..whole(number, steps.into()) }, chain, stays)
+            }
+            None => (whole(number, bytes.clone()), 0, false),
+        };
+        if !stays {
+            self.lists.insert(key, Last { number, chain, bytes, order: order.clone() });
         }
+        Answer { order, ..answer }
     }
 }
 
 fn whole(number: u32, bytes: Bytes) -> Answer {
     let (bytes, inflated) = packed(bytes);
-    Answer { number, base: 0, bytes, inflated, here: true }
+    Answer { number, bytes, inflated, here: true, ..Answer::default() }
 }

@@ -69,6 +69,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// Bytes that are no entry.
     pub damaged_bytes: u64,
+    /// Bytes of last entries that were never whole: their recorder was killed, or the file was cut.
+    pub cut_bytes: u64,
     /// Answers that are gone, themselves or with what they lean on.
     pub missing_answers: u64,
     /// The files.
@@ -89,6 +91,8 @@ pub struct CheckedSegment {
     pub entries: u64,
     /// Bytes that are no entry.
     pub damaged_bytes: u64,
+    /// Bytes of a last entry that was never whole.
+    pub cut_bytes: u64,
     /// Where the first fault is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault_at: Option<usize>,
@@ -159,6 +163,7 @@ impl CheckReport {
         Self {
             entries: capture.segments.iter().map(|segment| segment.entries).sum(),
             damaged_bytes: capture.damaged(),
+            cut_bytes: capture.cut(),
             missing_answers: u64::try_from(missing).unwrap_or(u64::MAX),
             segments: capture
                 .segments
@@ -168,6 +173,7 @@ impl CheckReport {
                     bytes: segment.bytes,
                     entries: segment.entries,
                     damaged_bytes: segment.damaged,
+                    cut_bytes: segment.cut,
                     fault_at: segment.fault,
                 })
                 .collect(),
@@ -185,6 +191,6 @@ impl CheckReport {
 
     /// Whether anything is gone.
     pub const fn is_damaged(&self) -> bool {
-        self.damaged_bytes > 0 || self.missing_answers > 0
+        self.damaged_bytes > 0 || self.cut_bytes > 0 || self.missing_answers > 0
     }
 }

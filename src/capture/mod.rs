@@ -25,6 +25,7 @@ mod keeper;
 pub(crate) mod list;
 mod moment;
 pub(crate) mod node;
+mod order;
 mod pack;
 mod play;
 mod private;

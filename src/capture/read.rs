@@ -15,7 +15,7 @@ use super::entry::{Answer, Body, Entry, Incident, Jump, Lost, RelistDone, Sessio
 use super::frame::{self, Found};
 use super::pack::{LARGEST, unpacked};
 use super::segment::{self, Entries, NotOurs};
-use super::{Error, delta, entry, store};
+use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
 
@@ -148,6 +148,8 @@ pub struct SegmentState {
     pub bytes: u64,
     /// Bytes that are no entry.
     pub damaged: u64,
+    /// Bytes of a last entry that was never whole: its recorder was killed, or the file was cut.
+    pub cut: u64,
     /// Where the first fault is.
     pub fault: Option<usize>,
     /// Whole entries.
@@ -190,9 +192,16 @@ pub struct Capture {
 struct Ready {
     /// The one that was used last stands last.
     segments: Vec<(usize, Arc<Vec<u8>>)>,
-    answers: HashMap<Place, Bytes>,
+    answers: HashMap<Place, Held>,
     bytes: usize,
     parted: Option<Parted>,
+}
+
+/// A message as others lean on it, and where its items stood.
+#[derive(Clone, Debug)]
+struct Held {
+    bytes: Bytes,
+    order: Bytes,
 }
 
 /// The answers of the entry that was taken apart last: one may have very many.
@@ -296,6 +305,7 @@ impl Capture {
             path,
             bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
             damaged: 0,
+            cut: 0,
             fault: None,
             entries: 0,
             span: None,
@@ -330,7 +340,7 @@ impl Capture {
         }
         // The recorder may be in the middle of its last word.
         if !unfinished {
-            (state.damaged, state.fault) = (entries.damaged, entries.fault);
+            (state.damaged, state.cut, state.fault) = (entries.damaged, entries.cut, entries.fault);
         }
         self.segments.push(state);
         Ok(())
@@ -438,6 +448,11 @@ impl Capture {
         self.segments.iter().map(|segment| segment.damaged).sum()
     }
 
+    /// Bytes of entries that were never whole.
+    pub fn cut(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.cut).sum()
+    }
+
     fn bytes_of(&self, segment: usize) -> Option<Arc<Vec<u8>>> {
         let mut ready = self.ready();
         let held = ready.segments.iter().position(|(held, _)| *held == segment);
@@ -474,16 +489,23 @@ impl Capture {
 
     /// A message of an answer; `None` if it, or what it leans on, is lost.
     pub fn message(&self, place: Place) -> Option<Bytes> {
+        let Held { bytes, order } = self.held(place)?;
+        if order.is_empty() { Some(bytes) } else { Some(order::restored(&bytes, &order)?.into()) }
+    }
+
+    fn held(&self, place: Place) -> Option<Held> {
         let (segment, mut number) = place;
         let mut differences = Vec::new();
-        let mut bytes = loop {
-            if let Some(ready) = self.ready().answers.get(&(segment, number)) {
-                break ready.clone();
+        let mut own_order = None;
+        let (mut bytes, order) = loop {
+            if let Some(held) = self.ready().answers.get(&(segment, number)) {
+                break (held.bytes.clone(), held.order.clone());
             }
             let answer = self.answer((segment, number))?;
             let own = unpacked(&answer.bytes, answer.inflated)?;
+            own_order.get_or_insert_with(|| answer.order.clone());
             if answer.base == 0 {
-                break own;
+                break (own, answer.order);
             }
             // Differences lean on what is older, so that they come to an end.
             if answer.base >= number || differences.len() >= LONGEST_CHAIN {
@@ -493,17 +515,21 @@ impl Capture {
             number = answer.base;
         };
         while let Some(difference) = differences.pop() {
-            bytes = delta::apply(&bytes, &difference, LARGEST)?.into();
+            let made = delta::apply(&bytes, &difference, LARGEST)?;
+            // A list that is the same but for its order is held once.
+            bytes = if made == bytes { bytes } else { made.into() };
         }
+        let held = Held { bytes, order: own_order.unwrap_or(order) };
         let mut ready = self.ready();
         if ready.answers.len() >= MOST_READY || ready.bytes >= MOST_READY_BYTES {
             ready.answers.clear();
             ready.bytes = 0;
         }
-        if ready.answers.insert(place, bytes.clone()).is_none() {
-            ready.bytes += bytes.len();
+        let size = held.bytes.len();
+        if ready.answers.insert(place, held.clone()).is_none() {
+            ready.bytes += size;
         }
-        Some(bytes)
+        Some(held)
     }
 
     fn answer(&self, (segment, number): Place) -> Option<Answer> {

@@ -71,6 +71,8 @@ pub struct Entries<'a> {
     offset: usize,
     /// Bytes that are no entry.
     pub damaged: u64,
+    /// Bytes at the end of what is the beginning of an entry: whoever wrote it was stopped, or the file was cut.
+    pub cut: u64,
     /// Where the first fault is.
     pub fault: Option<usize>,
 }
@@ -78,7 +80,7 @@ pub struct Entries<'a> {
 impl<'a> Entries<'a> {
     /// Of a segment that [`check`] accepts.
     pub const fn of(bytes: &'a [u8]) -> Self {
-        Self { bytes, offset: HEADER, damaged: 0, fault: None }
+        Self { bytes, offset: HEADER, damaged: 0, cut: 0, fault: None }
     }
 
     /// Where the last entry read so far ends.
@@ -110,15 +112,20 @@ impl Iterator for Entries<'_> {
                 }
                 Found::End => return None,
                 Found::Broken => {
-                    let next = frame::next_whole(self.bytes, self.offset);
-                    self.damage(next.unwrap_or_else(|| frame::used(self.bytes)));
-                    if let Some(next) = next {
+                    if let Some(next) = frame::next_whole(self.bytes, self.offset) {
+                        self.damage(next);
                         self.offset = next;
-                    } else {
-                        // Nothing more comes of it.
-                        self.bytes = self.bytes.get(..self.offset).unwrap_or_default();
-                        return None;
+                        continue;
                     }
+                    let used = frame::used(self.bytes);
+                    if frame::is_torn(self.bytes, self.offset) {
+                        self.cut = u64::try_from(used.saturating_sub(self.offset)).unwrap_or(u64::MAX);
+                    } else {
+                        self.damage(used);
+                    }
+                    // Nothing more comes of it.
+                    self.bytes = self.bytes.get(..self.offset).unwrap_or_default();
+                    return None;
                 }
             }
         }

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock, statvfs};
 use super::entry::{Body, Entry, Lost, Session, rpc};
 use super::keeper::{Keeper, ListKey};
 use super::segment::{self, Entries, NotOurs, Segment, framed};
-use super::{Error, private};
+use super::{Error, frame, private};
 use crate::cri::Rpc;
 use crate::report::load::opened;
 
@@ -159,8 +159,9 @@ impl Store {
                     _ => {}
                 }
             }
-            let (end, whole) = (entries.end(), entries.damaged == 0);
-            sealed.size = if whole { give_back(path, end).unwrap_or(sealed.size) } else { sealed.size };
+            // What is cut or damaged stays, for whoever checks; what was never written goes.
+            let end = entries.end().max(frame::used(&bytes));
+            sealed.size = give_back(path, end).unwrap_or(sealed.size);
         }
         self.sealed.push_back(sealed);
         Ok(())

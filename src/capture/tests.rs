@@ -124,6 +124,53 @@ fn a_capture_is_read_as_it_was_written_and_takes_little() {
     assert!(kept * 50 < raw, "{kept} bytes for {raw}");
 }
 
+/// A list as a runtime gives it that keeps its containers in a hash map: each time in another order.
+fn shuffled(second: u64) -> Vec<u8> {
+    let mut items: Vec<u64> = (0..100).collect();
+    items.sort_by_key(|item| (item + 1).wrapping_mul(second + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let content = |item: u64| {
+        let state = if item == second / 50 { "exited" } else { "running" };
+        format!(
+            "{:064x}-{state}-{}",
+            (item + 7).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            "label=value,".repeat(4)
+        )
+    };
+    let item =
+        |item: u64| [&[0x0A, u8::try_from(content(item).len()).unwrap()], content(item).as_bytes()].concat();
+    items.into_iter().flat_map(item).collect()
+}
+
+#[test]
+fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(64 << 20)).unwrap();
+    store.begin(Session::default());
+    for second in 0..400 {
+        store.write(asked(second, second, Rpc::ListContainers)).unwrap();
+        store.write(answered(second, second, &shuffled(second))).unwrap();
+    }
+    drop(store);
+    // Seven bits for each of a hundred places, and what the two entries take anyway.
+    assert!(on_disk(&place.0) < 400 * 256, "{} bytes", on_disk(&place.0));
+    let exported = {
+        let mut out = Vec::new();
+        super::export(&Capture::open(&place.0).unwrap(), super::Range::default(), None, &mut out).unwrap();
+        let file = place.0.join("part.plegcap");
+        fs::write(&file, out).unwrap();
+        file
+    };
+    for path in [&place.0, &exported] {
+        let capture = Capture::open(path).unwrap();
+        assert_eq!(capture.calls.len(), 400);
+        // From the end, so that no answer is ready that another leans on.
+        for call in capture.calls.iter().rev() {
+            let messages = capture.messages(call.end.as_ref().unwrap()).unwrap();
+            assert_eq!(messages, [Bytes::from(shuffled(call.number))], "second {}", call.number);
+        }
+    }
+}
+
 #[test]
 fn what_is_kept_never_exceeds_the_bound_and_the_newest_is_kept() {
     let place = Place::new();
@@ -242,6 +289,21 @@ fn a_cut_at_any_byte_loses_nothing_before_it() {
             answers(&capture);
             let expected = ends.iter().take_while(|(end, _)| *end <= cut).map(|(_, number)| *number).last();
             prop_assert_eq!(capture.segments[0].entries, expected.unwrap_or(0));
+            // What was being written is cut, not damaged, also where the room behind it was reserved.
+            let before = ends.iter().map(|(end, _)| *end).take_while(|end| *end <= cut).last();
+            let torn = u64::try_from(cut - before.unwrap_or(segment::HEADER)).unwrap();
+            let mut reserved = whole[..cut].to_vec();
+            reserved.resize(1 << 20, 0);
+            // A zero that was written is as good as none.
+            let is_cut = |capture: &Capture| {
+                let found = capture.cut();
+                capture.damaged() == 0 && found <= torn && (found > 0) == (torn > 0)
+            };
+            prop_assert!(is_cut(&capture), "{} of {torn}", capture.cut());
+            fs::write(&file, reserved).unwrap();
+            let capture = Capture::open(&place.0).unwrap();
+            prop_assert!(is_cut(&capture), "{} of {torn}", capture.cut());
+            prop_assert_eq!(capture.segments[0].entries, expected.unwrap_or(0));
             Ok(())
         })
         .unwrap();
@@ -254,6 +316,7 @@ fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
     let file = files(&place.0).pop().unwrap();
     let whole = fs::read(&file).unwrap();
     let before = answers(&Capture::open(&place.0).unwrap()).len();
+    let last = segment::Entries::of(&whole).last().unwrap().0;
     let mut runner = TestRunner::new(Config { cases: 200, ..Config::default() });
     runner
         .run(&(super::segment::HEADER..whole.len(), 0..8_u32), |(byte, bit)| {
@@ -261,7 +324,9 @@ fn a_flipped_bit_costs_one_entry_and_what_leans_on_it() {
             broken[byte] ^= 1_u8 << bit;
             fs::write(&file, &broken).unwrap();
             let capture = Capture::open(&place.0).unwrap();
-            prop_assert!(capture.damaged() > 0);
+            // A last entry that says to be longer than the file looks like one that was cut.
+            let fault = if byte < last { capture.damaged() } else { capture.damaged() + capture.cut() };
+            prop_assert!(fault > 0);
             let found = answers(&capture);
             // The head of the segment is an entry too, and without it nobody knows whose the others are.
             prop_assert!(found.len() + 1 >= before || capture.runs.is_empty());
@@ -310,6 +375,37 @@ fn a_recorder_that_was_killed_leaves_no_reserved_room() {
     drop(Store::open(&place.0, limits(256 << 20)).unwrap());
     assert_eq!(fs::metadata(&file).unwrap().len(), used);
     assert_eq!(answers(&Capture::open(&place.0).unwrap()).len(), 6);
+}
+
+#[test]
+fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
+    let place = Place::new();
+    recorded(&place.0, 256 << 20, 3);
+    let file = files(&place.0).pop().unwrap();
+    let whole = fs::read(&file).unwrap();
+    let (last, _) = segment::Entries::of(&whole).last().unwrap();
+    let mut torn = whole[..last + 20].to_vec();
+    torn.resize(4 << 20, 0);
+    fs::write(&file, torn).unwrap();
+    let cut = || {
+        let capture = Capture::open(&place.0).unwrap();
+        let report = CheckReport::of(&capture);
+        assert!(report.is_damaged(), "something is gone");
+        (capture.damaged(), capture.cut(), report.segments[0].cut_bytes, capture.relists.len())
+    };
+    // Of the relist that was not over its calls are there.
+    assert_eq!(cut(), (0, 20, 20, 3));
+    let mut store = Store::open(&place.0, limits(256 << 20)).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().len(), u64::try_from(last + 20).unwrap());
+    store.begin(Session::default());
+    write(&mut store, 10..12);
+    drop(store);
+    assert_eq!(cut(), (0, 20, 20, 5));
+    // With something whole behind it, it is damage.
+    let mut broken = whole;
+    broken[last - 1] ^= 1;
+    fs::write(&file, broken).unwrap();
+    assert!(Capture::open(&place.0).unwrap().damaged() > 0);
 }
 
 #[test]
@@ -407,18 +503,8 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
         recorder.relist_over(
             began,
             &Relist {
-                time: clock.wall(),
-                relist: second + 1,
                 duration_seconds: Duration::from_millis(100).into(),
-                interval_seconds: None,
-                outcome: crate::cri::Outcome::Ok,
-                error: None,
-                calls: Vec::new(),
-                pods: 0,
-                sandboxes: 0,
-                containers: 0,
-                events: 0,
-                reinspect: 0,
+                ..Relist::new(clock.wall(), second + 1)
             },
         );
     }

@@ -37,13 +37,15 @@ fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before()
         let capture = Capture::open(&directory).unwrap();
         assert!(capture.relists.len() >= relists && capture.calls.len() >= calls, "kill {number}");
         (relists, calls) = (capture.relists.len(), capture.calls.len());
-        // What was being written may be cut, at the end of a page; nothing before it is, and nothing more later.
+        let damaged: Vec<_> = capture.segments.iter().filter(|segment| segment.damaged > 0).collect();
+        assert!(damaged.is_empty(), "kill {number}: {damaged:?}");
+        // What was being written may be cut, at the end of a page; no later recorder and no later kill cuts more.
         let (last, earlier) = capture.segments.split_last().unwrap();
         for segment in earlier {
             let then = cut.get(&segment.path).copied().unwrap_or_default();
-            assert_eq!(segment.damaged, then, "kill {number}: {segment:?}");
+            assert_eq!(segment.cut, then, "kill {number}: {segment:?}");
         }
-        cut.insert(last.path.clone(), last.damaged);
+        cut.insert(last.path.clone(), last.cut);
     }
     let capture = Capture::open(&directory).unwrap();
     let answered = capture.calls.iter().filter_map(|call| call.end.as_ref());

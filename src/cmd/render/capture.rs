@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::capture::Exported;
 use crate::capture::entry::Incident;
-use crate::capture::list::{CaptureList, CheckReport, ListedIncident};
+use crate::capture::list::{CaptureList, CheckReport, CheckedSegment, ListedIncident};
 use crate::capture::recorder::State;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::clock::Wall;
@@ -303,23 +303,29 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = (Wall, Seconds)>, 
 
 /// `capture check`
 pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let rows = report.segments.iter().filter(|segment| segment.damaged_bytes > 0).map(|segment| {
+    let faulty = |segment: &&CheckedSegment| segment.damaged_bytes > 0 || segment.cut_bytes > 0;
+    let rows = report.segments.iter().filter(faulty).map(|segment| {
         vec![
             escaped(&segment.path).into_owned(),
-            segment.fault_at.map_or_else(String::new, |at| at.to_string()),
+            segment.fault_at.map_or_else(|| super::words::NONE.to_owned(), |at| at.to_string()),
             bytes(segment.damaged_bytes),
+            bytes(segment.cut_bytes),
             segment.entries.to_string(),
         ]
     });
     let rows: Vec<_> = rows.collect();
     if !rows.is_empty() {
-        table::write(out, style, &["SEGMENT", "FAULT-AT", "UNREADABLE", "READABLE-ENTRIES"], rows)?;
+        table::write(out, style, &["SEGMENT", "FAULT-AT", "UNREADABLE", "CUT", "READABLE-ENTRIES"], rows)?;
         writeln!(out)?;
     }
     for loss in &report.losses {
         writeln!(out, "{}: {} entries were not kept: {}", loss.time, loss.entries, escaped(&loss.why))?;
     }
     let missing = report.missing_answers;
+    if report.cut_bytes > 0 {
+        let what = "of a last entry that was never whole: the recorder was killed, or the file was cut";
+        writeln!(out, "{} {what}", bytes(report.cut_bytes))?;
+    }
     if report.damaged_bytes == 0 && missing == 0 {
         return writeln!(
             out,

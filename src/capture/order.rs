@@ -1,0 +1,331 @@
+//! Lists that say the same each time in another order, as those of a runtime that keeps containers and labels in hash
+//! maps: the items in an order of our own, in which what says the same is the same, and the way back.
+//!
+//! Two levels: the items of a list, and within each of them fields of one kind that follow one another, such as its
+//! labels. The way back is a row of numbers, each in as few bits as it can take: which of those that are left comes next.
+
+use prost::bytes::Buf;
+use prost::encoding::decode_varint;
+
+/// What each item of a list begins with: field 1, with a length.
+const ITEM: u64 = 0x0A;
+
+/// The part of a field's beginning that says how it goes on, and what that is where a length comes next.
+const WIRE: u64 = 7;
+const WITH_LENGTH: u64 = 2;
+
+/// No list of a runtime has more items; one that claims to is kept as it is.
+const MOST: usize = 1 << 20;
+
+/// A field: what it begins with, all of it, and its content.
+type Field<'a> = (u64, &'a [u8], &'a [u8]);
+
+fn field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
+    let whole = *rest;
+    let begins = decode_varint(rest).ok()?;
+    let length = match begins & WIRE {
+        0 => {
+            decode_varint(rest).ok()?;
+            0
+        }
+        1 => 8,
+        WITH_LENGTH => usize::try_from(decode_varint(rest).ok()?).ok()?,
+        5 => 4,
+        _ => return None,
+    };
+    let content = rest.get(..length)?;
+    rest.advance(length);
+    Some((begins, whole.get(..whole.len() - rest.len())?, content))
+}
+
+/// The fields of a message; `None` if it is none.
+fn fields(mut message: &[u8]) -> Option<Vec<Field<'_>>> {
+    let mut fields = Vec::new();
+    while !message.is_empty() {
+        fields.push(field(&mut message)?);
+        if fields.len() > MOST {
+            return None;
+        }
+    }
+    Some(fields)
+}
+
+fn items(list: &[u8]) -> Option<Vec<Field<'_>>> {
+    fields(list).filter(|items| items.iter().all(|(begins, ..)| *begins == ITEM))
+}
+
+/// The fields of an item, by runs of one kind. What is no message stays as it is.
+fn runs<'r, 'a>(fields: &'r [Field<'a>]) -> impl Iterator<Item = &'r [Field<'a>]> {
+    fields.chunk_by(|(one, ..), (other, ..)| one == other && one & WIRE == WITH_LENGTH)
+}
+
+/// Which of so many that are left comes next, in how many bits.
+struct Choice {
+    which: usize,
+    bits: u32,
+}
+
+const fn bits(left: usize) -> u32 {
+    usize::BITS - left.saturating_sub(1).leading_zeros()
+}
+
+/// The way back to how things stood, whose places in order are these.
+fn choices(places: &[usize]) -> Vec<Choice> {
+    let mut left: Vec<usize> = (0..places.len()).collect();
+    let mut at = left.clone();
+    let choice = |(next, place): (usize, &usize)| {
+        let found = *at.get(*place)?;
+        let moved = *left.get(next)?;
+        left.swap(next, found);
+        *at.get_mut(moved)? = found;
+        Some(Choice { which: found.checked_sub(next)?, bits: bits(places.len() - next) })
+    };
+    places.iter().enumerate().map_while(choice).collect()
+}
+
+/// Numbers in a row of bits.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    held: u128,
+    count: u32,
+}
+
+impl Bits {
+    fn put(&mut self, choice: &Choice) {
+        self.held |= u128::try_from(choice.which).unwrap_or(0) << self.count;
+        self.count += choice.bits;
+        while self.count >= 8 {
+            self.bytes.extend(self.held.to_le_bytes().first());
+            self.held >>= 8;
+            self.count -= 8;
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.bytes.extend(self.held.to_le_bytes().first());
+        }
+        self.bytes
+    }
+}
+
+/// The same, read.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    held: u128,
+    count: u32,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, bits: u32) -> Option<usize> {
+        while self.count < bits {
+            self.held |= u128::from(self.bytes.try_get_u8().ok()?) << self.count;
+            self.count += 8;
+        }
+        let which = usize::try_from(self.held & ((1 << bits) - 1)).ok()?;
+        self.held >>= bits;
+        self.count -= bits;
+        Some(which)
+    }
+
+    /// Puts things back to how they stood. Whatever the numbers are, each is there once.
+    fn restore<T>(&mut self, things: &mut [T]) -> Option<()> {
+        for next in 0..things.len() {
+            let left = things.len() - next;
+            let which = self.take(bits(left)).filter(|which| *which < left)?;
+            things.swap(next, next + which);
+        }
+        Some(())
+    }
+}
+
+/// In which order things are sorted, and for each of them its place there.
+fn sorting<K: Ord>(things: usize, key: impl Fn(usize) -> K) -> (Vec<usize>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..things).collect();
+    order.sort_by_key(|thing| key(*thing));
+    let mut places = vec![0; things];
+    for (place, thing) in order.iter().enumerate() {
+        if let Some(of) = places.get_mut(*thing) {
+            *of = place;
+        }
+    }
+    (order, places)
+}
+
+/// An item with its fields in order, how much of it is its head, and the way back.
+struct Item {
+    bytes: Vec<u8>,
+    head: usize,
+    back: Vec<Choice>,
+}
+
+impl Item {
+    fn of(&(_, whole, content): &Field<'_>) -> Self {
+        let head = whole.len() - content.len();
+        let mut item = Self { bytes: whole.get(..head).unwrap_or_default().to_vec(), head, back: Vec::new() };
+        let Some(fields) = fields(content) else { return Self { bytes: whole.to_vec(), ..item } };
+        for run in runs(&fields) {
+            let (order, places) = sorting(run.len(), |field| run.get(field).map(|(.., content)| *content));
+            let in_order = order.iter().filter_map(|field| run.get(*field));
+            item.bytes.extend(in_order.flat_map(|(_, field, _)| *field));
+            item.back.extend(choices(&places));
+        }
+        item
+    }
+
+    fn content(&self) -> &[u8] {
+        self.bytes.get(self.head..).unwrap_or_default()
+    }
+}
+
+/// The list in order, its items by their content, which begins with their ids; and the way back, empty if it stood like
+/// that. `None` if this is no list of items.
+pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let items: Vec<Item> = items(list)?.iter().map(Item::of).collect();
+    let (order, places) = sorting(items.len(), |item| items.get(item).map(Item::content));
+    let (mut bytes, mut back) = (Vec::with_capacity(list.len()), Bits::default());
+    choices(&places).iter().for_each(|choice| back.put(choice));
+    for item in order.iter().filter_map(|item| items.get(*item)) {
+        bytes.extend_from_slice(&item.bytes);
+        item.back.iter().for_each(|choice| back.put(choice));
+    }
+    let back = if bytes == list { Vec::new() } else { back.finish() };
+    Some((bytes, back))
+}
+
+/// The list as it stood. `None` if that is not the way back of this list.
+pub fn restored(sorted: &[u8], back: &[u8]) -> Option<Vec<u8>> {
+    let mut back = Reader { bytes: back, held: 0, count: 0 };
+    let items = items(sorted)?;
+    let mut stood: Vec<usize> = (0..items.len()).collect();
+    back.restore(&mut stood)?;
+    let mut restored = Vec::with_capacity(items.len());
+    for (_, whole, content) in items {
+        let Some(fields) = fields(content) else {
+            restored.push(whole.to_vec());
+            continue;
+        };
+        let mut item = whole.get(..whole.len() - content.len())?.to_vec();
+        for run in runs(&fields) {
+            let mut run = run.to_vec();
+            back.restore(&mut run)?;
+            item.extend(run.iter().flat_map(|(_, field, _)| *field));
+        }
+        restored.push(item);
+    }
+    let mut list = Vec::with_capacity(sorted.len());
+    for item in stood {
+        list.extend_from_slice(restored.get(item)?);
+    }
+    back.bytes.is_empty().then_some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn with_length(begins: u8, content: &[u8]) -> Vec<u8> {
+        [&[begins, u8::try_from(content.len()).unwrap()], content].concat()
+    }
+
+    /// An item as runtimes have them: an id, a state, labels and annotations.
+    #[derive(Clone, Debug)]
+    struct Listed(String, u8, Vec<String>, Vec<String>);
+
+    fn list(items: &[Listed]) -> Vec<u8> {
+        let item = |Listed(id, state, labels, annotations): &Listed| {
+            let labels = labels.iter().map(|label| with_length(0x42, label.as_bytes()));
+            let annotations = annotations.iter().map(|annotation| with_length(0x4A, annotation.as_bytes()));
+            let fields = [with_length(0x0A, id.as_bytes()), vec![0x30, *state]];
+            let fields: Vec<u8> = fields.into_iter().chain(labels).chain(annotations).flatten().collect();
+            with_length(0x0A, &fields)
+        };
+        items.iter().flat_map(item).collect()
+    }
+
+    fn words() -> impl Strategy<Value = Vec<String>> {
+        prop::collection::vec("[a-c]{0,3}", 0..6)
+    }
+
+    fn listed() -> impl Strategy<Value = Listed> {
+        ("[a-d]{1,4}", 0_u8..3, words(), words())
+            .prop_map(|(id, state, labels, annotations)| Listed(id, state, labels, annotations))
+    }
+
+    fn shuffled(items: Vec<Listed>) -> impl Strategy<Value = Vec<Listed>> {
+        let item = |Listed(id, state, labels, annotations)| {
+            (Just(id), Just(state), Just(labels).prop_shuffle(), Just(annotations).prop_shuffle())
+                .prop_map(|(id, state, labels, annotations)| Listed(id, state, labels, annotations))
+        };
+        items.into_iter().map(item).collect::<Vec<_>>().prop_shuffle()
+    }
+
+    fn given_back(list: &[u8]) -> Vec<u8> {
+        let (whole, back) = sorted(list).unwrap();
+        if back.is_empty() { whole } else { restored(&whole, &back).unwrap() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_is_given_back_as_it_stood(items in prop::collection::vec(listed(), 0..40)) {
+            let stood = list(&items);
+            prop_assert_eq!(given_back(&stood), stood);
+        }
+
+        #[test]
+        fn a_list_that_says_the_same_is_the_same(
+            (one, other) in prop::collection::vec(listed(), 0..12)
+                .prop_flat_map(|items| (Just(items.clone()), shuffled(items))),
+        ) {
+            prop_assert_eq!(sorted(&list(&one)).unwrap().0, sorted(&list(&other)).unwrap().0);
+        }
+
+        #[test]
+        fn whatever_is_sorted_is_given_back(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..12), 0..9)) {
+            let stood: Vec<u8> = contents.iter().flat_map(|content| with_length(0x0A, content)).collect();
+            prop_assert_eq!(given_back(&stood), stood);
+        }
+
+        #[test]
+        fn any_way_back_is_gone_or_refused(
+            items in prop::collection::vec(listed(), 0..12),
+            back in prop::collection::vec(any::<u8>(), 0..30),
+        ) {
+            let whole = list(&items);
+            prop_assert!(restored(&whole, &back).is_none_or(|list| list.len() == whole.len()));
+        }
+
+        #[test]
+        fn any_bytes_are_a_list_or_none(bytes in prop::collection::vec(any::<u8>(), 0..80), back in prop::collection::vec(any::<u8>(), 0..9)) {
+            sorted(&bytes);
+            restored(&bytes, &back);
+        }
+    }
+
+    #[test]
+    fn a_hundred_items_and_their_labels_take_little_more_than_they_must() {
+        // 100! is 525 bits, and 3! three for each.
+        let labels = || ["c", "b", "a"].map(str::to_owned).to_vec();
+        let items: Vec<_> =
+            (0..100).rev().map(|item| Listed(format!("{item:03}"), 1, labels(), vec![])).collect();
+        assert_eq!(sorted(&list(&items)).unwrap().1.len(), 110);
+    }
+
+    #[test]
+    fn a_way_back_that_leads_nowhere_is_refused() {
+        let three: Vec<u8> = (1..=3).flat_map(|item| with_length(0x0A, &[0x30, item])).collect();
+        assert!(restored(&three, &[0b000]).is_some());
+        assert_eq!(restored(&three, &[0b011]), None, "there is no fourth");
+        assert_eq!(restored(&three, &[]), None, "it ends too early");
+        assert_eq!(restored(&three, &[0, 0]), None, "it goes on");
+    }
+
+    #[test]
+    fn what_has_more_than_items_is_no_list() {
+        assert_eq!(sorted(b"\x0a\x01x\x10\x01"), None);
+        assert_eq!(sorted(b"\x0a\x05x"), None);
+        assert_eq!(sorted(b""), Some((Vec::new(), Vec::new())));
+    }
+}
