@@ -96,6 +96,13 @@ impl Watchman {
         self.open.as_ref().map(|open| &open.incident)
     }
 
+    /// How much older the last relist gets until there is something to say about its age; `None` if that is said.
+    pub fn until_turn(&self, age: Duration) -> Option<Duration> {
+        let threshold = self.rules.threshold;
+        let left = |turn: Duration| turn.checked_sub(age).filter(|left| !left.is_zero());
+        [threshold.mul_f64(NEAR), threshold].into_iter().find_map(left)
+    }
+
     /// Looks at what lasts.
     pub fn look(&mut self, now: (Wall, Mono), look: &Look) -> Vec<Step> {
         let near = look.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
@@ -260,20 +267,8 @@ mod tests {
     }
 
     fn relist(second: u64, took: u64) -> Relist {
-        Relist {
-            time: at(second),
-            relist: second,
-            duration_seconds: Duration::from_secs(took).into(),
-            interval_seconds: None,
-            outcome: Outcome::Ok,
-            error: None,
-            calls: Vec::new(),
-            pods: 1,
-            sandboxes: 1,
-            containers: 1,
-            events: 0,
-            reinspect: 0,
-        }
+        let duration_seconds = Duration::from_secs(took).into();
+        Relist { duration_seconds, pods: 1, sandboxes: 1, containers: 1, ..Relist::new(at(second), second) }
     }
 
     fn waiting(seconds: u64, age: u64) -> Look {
@@ -332,6 +327,15 @@ mod tests {
                     "{by}: {kept}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_age_is_looked_at_when_it_means_something_else() {
+        let watchman = Watchman::new(RULES, 0);
+        let (near, threshold) = (RULES.threshold.mul_f64(NEAR), RULES.threshold);
+        for (age, turn) in [(Duration::ZERO, Some(near)), (near, Some(threshold)), (threshold, None)] {
+            assert_eq!(watchman.until_turn(age).map(|left| age + left), turn, "{age:?}");
         }
     }
 

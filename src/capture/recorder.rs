@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use super::{Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::{CallEnd, Rpc, Tape};
 use crate::pleg::stream::Relist;
+use crate::report::json;
 
 /// How many entries may wait for the writer.
 const MOST_WAITING: usize = 4096;
@@ -146,8 +147,8 @@ impl Recorder {
 
     /// Takes down a document.
     pub fn document(&self, kind: u32, document: &impl serde::Serialize) {
-        // Our own documents have string keys only, so that writing them cannot fail.
-        let Ok(text) = serde_json::to_vec(document) else { return };
+        // Our own documents have string keys only, so that there is one.
+        let Some(text) = json::text(document) else { return };
         self.note(Body::Document(Document { kind, text: text.into(), inflated: 0 }));
     }
 
@@ -256,20 +257,20 @@ struct Writer {
 impl Writer {
     fn run(mut self, notes: &Receiver<Note>) {
         loop {
-            match notes.recv_timeout(Duration::from_secs(1)) {
-                Ok(Note::Entry(entry)) => {
+            // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
+            let Ok(note) = notes.recv() else { return };
+            match note {
+                Note::Entry(entry) => {
                     self.shared.waiting_bytes.fetch_sub(weight(&entry), Ordering::SeqCst);
                     self.write(&entry);
                 }
-                Ok(Note::Reopen) => self.reopen(),
-                Ok(Note::Close(why, done)) => {
+                Note::Reopen => self.reopen(),
+                Note::Close(why, done) => {
                     self.close(why);
                     // Whoever asked may have left.
                     let _ = done.send(());
                     return;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
             }
             self.report();
         }

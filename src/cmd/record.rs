@@ -38,7 +38,7 @@ use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::node::KubeletSample;
 use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
-use crate::clock::Clock;
+use crate::clock::{Clock, Mono};
 use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
@@ -46,12 +46,16 @@ use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{Readers, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
 use crate::pleg::{CallRecord, Generic, Hub, OpenCall, Settings, Sink, Timing, Turn, Worker};
+use crate::report::json;
 
 /// Deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often what lasts is looked at.
 const TICK: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether anything lasts, while all is well and nothing else happens.
+const AT_REST: Duration = Duration::from_secs(5);
 
 /// How often pressure, processes and the runtime's own word are taken down.
 const SAMPLE: Duration = Duration::from_secs(30);
@@ -183,7 +187,6 @@ struct Outside {
     stops: Stops,
     suspension: Suspension,
     reopen: Signal,
-    ticks: Interval,
     samples: Interval,
 }
 
@@ -325,6 +328,8 @@ async fn or_never<T>(something: Option<impl Future<Output = T>>) -> T {
 /// What the metrics tell and the sink learns.
 struct State {
     watchman: Watchman,
+    /// When it was looked last at what lasts.
+    looked: Mono,
     open: Option<OpenCall>,
     /// Told how long the open call took, when it is answered.
     answered: watch::Sender<Option<Duration>>,
@@ -424,6 +429,7 @@ impl<'a> Flight<'a> {
         let tap = tap(context, endpoint, version)?;
         let state = State {
             watchman: Watchman::new(rules, last),
+            looked: context.clock.mono(),
             open: None,
             answered: watch::Sender::new(None),
             healthy: None,
@@ -593,15 +599,16 @@ struct Parts<'d, 'a> {
 impl Parts<'_, '_> {
     /// Waits for the next thing that happens and does what it asks for; `Some` if the recording is to end. May be dropped
     /// while it waits.
-    async fn next(&mut self, relist: Option<crate::clock::Mono>) -> Option<&'static str> {
+    async fn next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
         let Self { desk, outside, tap, ear } = self;
+        let tick = desk.next_look(relist);
         let interruption = tokio::select! {
             biased;
             done = desk.aside.next() => {
                 desk.done(done);
                 return None;
             }
-            interruption = outside.interruption(desk.said, tap.as_mut()) => interruption,
+            interruption = outside.interruption(tick, desk.said, tap.as_mut()) => interruption,
         };
         match interruption {
             Interruption::End(why) => return Some(why),
@@ -677,22 +684,19 @@ fn proc_of(arguments: &RecordArgs, endpoint: &Endpoint) -> Option<PathBuf> {
 
 impl Outside {
     fn listen(arguments: &RecordArgs) -> io::Result<Self> {
-        let every = |period| {
-            let mut ticks = tokio::time::interval(period);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        };
+        let mut samples = tokio::time::interval(SAMPLE);
+        samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             stops: Stops::listen(arguments.lasting)?,
             suspension: Suspension::listen()?,
             reopen: signal(SignalKind::hangup())?,
-            ticks: every(TICK.min(arguments.slow)),
-            samples: every(SAMPLE),
+            samples,
         })
     }
 
-    async fn interruption(&mut self, said: &Outlet, tap: Option<&mut Tap>) -> Interruption {
-        let Self { stops, suspension, reopen, ticks, samples } = self;
+    /// What happens next; a tick after so long a time in which nothing does.
+    async fn interruption(&mut self, tick: Duration, said: &Outlet, tap: Option<&mut Tap>) -> Interruption {
+        let Self { stops, suspension, reopen, samples } = self;
         tokio::select! {
             biased;
             () = stops.next() => Interruption::End("told to"),
@@ -700,7 +704,7 @@ impl Outside {
             Some(()) = reopen.recv() => Interruption::Reopen,
             _ = samples.tick() => Interruption::Sample,
             () = suspension.asked() => Interruption::Suspend,
-            _ = ticks.tick() => Interruption::Tick,
+            () = tokio::time::sleep(tick) => Interruption::Tick,
             news = or_never(tap.map(|tap| tap.news(std::future::ready(())))) => Interruption::Stream(news),
         }
     }
@@ -721,12 +725,28 @@ struct Desk<'d, 'a> {
 }
 
 impl Desk<'_, '_> {
+    /// How long until there may be something to see: while all is well nothing changes by itself but the age of the last
+    /// relist.
+    fn next_look(&self, relist: Option<Mono>) -> Duration {
+        let state = locked(self.state);
+        let lasts = relist.is_some() || state.watchman.open().is_some() || state.healthy == Some(false);
+        let looked = state.looked.max(relist.unwrap_or_default());
+        let pause = if lasts {
+            TICK.min(self.arguments.slow)
+        } else {
+            let age = self.hub.last_list().map(|last| looked.since(last));
+            age.and_then(|age| state.watchman.until_turn(age)).unwrap_or(AT_REST).min(AT_REST)
+        };
+        looked.plus(pause).since(self.context.clock.mono())
+    }
+
     /// Looks at what lasts.
-    fn look(&mut self, relist: Option<crate::clock::Mono>) {
+    fn look(&mut self, relist: Option<Mono>) {
         let clock = &*self.context.clock;
         let now = clock.mono();
         let verdict = self.hub.check(clock, self.arguments.threshold);
         let mut state = locked(self.state);
+        state.looked = now;
         // Before the first relist is over the kubelet calls itself unhealthy too, which says nothing.
         let young = self.hub.last_list().is_none();
         if !young && state.healthy.replace(verdict.is_ok()) != Some(verdict.is_ok()) {
@@ -854,7 +874,7 @@ impl Desk<'_, '_> {
 
 fn judgement(report: &HealthReport) -> Judgement {
     use crate::diagnosis::report::Verdict;
-    let primary = report.primary.as_ref().and_then(|finding| serde_json::to_string(finding).ok());
+    let primary = report.primary.as_ref().and_then(json::text);
     Judgement {
         verdict: report.verdict.as_str().to_owned(),
         summary: text::verdict_line(report),
