@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::caller::{Caller, Sink};
 use super::calls::{CallLog, Failure};
@@ -121,20 +120,8 @@ impl Generic {
         }
         // The pods carry a reading of their own, taken after that of the relist.
         let listed_at = clock.wall();
-        let mut report = Relist {
-            time: started.wall,
-            relist: self.relists,
-            duration_seconds: Duration::ZERO.into(),
-            interval_seconds: interval.map(Into::into),
-            outcome: Outcome::Ok,
-            error: None,
-            calls: Vec::new(),
-            pods: 0,
-            sandboxes: 0,
-            containers: 0,
-            events: 0,
-            reinspect: 0,
-        };
+        let mut report = Relist::new(started.wall, self.relists);
+        report.interval_seconds = interval.map(Into::into);
         match io.caller(&self.hub, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
                 self.hub.listed(started);

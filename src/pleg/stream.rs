@@ -204,6 +204,26 @@ pub struct Relist {
     pub reinspect: u64,
 }
 
+impl Relist {
+    /// A relist that went well, found nothing and took no time.
+    pub const fn new(time: Wall, relist: u64) -> Self {
+        Self {
+            time,
+            relist,
+            duration_seconds: Seconds::from_nanos(0),
+            interval_seconds: None,
+            outcome: Outcome::Ok,
+            error: None,
+            calls: Vec::new(),
+            pods: 0,
+            sandboxes: 0,
+            containers: 0,
+            events: 0,
+            reinspect: 0,
+        }
+    }
+}
+
 /// State of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -217,19 +217,13 @@ mod tests {
     use crate::cri::Outcome;
 
     fn relist(number: u64, millis: u64) -> Relist {
+        let duration_seconds = Duration::from_millis(millis).into();
         Relist {
-            time: Wall::default(),
-            relist: number,
-            duration_seconds: Duration::from_millis(millis).into(),
-            interval_seconds: None,
-            outcome: Outcome::Ok,
-            error: None,
-            calls: Vec::new(),
+            duration_seconds,
             pods: 1,
             sandboxes: 1,
             containers: 1,
-            events: 0,
-            reinspect: 0,
+            ..Relist::new(Wall::default(), number)
         }
     }
 

@@ -540,18 +540,9 @@ mod tests {
             message: None,
         };
         let relist = Relist {
-            time: Wall::default(),
-            relist: 4,
             duration_seconds: (9 * SECOND).into(),
-            interval_seconds: None,
-            outcome: Outcome::Ok,
-            error: None,
             calls: vec![call("ListPodSandbox", 2), call("ListContainers", 6), call("ContainerStatus", 1)],
-            pods: 1,
-            sandboxes: 1,
-            containers: 1,
-            events: 0,
-            reinspect: 0,
+            ..Relist::new(Wall::default(), 4)
         };
         let line = slow(&relist).unwrap();
         assert!(

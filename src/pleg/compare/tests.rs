@@ -32,20 +32,7 @@ impl Play {
     }
 
     fn relist(&mut self) -> &mut Self {
-        self.comparison.relist(&Relist {
-            time: Wall::from_nanos(self.now),
-            relist: 1,
-            duration_seconds: Seconds::default(),
-            interval_seconds: None,
-            outcome: Outcome::Ok,
-            error: None,
-            calls: Vec::new(),
-            pods: 0,
-            sandboxes: 0,
-            containers: 0,
-            events: 0,
-            reinspect: 0,
-        });
+        self.comparison.relist(&Relist::new(Wall::from_nanos(self.now), 1));
         self
     }
 
