@@ -6,7 +6,9 @@ pub mod support;
 
 mod anonymise;
 mod bad_input;
+mod browser;
 mod commands;
+mod compare;
 mod disk;
 mod kills;
 mod kubelet;

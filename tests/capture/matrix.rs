@@ -1,11 +1,12 @@
 //! Faults recorded while they last, and judged from the capture: the same culprit as live.
 
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::plegctl::{Output, plegctl};
-use crate::{Place, record, word};
+use crate::support::plegctl::{Invocation, Output};
+use crate::{Place, word};
 
 /// What a diagnosis comes to: which rule, which call, whose.
 fn culprit(output: &Output) -> [String; 5] {
@@ -24,7 +25,10 @@ fn judged_the_same(scenario: &str) {
     let place = Place::make();
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
-    record(&endpoint, &directory, &["--period", "1s", "--for", "20s"]);
+    // Ten thousand dead containers take a loaded machine far longer than any other scenario.
+    let plegctl = |arguments: &[&str]| Invocation::new(arguments).bound(Duration::from_secs(600)).run();
+    let recorded = plegctl(&["record", "-r", &endpoint, word(&directory), "--period", "1s", "--for", "20s"]);
+    assert_eq!(recorded.code, Some(0), "{recorded}");
     let live = plegctl(&["health", "-r", &endpoint, "-o", "json"]);
     let then = plegctl(&["health", "-r", &format!("capture:{}", word(&directory)), "-o", "json"]);
     assert_eq!(culprit(&then), culprit(&live), "{scenario}\nlive {live}\nthen {then}");

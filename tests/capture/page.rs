@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::json;
+
+use crate::browser::{ALONE, Browser};
 use crate::support::plegctl::plegctl;
 use crate::{Place, record, skip, word};
 
@@ -33,17 +36,7 @@ fn the_page_asks_nobody_for_anything() {
 fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
     let place = Place::make();
     let run = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--window-size=1200,1400",
-        ])
+        .args(ALONE)
         .args(more)
         .arg(format!("--user-data-dir={}", word(&place.path("profile"))))
         .arg(format!("--screenshot={}", word(to)))
@@ -58,13 +51,18 @@ fn picture(page: &Path, to: &Path, more: &[&str]) -> bool {
     }
 }
 
+/// Where what a browser makes of the page is kept, so that somebody can look at it.
+fn artefacts() -> PathBuf {
+    let artefacts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture-report");
+    fs::create_dir_all(&artefacts).unwrap();
+    artefacts
+}
+
 #[test]
 fn a_browser_draws_the_page_light_and_dark() {
     let place = Place::make();
     let page = page(&place);
-    // Kept, so that somebody can look at them.
-    let artefacts = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capture-report");
-    fs::create_dir_all(&artefacts).unwrap();
+    let artefacts = artefacts();
     for (name, more) in
         [("light.png", [].as_slice()), ("dark.png", ["--blink-settings=preferredColorScheme=0"].as_slice())]
     {
@@ -74,5 +72,98 @@ fn a_browser_draws_the_page_light_and_dark() {
         }
         let drawn = fs::read(&to).unwrap();
         assert!(drawn.starts_with(b"\x89PNG") && drawn.len() > 20_000, "{name}: {} bytes", drawn.len());
+    }
+}
+
+/// What part of the drawing is shown: from where, and how much.
+fn shown(browser: &mut Browser) -> (f64, f64) {
+    let shown = browser.evaluate("document.getElementById('timeline').getAttribute('viewBox')");
+    let numbers: Vec<f64> =
+        shown.as_str().unwrap().split(' ').map(|number| number.parse().unwrap()).collect();
+    (numbers[0], numbers[2])
+}
+
+/// Goes on with the tabulator until what has the focus is this; each stop on the way can be seen to have it.
+fn tab_to(browser: &mut Browser, wanted: &str) {
+    for _ in 0..20 {
+        browser.press("Tab", 9, "");
+        let width = browser.evaluate("getComputedStyle(document.activeElement).outlineWidth");
+        assert_eq!(width, "3px", "what has the focus cannot be seen");
+        if browser.evaluate(&format!("document.activeElement.matches('{wanted}')")) == true {
+            return;
+        }
+    }
+    panic!("no key leads to {wanted}");
+}
+
+#[test]
+fn the_timeline_is_used_with_a_keyboard_alone() {
+    let place = Place::make();
+    let page = page(&place);
+    let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
+    let all = shown(&mut browser);
+    assert_eq!(all, (0.0, 1000.0));
+    let range = "document.getElementById('shown').textContent";
+    let whole = browser.evaluate(range);
+    // The buttons come first, and are pressed as buttons are.
+    tab_to(&mut browser, "[data-zoom=in]");
+    browser.press("Enter", 13, "\r");
+    assert_eq!(shown(&mut browser), (250.0, 500.0));
+    assert_ne!(browser.evaluate(range), whole, "what is shown is said");
+    tab_to(&mut browser, "[data-zoom=right]");
+    browser.press(" ", 32, " ");
+    assert_eq!(shown(&mut browser), (375.0, 500.0));
+    tab_to(&mut browser, "#timeline");
+    let steps = [
+        ("0", 48, "0", all),
+        ("+", 187, "+", (250.0, 500.0)),
+        ("+", 187, "+", (375.0, 250.0)),
+        ("ArrowLeft", 37, "", (312.5, 250.0)),
+        ("ArrowRight", 39, "", (375.0, 250.0)),
+        ("-", 189, "-", (250.0, 500.0)),
+        ("-", 189, "-", all),
+        // There is nothing beyond the ends.
+        ("ArrowLeft", 37, "", all),
+    ];
+    for (key, number, text, expected) in steps {
+        browser.press(key, number, text);
+        assert_eq!(shown(&mut browser), expected, "{key}");
+    }
+    assert_eq!(browser.evaluate(range), whole);
+    // Whoever hears the page instead of seeing it is told what the drawing is.
+    let label = browser.evaluate("document.getElementById('timeline').getAttribute('aria-label')");
+    assert!(label.as_str().is_some_and(|label| label.contains("latency")), "{label}");
+}
+
+#[test]
+fn the_page_is_readable_when_it_is_printed() {
+    let place = Place::make();
+    let page = page(&place);
+    let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
+    let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
+    browser.ask("Emulation.setEmulatedMedia", json!({ "media": "print", "features": dark }));
+    // Black on white also where the screen is dark, and nothing that only a screen can do.
+    let style = |of: &str, what: &str| format!("getComputedStyle(document.querySelector('{of}')).{what}");
+    for (of, what, expected) in [
+        ("body", "color", "rgb(0, 0, 0)"),
+        ("body", "backgroundColor", "rgb(255, 255, 255)"),
+        (".keys", "display", "none"),
+        ("thead", "display", "table-header-group"),
+        ("tr", "breakInside", "avoid"),
+    ] {
+        assert_eq!(browser.evaluate(&style(of, what)), expected, "{what} of {of}");
+    }
+    let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    assert_eq!(browser.evaluate(fits), true, "something is cut off at the edge");
+    let printed = browser.ask("Page.printToPDF", json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
+    let encoded = place.path("printed");
+    fs::write(&encoded, printed["data"].as_str().unwrap()).unwrap();
+    let printed = Command::new("base64").arg("-d").arg(encoded).output().unwrap().stdout;
+    assert!(printed.starts_with(b"%PDF-") && printed.len() > 10_000, "{} bytes", printed.len());
+    fs::write(artefacts().join("printed.pdf"), printed).unwrap();
+    let words = browser.evaluate("document.body.innerText");
+    let words = words.as_str().unwrap();
+    for word in ["Incidents", "shop/db-0", "Calls that were slow, failed or hung", "What the pods did"] {
+        assert!(words.contains(word), "{word}");
     }
 }

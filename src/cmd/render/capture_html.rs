@@ -343,6 +343,34 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_inside_the_runtime_is_on_the_page() {
+        let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
+        let mut report = CaptureReport::of(&capture, crate::capture::Range::default()).unwrap();
+        let drawn = |report: &CaptureReport| {
+            let mut out = Vec::new();
+            page(report, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(!drawn(&report).contains("Inside the runtime"));
+        report.stacks.push(serde_json::json!({
+            "time": "2026-11-22T03:00:00.000000000Z",
+            "summary": "7 goroutines wait for <mutex>",
+            "findings": [{
+                "id": "G02", "title": "a lock is held", "confidence": "certain",
+                "evidence": ["goroutine 12 holds it & waits"],
+            }],
+        }));
+        let page = drawn(&report);
+        for said in [
+            "<h2>Inside the runtime</h2>",
+            "<h3>7 goroutines wait for &lt;mutex&gt;</h3><p>2026-11-22T03:00:00.000000000Z</p>",
+            "<pre>G02 a lock is held (certain)\n  goroutine 12 holds it &amp; waits</pre>",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+    }
+
+    #[test]
     fn a_peak_is_not_thinned_away() {
         let mut points: Vec<(f64, f64)> = (0..10_000).map(|x| (f64::from(x), 1.0)).collect();
         points[7777].1 = 99.0;

@@ -1,0 +1,129 @@
+//! A browser without a screen that is told what to do as one with a keyboard is: keys are pressed, not events made up.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Place, word};
+
+/// A browser that says nothing for longer has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What every browser of ours is started with: no screen, no network, nothing of its own.
+pub const ALONE: [&str; 9] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,1400",
+];
+
+/// A running browser that shows one page.
+pub struct Browser {
+    child: Child,
+    to: File,
+    from: Receiver<Value>,
+    asked: u64,
+    session: Option<Value>,
+    _place: Place,
+}
+
+impl Browser {
+    /// Opens `page`; `None` if there is no browser here.
+    pub fn open(page: &Path) -> Option<Self> {
+        Command::new("chromium").arg("--version").output().ok()?;
+        let place = Place::make();
+        let pipes = [place.path("to"), place.path("from")];
+        for pipe in &pipes {
+            assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        }
+        // It listens on descriptor 3 and speaks on descriptor 4.
+        let script = "exec chromium \"$@\" 3<\"$TO\" 4>\"$FROM\"";
+        let child = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args(ALONE)
+            .arg("--remote-debugging-pipe")
+            .arg(format!("--user-data-dir={}", word(&place.path("profile"))))
+            .env("TO", &pipes[0])
+            .env("FROM", &pipes[1])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let to = OpenOptions::new().write(true).open(&pipes[0]).unwrap();
+        let answers = BufReader::new(File::open(&pipes[1]).unwrap());
+        let (sender, from) = mpsc::channel();
+        thread::spawn(move || {
+            for answer in answers.split(0).map_while(Result::ok) {
+                if sender.send(serde_json::from_slice(&answer).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut browser = Self { child, to, from, asked: 0, session: None, _place: place };
+        let url = format!("file://{}", word(&fs::canonicalize(page).unwrap()));
+        let target = browser.ask("Target.createTarget", json!({ "url": url }))["targetId"].clone();
+        let attached = browser.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        browser.session = Some(attached["sessionId"].clone());
+        while browser.evaluate("document.readyState") != "complete"
+            || browser.evaluate("!!document.getElementById('timeline')") != true
+        {}
+        browser.ask("Page.bringToFront", json!({}));
+        Some(browser)
+    }
+
+    /// One question of the browser's own protocol.
+    pub fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        self.asked += 1;
+        let mut question = json!({ "id": self.asked, "method": method, "params": parameters });
+        if let Some(session) = &self.session {
+            question["sessionId"] = session.clone();
+        }
+        self.to.write_all(question.to_string().as_bytes()).unwrap();
+        self.to.write_all(&[0]).unwrap();
+        loop {
+            let answer = self.from.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("{method}: {why}"));
+            if answer["id"] == self.asked {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+        }
+    }
+
+    /// What an expression comes to on the page.
+    pub fn evaluate(&mut self, expression: &str) -> Value {
+        let answer = self.ask("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Presses a key: its name, its number, and what it writes.
+    pub fn press(&mut self, key: &str, number: u32, text: &str) {
+        let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        for kind in [kind, "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": number });
+            if kind == "keyDown" {
+                event["text"] = text.into();
+            }
+            self.ask("Input.dispatchKeyEvent", event);
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
