@@ -92,13 +92,15 @@ struct Bits {
 }
 
 impl Bits {
-    fn put(&mut self, choice: &Choice) {
-        self.held |= u128::try_from(choice.which).unwrap_or(0) << self.count;
-        self.count += choice.bits;
-        while self.count >= 8 {
-            self.bytes.extend(self.held.to_le_bytes().first());
-            self.held >>= 8;
-            self.count -= 8;
+    fn put(&mut self, choices: &[Choice]) {
+        for choice in choices {
+            self.held |= u128::try_from(choice.which).unwrap_or(0) << self.count;
+            self.count += choice.bits;
+            while self.count >= 8 {
+                self.bytes.extend(self.held.to_le_bytes().first());
+                self.held >>= 8;
+                self.count -= 8;
+            }
         }
     }
 
@@ -185,10 +187,10 @@ pub fn sorted(list: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let items: Vec<Item> = items(list)?.iter().map(Item::of).collect();
     let (order, places) = sorting(items.len(), |item| items.get(item).map(Item::content));
     let (mut bytes, mut back) = (Vec::with_capacity(list.len()), Bits::default());
-    choices(&places).iter().for_each(|choice| back.put(choice));
+    back.put(&choices(&places));
     for item in order.iter().filter_map(|item| items.get(*item)) {
         bytes.extend_from_slice(&item.bytes);
-        item.back.iter().for_each(|choice| back.put(choice));
+        back.put(&item.back);
     }
     let back = if bytes == list { Vec::new() } else { back.finish() };
     Some((bytes, back))

@@ -114,7 +114,9 @@ impl Scripted {
             let events = told(relist);
             if !events.is_empty() {
                 read += events.len();
-                events.into_iter().for_each(|event| self.fake.push_event(event));
+                for event in events {
+                    self.fake.push_event(event);
+                }
                 has_read(read);
             }
             gate.open();

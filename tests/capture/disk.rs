@@ -7,6 +7,7 @@ use std::process::Command;
 use plegctl::capture::Capture;
 
 use crate::support::plegctl::plegctl;
+use crate::support::{FakeRuntime, Kind, Node};
 use crate::{Place, skip, word};
 
 /// A small file system.
@@ -49,13 +50,31 @@ impl Drop for Disk {
     }
 }
 
+/// The node of a relist: one container more or less each time, whose name and annotations nobody has said before, so that
+/// each relist takes as much as any other, however fast the machine is.
+fn node(relist: u32) -> Node {
+    let noise = |number: u32| {
+        let mut state = u64::from(relist * 64 + number) + 1;
+        state = state.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        state ^= state >> 29;
+        format!("{:016x}", state.wrapping_mul(0xBF58_476D_1CE4_E5B9))
+    };
+    let node = Node::many(5, 1).pod("default/short", "uid-short").sandbox("short");
+    let node = node.container(&format!("short-{relist}"), "short");
+    (0..32).fold(node, |node, number| node.annotation(&noise(number), &noise(number + 32)))
+}
+
+/// How many relists there are: far more than the disk takes.
+const RELISTS: u32 = 200;
+
 /// Records until the disk is full and beyond: the watch goes on, and says what became of the recording.
 fn filled(disk: &Disk) {
     let mount = disk.0.path("disk");
     let directory = mount.join("capture");
-    // From its start: later the stream's backlog alone would fill the disk.
-    let how = ["record", "-r", "sim:busy-deploy", word(&directory), "--period", "1ms", "--count", "200"];
-    let how = [how.as_slice(), &["--at", "0s"]].concat();
+    let fake = FakeRuntime::start_steps(Kind::Containerd21, (0..RELISTS).map(node));
+    let (count, endpoint) = (RELISTS.to_string(), fake.endpoint());
+    let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", &count];
+    let how = [how.as_slice(), &["--no-host", "--no-diagnose"]].concat();
     let output = plegctl(&how);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("recorded 200 relists"), "{output}");
