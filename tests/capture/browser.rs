@@ -73,18 +73,18 @@ impl Browser {
         });
         let mut browser = Self { child, to, from, asked: 0, session: None, _place: place };
         let url = format!("file://{}", word(&fs::canonicalize(page).unwrap()));
-        let target = browser.ask("Target.createTarget", json!({ "url": url }))["targetId"].clone();
-        let attached = browser.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        let target = browser.ask("Target.createTarget", &json!({ "url": url }))["targetId"].clone();
+        let attached = browser.ask("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
         browser.session = Some(attached["sessionId"].clone());
         while browser.evaluate("document.readyState") != "complete"
             || browser.evaluate("!!document.getElementById('timeline')") != true
         {}
-        browser.ask("Page.bringToFront", json!({}));
+        browser.ask("Page.bringToFront", &json!({}));
         Some(browser)
     }
 
     /// One question of the browser's own protocol.
-    pub fn ask(&mut self, method: &str, parameters: Value) -> Value {
+    pub fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.asked += 1;
         let mut question = json!({ "id": self.asked, "method": method, "params": parameters });
         if let Some(session) = &self.session {
@@ -103,7 +103,8 @@ impl Browser {
 
     /// What an expression comes to on the page.
     pub fn evaluate(&mut self, expression: &str) -> Value {
-        let answer = self.ask("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }));
+        let answer =
+            self.ask("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
     }
@@ -116,7 +117,7 @@ impl Browser {
             if kind == "keyDown" {
                 event["text"] = text.into();
             }
-            self.ask("Input.dispatchKeyEvent", event);
+            self.ask("Input.dispatchKeyEvent", &event);
         }
     }
 }

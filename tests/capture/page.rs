@@ -141,7 +141,7 @@ fn the_page_is_readable_when_it_is_printed() {
     let page = page(&place);
     let Some(mut browser) = Browser::open(&page) else { return skip("there is no chromium here") };
     let dark = json!([{ "name": "prefers-color-scheme", "value": "dark" }]);
-    browser.ask("Emulation.setEmulatedMedia", json!({ "media": "print", "features": dark }));
+    browser.ask("Emulation.setEmulatedMedia", &json!({ "media": "print", "features": dark }));
     // Black on white also where the screen is dark, and nothing that only a screen can do.
     let style = |of: &str, what: &str| format!("getComputedStyle(document.querySelector('{of}')).{what}");
     for (of, what, expected) in [
@@ -155,7 +155,7 @@ fn the_page_is_readable_when_it_is_printed() {
     }
     let fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
     assert_eq!(browser.evaluate(fits), true, "something is cut off at the edge");
-    let printed = browser.ask("Page.printToPDF", json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
+    let printed = browser.ask("Page.printToPDF", &json!({ "paperWidth": 8.27, "paperHeight": 11.69 }));
     let encoded = place.path("printed");
     fs::write(&encoded, printed["data"].as_str().unwrap()).unwrap();
     let printed = Command::new("base64").arg("-d").arg(encoded).output().unwrap().stdout;
