@@ -304,6 +304,7 @@ impl Client {
         // Whoever noticed that the time is over: what is on its way is not silent.
         let (response_bytes, result) = match result {
             Err(Error::Silent { waited, .. }) => (arrival.bytes(), Err(arrival.missed(rpc, waited))),
+            Err(why @ Error::Implausible { .. }) => (arrival.bytes(), Err(why)),
             _ => (response_bytes, result),
         };
         Call { rpc, duration, response_bytes, result }

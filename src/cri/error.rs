@@ -189,9 +189,10 @@ impl Error {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
     }
 
-    /// Whether the runtime was answering when the time was over, which is no silence and no failure of its own.
-    pub const fn is_unfinished(&self) -> bool {
-        matches!(self, Self::Unfinished { .. })
+    /// Whether the runtime answers and it is we who have not read it, for want of time or of memory: that is no silence and
+    /// no failure of its own.
+    pub const fn is_unread(&self) -> bool {
+        matches!(self, Self::Unfinished { .. } | Self::Implausible { .. })
     }
 
     /// Whether a capture is asked for what it does not have, which says nothing about the runtime.
@@ -233,7 +234,7 @@ impl Error {
             }
             Self::Own { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
             Self::Implausible { .. } => Some(
-                "no runtime sends this: is it the runtime that listens there, and is it sound?".into(),
+                "plegctl bounds its own memory by this, the kubelet does not: is it the runtime that listens there, and is it sound?".into(),
             ),
             Self::NotRecorded { .. } => {
                 Some("another moment may have it: `-r capture:PATH@TIME`; `plegctl capture ls` shows the incidents".into())

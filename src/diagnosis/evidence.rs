@@ -200,8 +200,8 @@ impl RuntimeEvidence {
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
         self.asked.iter().filter(|record| match record.result {
             Err(Error::Silent { .. }) => !self.silence.hangs(record.duration),
-            Err(Error::Unfinished { .. }) => true,
-            _ => false,
+            Err(ref why) => why.is_unread(),
+            Ok(_) => false,
         })
     }
 
@@ -209,8 +209,8 @@ impl RuntimeEvidence {
     pub fn status_is_open(&self) -> bool {
         self.status.as_ref().is_some_and(|call| match call.result {
             Err(Error::Silent { waited, .. }) => !self.silence.hangs(waited),
-            Err(Error::Unfinished { .. }) => true,
-            _ => false,
+            Err(ref why) => why.is_unread(),
+            Ok(_) => false,
         })
     }
 
@@ -223,12 +223,9 @@ impl RuntimeEvidence {
             .collect()
     }
 
-    /// Why lists were not read to their end, where it was on its way.
-    pub fn unfinished_lists(&self) -> impl Iterator<Item = &Error> {
-        [self.sandboxes.error(), self.containers.error()]
-            .into_iter()
-            .flatten()
-            .filter(|why| why.is_unfinished())
+    /// Why lists were not read to their end, where the runtime had answered, or was about to.
+    pub fn unread_lists(&self) -> impl Iterator<Item = &Error> {
+        [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(|why| why.is_unread())
     }
 
     /// Whether this list is called hung.
@@ -242,8 +239,7 @@ impl RuntimeEvidence {
         [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(move |error| {
             match error {
                 Error::Silent { waited, .. } => silence.hangs(*waited),
-                Error::Unfinished { .. } => false,
-                _ => true,
+                why => !why.is_unread(),
             }
         })
     }
@@ -252,8 +248,8 @@ impl RuntimeEvidence {
     pub fn lists_are_known(&self) -> bool {
         let known = |error: Option<&Error>| match error {
             Some(Error::Silent { waited, .. }) => self.silence.hangs(*waited),
-            Some(Error::Unfinished { .. }) => false,
-            _ => true,
+            Some(why) => !why.is_unread(),
+            None => true,
         };
         self.sandboxes.first.is_some()
             && self.containers.first.is_some()

@@ -558,7 +558,7 @@ fn note_what_is_missing(evidence: &mut Evidence) {
             missing.push(("ListContainers".into(), no_budget.into()));
         }
         for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {
-            if !matches!(error, Error::Silent { .. } | Error::Unfinished { .. }) {
+            if !matches!(error, Error::Silent { .. }) && !error.is_unread() {
                 missing.push(("status of what this list has".into(), error.to_string()));
             }
         }
@@ -568,7 +568,7 @@ fn note_what_is_missing(evidence: &mut Evidence) {
             "the runtime does not answer Version, so nothing more was asked".into(),
         ));
     }
-    for why in runtime.unfinished_lists() {
+    for why in runtime.unread_lists() {
         missing.push(("what a large list has".into(), why.to_string()));
     }
     if runtime.unasked > 0 {

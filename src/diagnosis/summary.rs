@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use super::report::{Finding, RuleId, Verdict};
+use super::report::{Finding, NotChecked, RuleId, Verdict};
 use super::rules::Case;
 use crate::clock::Wall;
 
@@ -16,23 +16,16 @@ const SENTENCE: usize = 89;
 /// The sentence.
 pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Finding>) -> String {
     let Some(primary) = primary else {
-        if let Some(why) = &case.evidence.cut_off {
-            return format!("not judged: {why}");
-        }
-        if let Some(bad) = case.evidence.bad_input.first() {
-            return format!("not judged: {bad}");
-        }
-        let why = case.evidence.not_checked.first();
-        return why.map_or_else(
-            || "not judged".to_owned(),
-            |skipped| format!("not judged: {}: {}", skipped.what, skipped.why),
-        );
+        let skipped = |skipped: &NotChecked| format!("{}: {}", skipped.what, skipped.why);
+        let why = why_unknown(case.evidence, skipped);
+        return why.map_or_else(|| "not judged".to_owned(), |why| format!("not judged: {why}"));
     };
     let title = &primary.title;
     match verdict {
         Verdict::Unknown if primary.phase == super::report::Phase::Connect => title.clone(),
         Verdict::Unknown => {
-            let open = why_unknown(case.evidence).map(|why| format!("; not judged: {why}"));
+            let open = why_unknown(case.evidence, |skipped| skipped.what.clone())
+                .map(|why| format!("; not judged: {why}"));
             format!("{title}{}", open.unwrap_or_default())
         }
         Verdict::Degraded if case.estimate.hung_calls > 0 => format!("{title}: this node stays Ready"),
@@ -48,12 +41,13 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
     }
 }
 
-/// What keeps the verdict open: not just anything that was not looked at.
-fn why_unknown(evidence: &Evidence) -> Option<String> {
+/// What keeps the verdict open: not just anything that was not looked at, unless there is nothing else.
+fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> Option<String> {
     let bad = evidence.bad_input.first().cloned();
-    let unread = || evidence.runtime.unfinished_lists().next().map(ToString::to_string);
-    let first = || evidence.not_checked.first().map(|skipped| skipped.what.clone());
-    bad.or_else(unread).or_else(first)
+    let unread = || evidence.runtime.unread_lists().next().map(ToString::to_string);
+    let cut_off = || evidence.cut_off.clone();
+    let first = || evidence.not_checked.first().map(skipped);
+    bad.or_else(unread).or_else(cut_off).or_else(first)
 }
 
 /// What becomes of the node, and when.

@@ -158,6 +158,31 @@ async fn issue_12_entries_of_nothing_are_refused_and_the_next_call_is_made() {
     assert!(client.list_sandboxes(&Filter::default()).await.result.is_ok());
 }
 
+/// The kubelet bounds bytes only: what is refused here for its memory may be well for it.
+#[test]
+fn issue_12_a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime() {
+    for (mebibytes, verdict, said) in [
+        (
+            8,
+            "unknown",
+            "the answer to ListContainers is refused: its 8388608 bytes are entries of almost nothing",
+        ),
+        (17, "unhealthy", "the kubelet refuses ListContainers: 17.0 MiB and more is over its 16 MiB"),
+    ] {
+        let nothing = Bytes::from([0x0a, 0].repeat(mebibytes << 19));
+        let impostor = Impostor::start(move |rpc| match rpc {
+            Rpc::ListContainers => Some(Answer::of([nothing.clone()])),
+            _ => None,
+        });
+        let output = plegctl(&["health", "--proc", "/proc", "-o", "json", "-r", &impostor.endpoint()]);
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        assert_eq!(report["verdict"], verdict, "{output}");
+        assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
+        assert!(!output.stdout.contains("\"D29\""), "{output}");
+    }
+}
+
 #[tokio::test]
 async fn issue_12_a_streamed_list_that_does_not_end_is_given_up() {
     // One entry of a plausible size, a million bytes at a time.

@@ -116,9 +116,10 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
 /// D29. Neither a hang nor a fault of this tool: the kubelet gets the same answer.
 pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
-    let error = [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten().find(|error| {
-        !matches!(error, Error::Silent { .. } | Error::Unfinished { .. } | Error::TooLarge { .. })
-    });
+    let error = [runtime.sandboxes.error(), runtime.containers.error()]
+        .into_iter()
+        .flatten()
+        .find(|error| !matches!(error, Error::Silent { .. } | Error::TooLarge { .. }) && !error.is_unread());
     let Some(error) = error else { return Vec::new() };
     let rpc = if runtime.sandboxes.error() == Some(error) { "ListPodSandbox" } else { "ListContainers" };
     let code = error.code().map_or("no answer", crate::cri::Code::name);

@@ -23,7 +23,7 @@ fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
     let call = call?;
     let items = match &call.result {
         Ok(items) => Some(items.len()),
-        Err(Error::Unfinished { .. }) => None,
+        Err(why) if why.is_unread() => None,
         Err(_) => return None,
     };
     Some(Size { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
@@ -96,7 +96,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
         .into_iter()
         .flatten()
         .any(|shards| shards.failed > 0);
-    let unread = runtime.unfinished_lists().next().is_some();
+    let unread = runtime.unread_lists().next().is_some();
     let all = population.sandboxes + population.containers;
     found.evidence.push(if unread && all == 0 {
         "how many of them are dead is not known: nothing was read to its end".to_owned()
