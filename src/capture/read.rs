@@ -333,9 +333,12 @@ impl Capture {
         let mut entries = Entries::of(bytes);
         for (offset, entry) in &mut entries {
             state.entries += 1;
-            let wall = Wall::from_nanos(entry.wall);
-            let (from, to) = state.span.unwrap_or((wall, wall));
-            state.span = Some((from.min(wall), to.max(wall)));
+            // The head says who records, and nothing of what was.
+            if !matches!(entry.body, Some(Body::Session(_))) {
+                let wall = Wall::from_nanos(entry.wall);
+                let (from, to) = state.span.unwrap_or((wall, wall));
+                state.span = Some((from.min(wall), to.max(wall)));
+            }
             self.learn(entry, (number, offset), &mut state.answers, making);
         }
         // The recorder may be in the middle of its last word.

@@ -96,7 +96,7 @@ impl Recorder {
             relist: AtomicU64::new(0),
         });
         let mut store = store;
-        store.begin(session);
+        store.begin(session, shared.clock.wall().nanos());
         let writer = Writer {
             store: Some(store),
             directory,

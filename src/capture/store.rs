@@ -179,11 +179,14 @@ impl Store {
         Ok(again)
     }
 
-    /// Begins to write: who, and how. Comes again at the head of every segment.
-    pub fn begin(&mut self, session: Session) {
+    /// Begins to write: who, and how. Comes again at the head of every segment, the first of which is made at once: from
+    /// here on this is a capture, whatever becomes of its recorder.
+    pub fn begin(&mut self, session: Session, wall: i64) {
         self.session = Session { id: RandomState::new().build_hasher().finish(), ..session };
         self.asked.clear();
         self.seal();
+        // The first entry tries again, and says what is wrong.
+        let _ = self.start_segment(wall);
     }
 
     /// How many incidents there were, so that the next has a number of its own.

@@ -14,6 +14,7 @@ use prost::bytes::Bytes;
 use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Outcome, RelistDone, Session, rpc_number};
 use super::list::CheckReport;
 use super::{Capture, Error, Limits, Store, segment, store};
+use crate::clock::Wall;
 use crate::cri::Rpc;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -40,9 +41,12 @@ fn limits(size: u64) -> Limits {
     Limits { size, age: 7 * 24 * 60 * MINUTE, incidents: 20 }
 }
 
+fn at(second: u64) -> i64 {
+    START + i64::try_from(second).unwrap() * 1_000_000_000
+}
+
 fn entry(second: u64, body: Body) -> Entry {
-    let mono = second * 1_000_000_000;
-    Entry { wall: START + i64::try_from(mono).unwrap(), mono, body: Some(body) }
+    Entry { wall: at(second), mono: second * 1_000_000_000, body: Some(body) }
 }
 
 fn asked(second: u64, call: u64, rpc: Rpc) -> Entry {
@@ -80,7 +84,7 @@ fn write(store: &mut Store, seconds: std::ops::Range<u64>) {
 
 fn recorded(place: &Path, size: u64, seconds: u64) {
     let mut store = Store::open(place, limits(size)).unwrap();
-    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() });
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
     write(&mut store, 0..seconds);
 }
 
@@ -145,7 +149,7 @@ fn shuffled(second: u64) -> Vec<u8> {
 fn a_list_that_is_only_shuffled_costs_its_order_and_is_given_back_as_it_was() {
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(64 << 20)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     for second in 0..400 {
         store.write(asked(second, second, Rpc::ListContainers)).unwrap();
         store.write(answered(second, second, &shuffled(second))).unwrap();
@@ -176,7 +180,7 @@ fn what_is_kept_never_exceeds_the_bound_and_the_newest_is_kept() {
     let place = Place::new();
     let bound = store::SMALLEST * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     let mut noise = 1_u64;
     for second in 0..200 {
         let bytes: Vec<u8> = (0..9_000)
@@ -228,7 +232,7 @@ fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
     let place = Place::new();
     let bound = store::SMALLEST * 2;
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     noisy(&mut store, 0..10);
     store.write(incident(1, 10, 8, 11)).unwrap();
     noisy(&mut store, 11..300);
@@ -238,7 +242,7 @@ fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
     // A recorder that starts anew knows it still.
     let mut store = Store::open(&place.0, limits(bound)).unwrap();
     assert_eq!(store.incidents(), 1);
-    store.begin(Session::default());
+    store.begin(Session::default(), at(300));
     noisy(&mut store, 300..600);
     assert!(has(9) && has(599) && !has(299));
     // Where there is nothing but incidents the oldest goes, because the bound holds.
@@ -255,7 +259,7 @@ fn an_incident_outlives_what_came_after_it_and_counts_against_the_bound() {
 fn a_hang_is_known_in_every_segment_that_it_lasts_through() {
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     store.write(asked(0, 1_000_000, Rpc::ListContainers)).unwrap();
     noisy(&mut store, 1..200);
     let capture = Capture::open(&place.0).unwrap();
@@ -397,7 +401,7 @@ fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
     assert_eq!(cut(), (0, 20, 20, 3));
     let mut store = Store::open(&place.0, limits(256 << 20)).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), u64::try_from(last + 20).unwrap());
-    store.begin(Session::default());
+    store.begin(Session::default(), at(10));
     write(&mut store, 10..12);
     drop(store);
     assert_eq!(cut(), (0, 20, 20, 5));
@@ -409,10 +413,31 @@ fn an_entry_that_a_kill_tore_is_cut_and_the_next_recorder_leaves_it_at_that() {
 }
 
 #[test]
+fn what_has_begun_is_a_capture_before_anything_is_taken_down() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
+    assert!(Capture::open(&place.0).is_err());
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
+    // As a kill leaves it.
+    std::mem::forget(store);
+    let capture = Capture::open(&place.0).unwrap();
+    assert_eq!((capture.segments.len(), capture.damaged(), capture.cut()), (1, 0, 0));
+    assert_eq!(capture.runs[0].session.endpoint, "unix:///x");
+    assert!(matches!(capture.moment(Some("+0s")), Err(Error::Empty { .. })));
+    // Its time goes from what happens first.
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
+    store.begin(Session::default(), at(5));
+    write(&mut store, 7..9);
+    let capture = Capture::open(&place.0).unwrap();
+    assert_eq!(capture.moment(Some("+0s")).unwrap().1, Wall::from_nanos(at(7)));
+}
+
+#[test]
 fn there_is_one_writer_at_a_time_and_readers_beside_it() {
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     write(&mut store, 0..5);
     let second = Store::open(&place.0, limits(1 << 20));
     let own = Some(std::process::id());
@@ -453,7 +478,7 @@ fn what_is_no_capture_is_refused() {
 fn an_answer_that_no_segment_holds_is_said_to_be_missing() {
     let place = Place::new();
     let mut store = Store::open(&place.0, limits(store::SMALLEST)).unwrap();
-    store.begin(Session::default());
+    store.begin(Session::default(), at(0));
     let mut noise = 7_u64;
     let huge: Vec<u8> = (0..100_000)
         .map(|_| {
