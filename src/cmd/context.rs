@@ -14,7 +14,7 @@ use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
 use crate::cri::{self, Client, Endpoint, Tape};
-use crate::host::HostRoot;
+use crate::host::{HostRoot, PROC};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
@@ -34,9 +34,6 @@ const SIMULATED: &str = "sim:";
 
 /// What an endpoint begins with that is a capture.
 pub const CAPTURE: &str = "capture:";
-
-/// Where the process table is.
-const PROC: &str = "/proc";
 
 /// What was decided from [`GlobalArgs`].
 pub struct Context {
@@ -336,7 +333,7 @@ impl Context {
 
 /// Runs `work` with this thread as its network thread.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let runtime = of_this_thread()?;
     let answer = runtime.block_on(work);
     // An abandoned call must not keep us from leaving.
     runtime.shutdown_background();
@@ -346,8 +343,12 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Error> {
 /// The same for what is the last that this process does within its time: what is under way goes with the process. To take
 /// half a list apart takes longer than a report has.
 pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    let runtime = of_this_thread()?;
     let answer = runtime.block_on(work);
     std::mem::forget(runtime);
     Ok(answer)
+}
+
+fn of_this_thread() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)
 }

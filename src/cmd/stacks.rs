@@ -20,6 +20,7 @@ use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::stacks as text;
 use super::{Error, Exit};
+use crate::host::PROC;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
@@ -32,9 +33,6 @@ use crate::stacks::{live, own};
 
 /// A kubelet answers with its goroutines in milliseconds, or not.
 const URL_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Where the process table is.
-const PROC: &str = "/proc";
 
 /// Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump.
 ///

@@ -195,6 +195,11 @@ impl Error {
         matches!(self, Self::Unfinished { .. } | Self::Implausible { .. })
     }
 
+    /// Whether the runtime failed: it is neither silent nor unread, and did not just say that it does not know the id.
+    pub const fn is_failure(&self) -> bool {
+        !matches!(self, Self::Silent { .. }) && !self.is_unread() && !self.is_not_found()
+    }
+
     /// Whether a capture is asked for what it does not have, which says nothing about the runtime.
     pub const fn is_not_recorded(&self) -> bool {
         matches!(self, Self::NotRecorded { .. })

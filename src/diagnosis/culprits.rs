@@ -33,9 +33,7 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         .collect();
     let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
     all.extend(slow.map(|record| named(record, CulpritOutcome::Slow, Confidence::Certain)));
-    let failed =
-        |why: &Error| !matches!(why, Error::Silent { .. }) && !why.is_unread() && !why.is_not_found();
-    let failing = runtime.asked.iter().filter(|record| record.result.as_ref().is_err_and(failed));
+    let failing = runtime.asked.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));
     all.extend(failing.map(|record| named(record, CulpritOutcome::Error, Confidence::Certain)));
     all.sort_unstable_by(|one, other| {
         (one.outcome, one.confidence)

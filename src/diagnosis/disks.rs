@@ -10,9 +10,7 @@ use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{Mount, Ownership};
 use super::{Inputs, offload};
 use crate::host::disks::{Disk, Unseen, disk, way};
-use crate::host::{Arguments, kernel_text};
-
-const PROC: &str = "/proc";
+use crate::host::{Arguments, PROC, kernel_text};
 
 /// What looking at all of them may take.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -207,11 +207,15 @@ impl RuntimeEvidence {
 
     /// The same of Status.
     pub fn status_is_open(&self) -> bool {
-        self.status.as_ref().is_some_and(|call| match call.result {
-            Err(Error::Silent { waited, .. }) => !self.silence.hangs(waited),
-            Err(ref why) => why.is_unread(),
-            Ok(_) => false,
-        })
+        self.status.as_ref().and_then(|call| call.result.as_ref().err()).is_some_and(|why| self.is_open(why))
+    }
+
+    /// Whether nobody knows yet what became of a call: it was not silent for long, or is not read to its end.
+    fn is_open(&self, why: &Error) -> bool {
+        match why {
+            Error::Silent { waited, .. } => !self.silence.hangs(*waited),
+            why => why.is_unread(),
+        }
     }
 
     /// Lists that have been silent for so long that they are called hung, by name.
@@ -235,22 +239,15 @@ impl RuntimeEvidence {
 
     /// Why a list has no answer, where more waiting would not have changed it.
     pub fn list_errors(&self) -> impl Iterator<Item = &Error> {
-        let silence = self.silence;
-        [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(move |error| {
-            match error {
-                Error::Silent { waited, .. } => silence.hangs(*waited),
-                why => !why.is_unread(),
-            }
-        })
+        [self.sandboxes.error(), self.containers.error()]
+            .into_iter()
+            .flatten()
+            .filter(|why| !self.is_open(why))
     }
 
     /// Whether both lists were answered, with a list, an error or a silence that means something.
     pub fn lists_are_known(&self) -> bool {
-        let known = |error: Option<&Error>| match error {
-            Some(Error::Silent { waited, .. }) => self.silence.hangs(*waited),
-            Some(why) => !why.is_unread(),
-            None => true,
-        };
+        let known = |error: Option<&Error>| error.is_none_or(|why| !self.is_open(why));
         self.sandboxes.first.is_some()
             && self.containers.first.is_some()
             && known(self.sandboxes.error())

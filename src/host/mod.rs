@@ -33,6 +33,9 @@ pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("MicroK8s", "/var/snap/microk8s/common/run/containerd.sock"),
 ];
 
+/// Where this process sees a process table.
+pub const PROC: &str = "/proc";
+
 /// Where `kubectl debug node/…` mounts the node.
 const DEBUG_POD_MOUNT: &str = "/host";
 

@@ -332,12 +332,10 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
 /// Why a status call is no answer, if it is none.
 fn failure(record: &StatusRecord) -> Option<String> {
     Some(match &record.result {
-        Err(Error::Silent { .. }) => return None,
-        Err(why) if why.is_unread() || why.is_not_found() => return None,
-        Err(why) => why.to_string(),
+        Err(why) if why.is_failure() => why.to_string(),
         Ok(facts) if !facts.present => "the answer has no status in it".to_owned(),
         Ok(facts) if facts.created_at.is_none() => "the status has no creation time".to_owned(),
-        Ok(_) => return None,
+        _ => return None,
     })
 }
 
