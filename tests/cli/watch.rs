@@ -297,7 +297,11 @@ fn a_runtime_restart_is_reported_and_survived() {
     };
     next_relist("ok");
     fake.stop();
+    // The first to fail may be a relist that was on its way when the runtime went: its connection is closed.
+    // Whatever comes after it finds nobody at the socket.
     let failed = next_relist("error");
+    let torn = failed["error"].as_str().unwrap().contains("closed the connection during");
+    let failed = if torn { next_relist("error") } else { failed };
     assert!(failed["error"].as_str().unwrap().contains("cannot reach the runtime"), "{failed}");
     fake.restart();
     next_relist("ok");
