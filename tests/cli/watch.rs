@@ -158,7 +158,7 @@ fn for_ends_a_watch_inside_a_hung_list() {
 fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ContainerStatus).id("c1").hang();
-    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--until-slow", "100ms"]);
+    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--until-slow", "2s"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0 c1"), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0/app does not answer"), "{output}");
@@ -206,7 +206,7 @@ fn the_pending_call_goes_on_while_an_until_slow_watch_finds_out_why() {
     let gate = Gate::new();
     fake.on(Rpc::ContainerStatus).id("c1").hold(&gate);
     // The diagnosis asks for the sandbox too; by then the watch waits beside it.
-    let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--until-slow", "50ms"]).spawn();
+    let running = Invocation::new(&["watch", "-r", &fake.endpoint(), "--until-slow", "2s"]).spawn();
     fake.wait_for(Rpc::Status, 1);
     assert_eq!(fake.calls_of(Rpc::ContainerStatus).len(), 1, "what is pending is not asked again");
     gate.open();

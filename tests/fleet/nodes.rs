@@ -148,7 +148,7 @@ fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
         Some(_) => Reply::ok(metrics(0)),
     });
     let config = kubeconfig(&server.url(), &authority(), "token: t");
-    let output = nodes(&config, &["-o", "json", "--timeout", "500ms"]);
+    let output = nodes(&config, &["-o", "json", "--timeout", "4s"]);
     assert_eq!(output.code, Some(1), "{output}");
     let report = report(&output);
     assert_eq!(report["nodes"][0]["name"], "stale", "{output}");
@@ -168,7 +168,7 @@ fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
         assert_eq!(verdict, expected, "{name}: {output}");
         assert!(reason.contains(why), "{name}: {reason}");
     }
-    let table = nodes(&config, &["--timeout", "500ms"]);
+    let table = nodes(&config, &["--timeout", "4s"]);
     assert!(table.stdout.starts_with("NAME        VERDICT"), "{table}");
     assert!(
         table
@@ -373,13 +373,13 @@ fn an_api_server_that_does_not_list_is_no_answer() {
         (Reply::Say(403, r#"{"message":"no"}"#.to_owned()), "forbids it (403): no"),
         (Reply::Redirect("https://login.example/"), "redirects to `https://login.example/`"),
         (Reply::ok("<html>"), "is no list of nodes"),
-        (Reply::Silent, "did not answer within 500ms"),
+        (Reply::Silent, "did not answer within 4s"),
         (Reply::Half("{\"items"), "fell silent after"),
         (Reply::Cut("{\"items"), "ended the connection after"),
     ] {
         let answer = reply.clone();
         let server = Server::start("server", Clients::Any, move |_| answer.clone());
-        let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &["--timeout", "500ms"]);
+        let output = nodes(&kubeconfig(&server.url(), &authority(), "token: t"), &["--timeout", "4s"]);
         assert_eq!(output.code, Some(2), "{reply:?}: {output}");
         assert!(output.stderr.contains(why) && output.stdout.is_empty(), "{reply:?}: {output}");
     }
