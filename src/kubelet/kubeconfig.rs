@@ -1,4 +1,4 @@
-//! A kubeconfig: which API server, whom to trust, who we are. As kubectl reads one file, or the account of a pod.
+//! A kubeconfig: which API server, whom to trust, who we are. As kubectl reads one file or several, or the account of a pod.
 //!
 //! Of the ways to say who one is these are known: a token, a token's file, a client certificate, and a program that is run
 //! for a credential (`exec`, as the cloud providers have it). User and password, and the old `auth-provider`, are not.
@@ -121,6 +121,41 @@ struct Named<T> {
     name: String,
     #[serde(alias = "cluster", alias = "context", alias = "user")]
     entry: T,
+    /// The directory of the file that has it, to which its own paths are relative.
+    #[serde(skip)]
+    base: PathBuf,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, KubeconfigError> {
+        let shape = |why: String| KubeconfigError::Shape { name: path.display().to_string(), why };
+        let text = read(path)?;
+        if text.len() > LARGEST {
+            return Err(shape("it is too large".to_owned()));
+        }
+        let value = yaml(&text).map_err(shape)?;
+        let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+        if !value.is_object() {
+            return Err(shape("it is no mapping".to_owned()));
+        }
+        let mut file: Self = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
+        let base = path.parent().unwrap_or(Path::new("."));
+        let bases = file.clusters.iter_mut().map(|named| &mut named.base);
+        let bases = bases.chain(file.contexts.iter_mut().map(|named| &mut named.base));
+        for place in bases.chain(file.users.iter_mut().map(|named| &mut named.base)) {
+            base.clone_into(place);
+        }
+        Ok(file)
+    }
+
+    /// Several as kubectl merges them: of what has one name the first counts, and of the current contexts too.
+    fn followed_by(mut self, next: Self) -> Self {
+        self.current_context = self.current_context.filter(|name| !name.is_empty()).or(next.current_context);
+        self.clusters.extend(next.clusters);
+        self.contexts.extend(next.contexts);
+        self.users.extend(next.users);
+        self
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -197,7 +232,7 @@ struct ExecStatus {
 pub struct Places {
     /// The one that was named.
     pub flag: Option<PathBuf>,
-    /// `$KUBECONFIG`, of which the first file is taken.
+    /// `$KUBECONFIG`: one file, or several with colons between them, of which those that are there are merged.
     pub variable: Option<String>,
     /// The user's home.
     pub home: Option<PathBuf>,
@@ -235,14 +270,18 @@ pub fn cluster(
     context: Option<&str>,
     patience: Duration,
 ) -> Result<Cluster, KubeconfigError> {
-    let of_variable =
-        places.variable.as_ref().and_then(|paths| paths.split(':').find(|path| !path.is_empty()));
+    let of_variable = places.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
+    let of_variable: Vec<PathBuf> = of_variable.map(PathBuf::from).collect();
     let of_home = places.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
-    let path = places.flag.clone().or_else(|| of_variable.map(PathBuf::from)).or(of_home);
-    match (path, &places.pod) {
-        (Some(path), _) => of_file(&path, context, patience, places.node.as_ref()),
-        (None, Some((server, account))) => of_pod(server, account),
-        (None, None) => Err(KubeconfigError::Nothing),
+    let paths = match (&places.flag, of_home) {
+        (Some(flag), _) => vec![flag.clone()],
+        (None, Some(home)) if of_variable.is_empty() => vec![home],
+        (None, _) => of_variable,
+    };
+    match (paths.is_empty(), &places.pod) {
+        (false, _) => of_files(&paths, context, patience, places.node.as_ref()),
+        (true, Some((server, account))) => of_pod(server, account),
+        (true, None) => Err(KubeconfigError::Nothing),
     }
 }
 
@@ -259,33 +298,34 @@ fn of_pod(server: &str, account: &Path) -> Result<Cluster, KubeconfigError> {
     })
 }
 
-fn of_file(
-    path: &Path,
+fn of_files(
+    paths: &[PathBuf],
     context: Option<&str>,
     patience: Duration,
     node: Option<&HostRoot>,
 ) -> Result<Cluster, KubeconfigError> {
-    let name = path.display().to_string();
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let name = names.join(":");
     let shape = |why: String| KubeconfigError::Shape { name: name.clone(), why };
-    let text = read(path)?;
-    if text.len() > LARGEST {
-        return Err(shape("it is too large".to_owned()));
+    // Of several those that are not there are passed over, unless none is.
+    let there = paths.iter().filter(|path| paths.len() > 1 && path.exists());
+    let there: Vec<&PathBuf> = there.collect();
+    let there = if there.is_empty() { paths.iter().take(1).collect() } else { there };
+    let mut file = File::default();
+    for path in there {
+        file = file.followed_by(File::read(path)?);
     }
-    let value = yaml(&text).map_err(shape)?;
-    if !value.is_object() {
-        return Err(shape("it is no mapping".to_owned()));
-    }
-    let file: File = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
     let wanted = match context.or(file.current_context.as_deref()) {
         Some(wanted) if !wanted.is_empty() => wanted.to_owned(),
         _ => return Err(shape("it names no current context; give one with --context".to_owned())),
     };
-    let context = named(&file.contexts, &wanted, "context", &name)?;
+    let context = &named(&file.contexts, &wanted, "context", &name)?.entry;
     let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
     let user = named(&file.users, &context.user, "user", &name)?;
 
-    let origin = Origin { base: path.parent().unwrap_or(Path::new(".")), name: &name, node };
-    let client = client(cluster, user, &context.user, &origin, patience)?;
+    let origin = Origin { name: &name, node };
+    let client = client(cluster, user, &origin, patience)?;
+    let cluster = &cluster.entry;
     let server = cluster.server.trim_end_matches('/').to_owned();
     if !server.starts_with("https://") && !server.starts_with("http://") {
         return Err(shape(format!("the server `{server}` of cluster `{}` is no URL", context.cluster)));
@@ -298,64 +338,67 @@ fn named<'a, T>(
     wanted: &str,
     kind: &'static str,
     name: &str,
-) -> Result<&'a T, KubeconfigError> {
-    list.iter().find(|named| named.name == wanted).map(|named| &named.entry).ok_or_else(|| {
+) -> Result<&'a Named<T>, KubeconfigError> {
+    list.iter().find(|named| named.name == wanted).ok_or_else(|| {
         let known = list.iter().map(|named| named.name.clone()).collect();
         KubeconfigError::Missing { name: name.to_owned(), kind, missing: wanted.to_owned(), known }
     })
 }
 
-/// The file that is read.
+/// What is read.
 struct Origin<'a> {
-    base: &'a Path,
     name: &'a str,
     node: Option<&'a HostRoot>,
 }
 
 impl Origin<'_> {
-    /// A file that it names.
-    fn read(&self, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
-        let path = self.base.join(file);
+    /// A file that an entry names which lies in `base`.
+    fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
+        let path = base.join(file);
         read(&self.node.map_or_else(|| path.clone(), |node| node.path(&path)))
     }
 }
 
 fn client(
-    cluster: &ClusterEntry,
-    user: &UserEntry,
-    user_name: &str,
+    cluster: &Named<ClusterEntry>,
+    user: &Named<UserEntry>,
     origin: &Origin<'_>,
     patience: Duration,
 ) -> Result<Client, KubeconfigError> {
-    let name = origin.name;
-    let given = |data: Option<&String>, file: Option<&PathBuf>| -> Result<Option<Vec<u8>>, KubeconfigError> {
+    type Given = Result<Option<Vec<u8>>, KubeconfigError>;
+    let (name, user_name) = (origin.name, &user.name);
+    let given = |base: &Path, data: Option<&String>, file: Option<&PathBuf>| -> Given {
         match (data.filter(|data| !data.is_empty()), file) {
             (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|why| KubeconfigError::Shape {
                 name: name.to_owned(),
                 why: format!("its data is not base64: {why}"),
             }),
-            (None, Some(file)) => origin.read(file).map(Some),
+            (None, Some(file)) => origin.read(base, file).map(Some),
             (None, None) => Ok(None),
         }
     };
-    let bundle = given(cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref())?;
+    let (of_cluster, of_user) = (cluster.base.as_path(), user.base.as_path());
+    let (cluster, user) = (&cluster.entry, &user.entry);
+    let (data, file) = (cluster.certificate_authority_data.as_ref(), cluster.certificate_authority.as_ref());
+    let bundle = given(of_cluster, data, file)?;
     let trust = match bundle {
         _ if cluster.insecure_skip_tls_verify => Trust::Anybody,
         Some(bundle) => Trust::Authorities(certificates(&bundle, name)?),
         None => Trust::System,
     };
-    let mut certificate = given(user.client_certificate_data.as_ref(), user.client_certificate.as_ref())?;
-    let mut key = given(user.client_key_data.as_ref(), user.client_key.as_ref())?;
+    let (data, file) = (user.client_certificate_data.as_ref(), user.client_certificate.as_ref());
+    let mut certificate = given(of_user, data, file)?;
+    let mut key = given(of_user, user.client_key_data.as_ref(), user.client_key.as_ref())?;
     let mut token = user.token.clone().filter(|token| !token.is_empty());
     if let (None, Some(file)) = (&token, &user.token_file) {
-        token = Some(String::from_utf8_lossy(&origin.read(file)?).trim().to_owned());
+        token = Some(String::from_utf8_lossy(&origin.read(of_user, file)?).trim().to_owned());
     }
     if let (None, None, Some(exec)) = (&token, &certificate, &user.exec) {
         if origin.node.is_some() {
             let way = "a program, and nobody has asked to run it (--kubeconfig FILE does)";
-            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.to_owned(), way });
+            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.clone(), way });
         }
-        let status = run(exec, origin.base, patience)?;
+        let status = run(exec, of_user, patience)?;
         token = status.token;
         certificate = status.client_certificate_data.map(String::into_bytes);
         key = status.client_key_data.map(String::into_bytes);
@@ -367,7 +410,7 @@ fn client(
             (None, None) => None,
         };
         if let Some(way) = way {
-            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.to_owned(), way });
+            return Err(KubeconfigError::Way { name: name.to_owned(), user: user_name.clone(), way });
         }
     }
     let identity = match (certificate, key) {

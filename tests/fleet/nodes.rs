@@ -406,6 +406,42 @@ fn a_kubeconfig_that_leads_nowhere_says_why() {
 }
 
 #[test]
+fn several_kubeconfigs_are_one_in_which_the_first_that_says_something_counts() {
+    let server = Server::start("server", Clients::Any, healthy);
+    // The user's token and the authority each lie beside the file that names them.
+    let folder = Scratch::new("");
+    let at = |name: &str| format!("{}.several/{name}", folder.0.display());
+    for part in ["work", "home"] {
+        fs::create_dir_all(at(part)).unwrap();
+    }
+    fs::write(at("work/token"), "of-work").unwrap();
+    fs::copy(file("tests/fleet/pki/authority.crt"), at("home/ca.crt")).unwrap();
+    let work = "current-context: here\ncontexts:\n- {name: here, context: {cluster: c, user: u}}\n\
+                users:\n- {name: u, user: {tokenFile: token}}\n";
+    fs::write(at("work/config"), work).unwrap();
+    let home = format!(
+        "current-context: gone\nclusters:\n- {{name: c, cluster: {{server: '{}', certificate-authority: ca.crt}}}}\n\
+         users:\n- {{name: u, user: {{token: of-home}}}}\n",
+        server.url()
+    );
+    fs::write(at("home/config"), home).unwrap();
+    fs::write(at("empty"), "").unwrap();
+    let with = |names: &[&str]| {
+        let paths: Vec<String> = names.iter().map(|name| at(name)).collect();
+        Invocation::new(&["nodes", "-o", "json"]).env("KUBECONFIG", paths.join(":")).run()
+    };
+    let output = with(&["not-there", "empty", "work/config", "home/config"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(report(&output)["context"], "here");
+    assert_eq!(server.asked()[0].authorization.as_deref(), Some("Bearer of-work"));
+    let output = with(&["home/config", "work/config"]);
+    assert!(output.stderr.contains("has no context `gone`; it has here"), "{output}");
+    let output = with(&["not-there", "nor-this"]);
+    assert!(output.stderr.contains("cannot read `") && output.stderr.contains("not-there`"), "{output}");
+    fs::remove_dir_all(format!("{}.several", folder.0.display())).unwrap();
+}
+
+#[test]
 fn hostile_words_do_not_reach_the_terminal() {
     let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
         Some(_) => Reply::Say(403, "no\u{1b}[2J".to_owned()),
