@@ -29,5 +29,6 @@ pub mod pleg;
 pub mod report;
 pub mod sim;
 pub mod stacks;
+mod threads;
 
 pub use cmd::{Exit, main};

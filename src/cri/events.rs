@@ -10,7 +10,6 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -18,6 +17,7 @@ use tokio::net::UnixStream;
 use super::client::EVENT_QUEUE;
 use super::{Client, Error, EventStream, Tape};
 use crate::clock::Clock;
+use crate::threads;
 
 /// How often the reading thread says that it is alive.
 pub const PULSE: Duration = Duration::from_millis(250);
@@ -76,7 +76,6 @@ impl EventConnection {
         let Self { socket, endpoint, clock, tape } = self;
         let hang_up = HangUp(socket.try_clone()?);
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let read = async move {
             tokio::spawn(beat(alive));
             let connect = once(socket, Arc::clone(&endpoint));
@@ -87,7 +86,7 @@ impl EventConnection {
             }
             client.feed(feed).await;
         };
-        thread::Builder::new().name("events".into()).spawn(move || runtime.block_on(read))?;
+        threads::drive("events", read)?;
         Ok((events, hang_up))
     }
 }

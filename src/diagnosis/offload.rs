@@ -13,6 +13,11 @@ pub(super) fn refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
+/// Why there is nothing from such a thread.
+pub(super) fn why_nothing() -> String {
+    if refused() { "no thread could be started to read it" } else { "it was not read in time" }.to_owned()
+}
+
 /// Runs `work` in a thread of its own and collects what it sends, until it ends or `limit` is over. The second value
 /// says whether it ended; if not, the thread is left behind and what it had sent is all there is.
 pub(super) async fn collect<T: Send + 'static>(

@@ -118,7 +118,7 @@ async fn report<R>(
         }
         Ok((report, dump))
     };
-    super::offload::value(LIMIT, work).await.unwrap_or_else(|| Err("it was not read in time".to_owned()))
+    super::offload::value(LIMIT, work).await.unwrap_or_else(|| Err(super::offload::why_nothing()))
 }
 
 async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
@@ -130,8 +130,11 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
         }
         Place::File(path) => {
             let pid = sources::pid_in_name(&path);
-            let bytes = tokio::task::spawn_blocking(move || load(&path, LARGEST_REPORT)).await;
-            let bytes = bytes.map_err(|why| why.to_string())?.map_err(|why| format!("{source}: {why}"))?;
+            let read = super::offload::value(LIMIT, move || {
+                load(&path, LARGEST_REPORT).map_err(|why| why.to_string())
+            });
+            let bytes = read.await.unwrap_or_else(|| Err(super::offload::why_nothing()));
+            let bytes = bytes.map_err(|why| format!("{source}: {why}"))?;
             Ok((name, bytes, pid))
         }
         Place::Stdin | Place::Url(_) => Err(format!("{source}: give a file or `unix://SOCKET`")),

@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
+use crate::threads;
 
 /// An answer above this size is none, unless somebody says otherwise.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
@@ -485,7 +486,8 @@ async fn collect(mut body: Incoming, received: &mut usize, largest: usize) -> Re
 
 impl Client {
     async fn connect(&self, place: &Place<'_>) -> Result<SendRequest<Empty<Bytes>>, Trouble> {
-        let stream = TcpStream::connect(&place.address).await.map_err(Trouble::Io)?;
+        let addresses = threads::addresses(&place.address).await.map_err(Trouble::Io)?;
+        let stream = TcpStream::connect(&*addresses).await.map_err(Trouble::Io)?;
         if !place.tls {
             return converse(stream).await;
         }

@@ -18,6 +18,7 @@ use crate::host::HostRoot;
 
 use crate::host::yaml::{Documents, Fault, Kind, Node};
 use crate::report::load::{LARGEST_SETTING, load};
+use crate::threads;
 
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
@@ -41,6 +42,9 @@ pub enum KubeconfigError {
         /// Why not.
         source: io::Error,
     },
+    /// Nobody could be sent to look for it.
+    #[error("cannot look for a kubeconfig: {0}")]
+    Unread(#[source] io::Error),
     /// It is no kubeconfig.
     #[error("`{name}` is no kubeconfig: {why}")]
     Shape {
@@ -446,20 +450,24 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
     let stdout = child.stdout.take();
     let (sender, answer) = std::sync::mpsc::channel();
     // Read beside the wait, so that one that says nothing can be left.
-    std::thread::spawn(move || {
+    let reading = threads::spawn("credential", move || {
         let mut text = Vec::new();
         let read =
             stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
         // Nobody may be waiting any more.
         let _ = sender.send(read.transpose().map(|_| text));
     });
-    let Ok(text) = answer.recv_timeout(patience) else {
-        // Our own child.
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(failed(format!("said nothing within {}", humantime::format_duration(patience))));
+    let late = |_| failed(format!("said nothing within {}", humantime::format_duration(patience)));
+    let told = reading.map_err(|why| failed(format!("cannot be listened to: {why}")));
+    let text = match told.and_then(|()| answer.recv_timeout(patience).map_err(late)) {
+        Ok(text) => text.map_err(|why| failed(why.to_string()))?,
+        Err(why) => {
+            // Our own child.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(why);
+        }
     };
-    let text = text.map_err(|why| failed(why.to_string()))?;
     let status = child.wait().map_err(|why| failed(why.to_string()))?;
     if !status.success() {
         return Err(failed(format!("failed: {status}")));

@@ -35,15 +35,29 @@ impl Place {
         Self { _folder: folder, program, as_root }
     }
 
+    /// A file beside it, which anybody may read.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.program.with_file_name(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     /// Runs it with no room for another process or thread.
     fn alone(&self, arguments: &[&str]) -> Output {
+        self.among(1, arguments)
+    }
+
+    /// Runs it with room for so many processes and threads, its own first one included.
+    fn among(&self, most: usize, arguments: &[&str]) -> Output {
         let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
         let mut words: Vec<&str> = Vec::new();
         if self.as_root {
             words.push("setpriv");
             words.extend(user.iter().map(String::as_str));
         }
-        words.extend(["prlimit", "--nproc=1:1", self.program.to_str().unwrap()]);
+        let limit = format!("--nproc={most}:{most}");
+        words.extend(["prlimit", &limit, self.program.to_str().unwrap()]);
         words.extend(arguments);
         Invocation::program(words[0], &words[1..]).run()
     }
@@ -81,6 +95,47 @@ fn issue_12_watch_and_lint_go_on_without_a_thread() {
     let evented = place.alone(&["watch", "--mode", "evented", "--count", "1", "-r", &runtime.endpoint()]);
     assert_eq!(evented.code, Some(2), "{evented}");
     assert!(evented.stderr.contains("cannot start the guard of the event stream"), "{evented}");
+}
+
+/// tokio panics where it is refused a thread, and where an event loop is given up for want of one.
+#[test]
+fn issue_12_what_wants_a_thread_says_so_where_there_is_none() {
+    let runtime = Impostor::start(|_| None);
+    let place = Place::new(&runtime);
+    let endpoint = runtime.endpoint();
+    let kubeconfig = place.file(
+        "kubeconfig",
+        "{clusters: [{name: c, cluster: {server: 'http://localhost:1'}}], users: [{name: u, user: {token: t}}], \
+         contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c}",
+    );
+    let pods = place.file("pods.json", r#"{"kind": "PodList", "apiVersion": "v1", "items": []}"#);
+    let dump = place.file("dump", "goroutine 1 [running]:\nmain.main()\n\t/main.go:1 +0x1\n");
+    let rows: [(&[&str], i32); 10] = [
+        (&["relist", "-r", "sim:quiet"], 2),
+        (&["health", "-r", "sim:quiet"], 2),
+        (&["watch", "--mode", "evented", "--count", "1", "-r", "sim:quiet"], 2),
+        (&["stacks", "http://localhost:1/debug/goroutines"], 2),
+        (&["nodes", "--kubeconfig", &kubeconfig], 2),
+        (&["pods", "--node-name", "n", "--api-pods", &pods, "-r", &endpoint], 2),
+        (&["pods", "--node-name", "n", "--manifest-url", "http://localhost:1/", "-r", &endpoint], 2),
+        (&["pods", "--node-name", "n", "--kubeconfig", &kubeconfig, "-r", &endpoint], 2),
+        (&["health", "--kubelet-healthz", "http://localhost:1/healthz", "-o", "json", "-r", &endpoint], 0),
+        (&["health", "--stacks", &dump, "-o", "json", "-r", &endpoint], 0),
+    ];
+    for (words, code) in rows {
+        let output = place.alone(words);
+        assert!(!output.stderr.contains("fault:"), "{words:?}: {output}");
+        assert_eq!(output.code, Some(code), "{words:?}: {output}");
+        let told = format!("{}{}", output.stdout, output.stderr);
+        assert!(told.contains("no thread c"), "{words:?}: {output}");
+    }
+    // The writer, the guard and the reader of the stream each want one.
+    for most in 2..6 {
+        let words = ["watch", "--mode", "evented", "--count", "1", "-r", &endpoint];
+        let output = place.among(most, &words);
+        assert!(matches!(output.code, Some(0 | 2)), "{most}: {output}");
+        assert!(!output.stderr.contains("fault:"), "{most}: {output}");
+    }
 }
 
 #[test]

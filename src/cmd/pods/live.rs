@@ -21,6 +21,7 @@ use crate::manifests::podconfig::{
     Following, Heard, Op, PodConfig, Source, Step, Update, follow_api, follow_files,
 };
 use crate::report::{PodRef, Seconds};
+use crate::threads;
 
 /// How many sets may wait for us. The kubelet's own queues are no longer.
 const QUEUE: usize = 16;
@@ -157,17 +158,21 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<Heard>)
     match configured.api {
         Some(Api::Server(server)) => _ = tokio::spawn(follow_api(server, sender.clone())),
         Some(Api::Document(document)) => {
-            let sender = sender.clone();
+            let told = sender.clone();
             // Standard input may say nothing for hours.
-            tokio::task::spawn_blocking(move || {
+            let reading = threads::spawn("document", move || {
                 sources::each_state(&document, &mut |state| {
                     let heard = match state {
                         Ok(pods) => Heard::Set(Source::Api, pods),
                         Err(why) => Heard::Trouble(Source::Api, why),
                     };
-                    sender.blocking_send(heard).is_ok()
+                    told.blocking_send(heard).is_ok()
                 });
             });
+            if let Err(why) = reading {
+                // The first thing that is told: there is room.
+                let _ = sender.try_send(Heard::Trouble(Source::Api, why.to_string()));
+            }
         }
         None => {}
     }

@@ -20,6 +20,7 @@ use crate::manifests::podconfig::{
     Wanted,
 };
 use crate::report::load::patient;
+use crate::threads;
 
 /// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
 const API_LIMIT: u64 = 256 << 20;
@@ -210,7 +211,7 @@ async fn api_once(api: Api) -> Result<Vec<Arc<Wanted>>, String> {
     match api {
         Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
         // Standard input may say nothing for long, and what hangs here must not keep the others from their answers.
-        Api::Document(document) => match tokio::task::spawn_blocking(move || last_state(&document)).await {
+        Api::Document(document) => match threads::blocking(move || last_state(&document)).await {
             Ok(state) => state,
             Err(why) => Err(why.to_string()),
         },

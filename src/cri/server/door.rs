@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
@@ -14,6 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::{Service, serve_connection};
 use crate::clock::Clock;
 use crate::cri::{Client, Error};
+use crate::threads;
 
 /// A pause after a connection that could not be accepted, so that running out of file descriptors is no busy loop.
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
@@ -30,9 +30,7 @@ impl InProcess {
     /// Starts to serve; `endpoint` is what the user calls it.
     pub fn start(endpoint: &str, service: Arc<impl Service>) -> io::Result<Self> {
         let (callers, waiting) = unbounded_channel();
-        let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let name = "runtime".to_owned();
-        thread::Builder::new().name(name).spawn(move || event_loop.block_on(receive(service, waiting)))?;
+        threads::drive("runtime", receive(service, waiting))?;
         Ok(Self { callers, endpoint: endpoint.into() })
     }
 

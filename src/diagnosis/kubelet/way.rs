@@ -50,7 +50,13 @@ impl Way {
         let make = async || {
             let limit = budget.for_asking() / 2;
             let make = Arc::clone(&self.make);
-            let late = || Err(format!("the way to the kubelet was not found within {}", seconds(limit)));
+            let late = || {
+                Err(if offload::refused() {
+                    "no thread could be started to look for the way to the kubelet".to_owned()
+                } else {
+                    format!("the way to the kubelet was not found within {}", seconds(limit))
+                })
+            };
             // With time to end the program that it runs: nobody else would.
             offload::value(limit, move || make(limit * 4 / 5)).await.unwrap_or_else(late)
         };

@@ -19,6 +19,7 @@ use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, Places};
 use crate::manifests::PodIdentity;
+use crate::threads;
 
 /// What a program that gives a credential may take; it may have to ask a cloud.
 const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
@@ -179,13 +180,9 @@ impl ApiServer {
     /// The way there. Reads files and may run the kubeconfig's program for a credential.
     async fn cluster(&self) -> Result<Cluster, ApiServerError> {
         let (places, context) = (self.places.clone(), self.context.clone());
-        let read = tokio::task::spawn_blocking(move || {
-            kubeconfig::cluster(&places, context.as_deref(), CREDENTIAL_PATIENCE)
-        });
-        match read.await {
-            Ok(cluster) => Ok(cluster?),
-            Err(_) => Err(KubeconfigError::Nothing.into()),
-        }
+        let read =
+            threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), CREDENTIAL_PATIENCE));
+        Ok(read.await.map_err(KubeconfigError::Unread)??)
     }
 
     fn url(&self, cluster: &Cluster, query: &str) -> String {

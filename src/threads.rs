@@ -1,0 +1,77 @@
+//! Threads that may not come to be: a node that has none to spare is the very node that this program is for.
+//!
+//! tokio panics where it cannot start a thread for work that blocks, and where an event loop is dropped inside another
+//! one. Here both are errors.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+/// Runs what may block in a thread of its own.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (sender, answer) = oneshot::channel();
+    // Nobody may be waiting any more.
+    spawn("blocking", move || drop(sender.send(work())))?;
+    answer.await.map_err(|_| io::Error::other("plegctl itself failed over it"))
+}
+
+/// Starts a thread that nobody waits for.
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let refused = |why: io::Error| io::Error::new(why.kind(), format!("no thread can be started: {why}"));
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(refused)
+}
+
+/// Drives `work` in a thread and an event loop of its own.
+pub fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ours = Arc::new(Mutex::new(Some(event_loop)));
+    let theirs = Arc::clone(&ours);
+    let take = |place: &Mutex<Option<_>>| place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let started = spawn(name, move || {
+        let event_loop: Option<tokio::runtime::Runtime> = take(&theirs);
+        if let Some(event_loop) = event_loop {
+            event_loop.block_on(work);
+        }
+    });
+    if started.is_err()
+        && let Some(event_loop) = take(&ours)
+    {
+        // Waits for nothing, so that it may be done inside another event loop.
+        event_loop.shutdown_background();
+    }
+    started
+}
+
+/// What `HOST:PORT` stands for. An address needs no thread, a name has to be looked up.
+pub async fn addresses(place: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = place.parse() {
+        return Ok(vec![address]);
+    }
+    let name = place.to_owned();
+    blocking(move || name.to_socket_addrs().map(Iterator::collect)).await?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_blocks_comes_back_and_what_panics_is_an_error() {
+        assert_eq!(blocking(|| 7).await.unwrap(), 7);
+        assert!(blocking(|| panic!("no")).await.map(|(): ()| ()).is_err());
+        let (sender, answer) = oneshot::channel();
+        drive("test", async { drop(sender.send(8)) }).unwrap();
+        assert_eq!(answer.await.unwrap(), 8);
+    }
+
+    #[tokio::test]
+    async fn an_address_is_itself_and_a_name_is_looked_up() {
+        let one: Vec<SocketAddr> = vec!["[::1]:2".parse().unwrap()];
+        assert_eq!(addresses("[::1]:2").await.unwrap(), one);
+        assert!(addresses("localhost:3").await.unwrap().iter().all(|address| address.ip().is_loopback()));
+        assert!(addresses("no port").await.is_err());
+    }
+}
