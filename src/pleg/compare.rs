@@ -3,7 +3,7 @@
 //! Fed with everything in the order in which it happens, asks no clock. A transition that only one side has reported is
 //! undecided until the other has had every chance, so that a slow side is not called a blind one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::latency::Latencies;
@@ -31,13 +31,13 @@ const SETTLING: Duration = Duration::from_millis(500);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// How many containers and sandboxes are kept in mind. Those beyond are not compared.
-const MOST_LIVES: usize = 50_000;
+pub const MOST_LIVES: usize = 50_000;
 
-/// No id is longer; one that claims to be is not kept in mind.
-const LONGEST_ID: usize = 256;
+/// No id is longer: containerd's have at most 76 bytes. One that claims to be is not kept in mind.
+const LONGEST_ID: usize = 128;
 
-/// The same for the names of a pod together.
-const LONGEST_POD: usize = 1024;
+/// The same for the UID, namespace and name of a pod together: 63 and 253 bytes for the latter two.
+const LONGEST_POD: usize = 512;
 
 /// How many are turned away before it is looked again whether some are over.
 const PATIENCE: u64 = 1024;
@@ -45,13 +45,13 @@ const PATIENCE: u64 = 1024;
 /// How many transitions it takes to say that a stream loses none.
 const ENOUGH: u64 = 100;
 
-/// How many decisions may wait to be collected.
-const MOST_DIVERGENCES: usize = 100_000;
+/// How many decisions follow from one relist; others wait for the next.
+const MOST_AT_ONCE: usize = 10_000;
 
 /// The comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    lives: HashMap<String, Life>,
+    lives: HashMap<Box<str>, Life>,
     /// Since when the stream has been open without a gap.
     heard_since: Option<Wall>,
     /// When the open stream was asked for: what came about before was kept for whoever asked.
@@ -74,7 +74,10 @@ pub struct Comparison {
 /// What both sides have said about one container or sandbox.
 #[derive(Debug, Default)]
 struct Life {
-    transitions: BTreeMap<EventType, Transition>,
+    /// Whose it is, once that was said.
+    pod: Option<PodRef>,
+    /// One of each type. There are tens of thousands of lives, so that a map for each would cost more than all else.
+    transitions: Vec<Transition>,
     /// How far the stream says it has come, and since when.
     stage: u8,
     stage_since: Option<Wall>,
@@ -90,7 +93,7 @@ struct Life {
 /// One transition.
 #[derive(Debug)]
 struct Transition {
-    pod: PodRef,
+    event_type: EventType,
     generic: Option<Sighting>,
     evented: Option<Sighting>,
     relists_since: u8,
@@ -173,8 +176,8 @@ impl Comparison {
         let at = received.unwrap_or(event.time);
         if source == Source::Evented && self.is_leftover(event, at) {
             self.summary.leftovers += 1;
-            let known = self.lives.get_mut(&id).and_then(|life| life.transitions.get_mut(&event.event_type));
-            if let Some(known) = known {
+            let life = self.lives.get_mut(id.as_str());
+            if let Some(known) = life.and_then(|life| life.transition(event.event_type)) {
                 // Told at last, by a stream that was not there when it happened: neither a loss nor a latency.
                 known.decided = true;
             }
@@ -187,38 +190,22 @@ impl Comparison {
             return;
         }
         let Some(life) = self.life(&id) else { return };
-        let furthest = life.furthest.get_mut(usize::from(source == Source::Evented));
+        let known =
+            life.transition(event.event_type).is_some_and(|transition| transition.of(source).is_some());
         let mut out_of_order = false;
-        if let Some(furthest) = furthest {
-            let known =
-                life.transitions.get(&event.event_type).is_some_and(|known| known.of(source).is_some());
+        if let Some(furthest) = life.furthest.get_mut(usize::from(source == Source::Evented)) {
             out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);
             *furthest = (*furthest).max(Some(stage));
         }
         if source == Source::Evented {
             life.withheld = None;
         }
+        life.pod.get_or_insert_with(|| event.pod.clone());
         let sighting = Sighting { at, latency: event.latency_seconds, covered };
-        let transition = life.transitions.entry(event.event_type).or_insert_with(|| Transition {
-            pod: event.pod.clone(),
-            generic: None,
-            evented: None,
-            relists_since: 0,
-            relisted: None,
-            // What was so before the watch began is nobody's discovery.
-            decided: event.initial,
-        });
-        let slot = match source {
-            Source::Generic => &mut transition.generic,
-            Source::Evented => &mut transition.evented,
-        };
-        let again = slot.is_some();
-        slot.get_or_insert(sighting);
-        let both = transition.generic.zip(transition.evented).filter(|_| !transition.decided);
-        transition.decided |= both.is_some();
-        let pod = transition.pod.clone();
+        let both = life.saw(event, sighting);
+        let pod = life.pod.clone().unwrap_or_default();
 
-        self.count(source, again, out_of_order);
+        self.count(source, known, out_of_order);
         if let Some((generic, evented)) = both {
             self.agreed(event.time, pod, id.clone(), event.event_type, generic, evented);
         }
@@ -266,7 +253,7 @@ impl Comparison {
         }
         // That a relist comes second is what relisting is; that it comes first is worth a record.
         if gained < 0 {
-            self.decide(Divergence {
+            self.decided.push(Divergence {
                 time,
                 pod,
                 id,
@@ -308,14 +295,13 @@ impl Comparison {
 
     fn shown(&mut self, began: Wall, ended: Wall, failed: &HashSet<&str>) {
         for life in self.lives.values_mut() {
-            let of_failed = |transition: &Transition| failed.contains(transition.pod.uid.as_str());
-            if life.transitions.values().any(of_failed) {
+            if life.pod.as_ref().is_some_and(|pod| failed.contains(pod.uid.as_str())) {
                 continue;
             }
             if life.stage_since.is_some_and(|since| since <= began) {
                 life.shown_since.get_or_insert(ended);
             }
-            for transition in life.transitions.values_mut() {
+            for transition in &mut life.transitions {
                 let waits = transition.generic.is_none();
                 if waits && transition.evented.is_some_and(|evented| evented.at <= began) {
                     transition.relists_since = transition.relists_since.saturating_add(1);
@@ -332,21 +318,18 @@ impl Comparison {
         for (id, life) in &mut self.lives {
             let (withheld, untold) = (life.withheld, self.silent_about_removal);
             let shown = life.shown_until(now);
-            for (event_type, transition) in &mut life.transitions {
-                if transition.decided || !transition.is_overdue(now) {
-                    continue;
+            let pod = life.pod.as_ref();
+            for transition in life.transitions.iter_mut().filter(|transition| transition.is_overdue(now)) {
+                if overdue.len() < MOST_AT_ONCE {
+                    transition.decided = true;
+                    let verdict = transition.verdict(withheld, untold, shown);
+                    overdue.push((id.to_string(), transition.event_type, pod.cloned(), verdict));
                 }
-                transition.decided = true;
-                overdue.push((
-                    id.clone(),
-                    *event_type,
-                    transition.verdict(*event_type, withheld, untold, shown),
-                ));
             }
         }
         // What is told at one moment is told in the same order in every run.
         overdue.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
-        for (id, event_type, (pod, only, why)) in overdue {
+        for (id, event_type, pod, (only, why)) in overdue {
             let counted = match (only, &why) {
                 (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
                 (Source::Generic, Some(Why::Gap)) => &mut self.summary.in_a_gap,
@@ -360,9 +343,9 @@ impl Comparison {
                 self.summary.unexplained += 1;
             }
             let why = why.map(|why| why.as_str().to_owned());
-            self.decide(Divergence {
+            self.decided.push(Divergence {
                 time: now,
-                pod,
+                pod: pod.unwrap_or_default(),
                 id: id.clone(),
                 event_type,
                 only: Some(only),
@@ -370,12 +353,6 @@ impl Comparison {
                 why,
             });
             self.bury(&id);
-        }
-    }
-
-    fn decide(&mut self, divergence: Divergence) {
-        if self.decided.len() < MOST_DIVERGENCES {
-            self.decided.push(divergence);
         }
     }
 
@@ -396,14 +373,14 @@ impl Comparison {
             self.summary.not_compared += 1;
             return None;
         }
-        Some(self.lives.entry(id.to_owned()).or_default())
+        Some(self.lives.entry(id.into()).or_default())
     }
 
     /// Forgets what is removed and decided.
     fn bury(&mut self, id: &str) {
         let over = self.lives.get(id).is_some_and(|life| {
-            life.transitions.contains_key(&EventType::ContainerRemoved)
-                && life.transitions.values().all(|transition| transition.decided)
+            life.transitions.iter().any(|transition| transition.event_type == EventType::ContainerRemoved)
+                && life.is_decided()
         });
         if over {
             self.lives.remove(id);
@@ -414,7 +391,7 @@ impl Comparison {
     pub fn summary(&self, stream: &StreamSummary) -> CompareSummary {
         let mut summary = self.summary.clone();
         let lives = self.lives.values();
-        let open = lives.flat_map(|life| life.transitions.values()).filter(|transition| !transition.decided);
+        let open = lives.flat_map(|life| &life.transitions).filter(|transition| !transition.decided);
         summary.undecided = u64::try_from(open.count()).unwrap_or(u64::MAX);
         summary.gained_seconds = self.gained.quantiles();
         summary.stream_seconds = self.streamed.quantiles();
@@ -438,17 +415,51 @@ impl Comparison {
 }
 
 impl Life {
+    fn transition(&mut self, event_type: EventType) -> Option<&mut Transition> {
+        self.transitions.iter_mut().find(|transition| transition.event_type == event_type)
+    }
+
+    /// One side has said so; what both have, where that decides it.
+    fn saw(&mut self, event: &Event, sighting: Sighting) -> Option<(Sighting, Sighting)> {
+        if self.transition(event.event_type).is_none() {
+            self.transitions.reserve_exact(1);
+            self.transitions.push(Transition {
+                event_type: event.event_type,
+                generic: None,
+                evented: None,
+                relists_since: 0,
+                relisted: None,
+                // What was so before the watch began is nobody's discovery.
+                decided: event.initial,
+            });
+        }
+        let transition = self.transition(event.event_type)?;
+        let slot = match event.source {
+            Source::Generic => &mut transition.generic,
+            Source::Evented => &mut transition.evented,
+        };
+        slot.get_or_insert(sighting);
+        let both = transition.generic.zip(transition.evented).filter(|_| !transition.decided);
+        transition.decided |= both.is_some();
+        both
+    }
+
+    fn is_decided(&self) -> bool {
+        self.transitions.iter().all(|transition| transition.decided)
+    }
+
     /// Whether it is decided what there was to say, nothing was said for so long, and no more is to come but an end
-    /// that both sides can still tell anew: of what is dead, or was never seen to live.
+    /// that both sides can still tell anew: of what is dead, or was never seen to live. Relisting never fails to tell
+    /// the end of what it has found; the stream may, and what it alone has told of was not there when it was decided.
     fn is_over(&self, now: Wall, quiet: Duration) -> bool {
-        let lives = self.furthest.iter().flatten().max() == Some(&1) && self.stage < 2;
-        let decided = self.transitions.values().all(|transition| transition.decided);
-        decided && !lives && self.last_said().is_none_or(|said| now.duration_since(said) > quiet)
+        let [listed, _] = self.furthest;
+        let lives = listed == Some(1) && self.stage < 2;
+        self.is_decided() && !lives && self.last_said().is_none_or(|said| now.duration_since(said) > quiet)
     }
 
     fn last_said(&self) -> Option<Wall> {
         let sightings =
-            self.transitions.values().flat_map(|transition| [transition.generic, transition.evented]);
+            self.transitions.iter().flat_map(|transition| [transition.generic, transition.evented]);
         sightings.flatten().map(|sighting| sighting.at).chain(self.stage_since).max()
     }
 
@@ -473,6 +484,7 @@ impl Transition {
 
     fn is_overdue(&self, now: Wall) -> bool {
         match (&self.generic, &self.evented) {
+            _ if self.decided => false,
             (Some(generic), None) => now.duration_since(generic.at) >= STREAM_GRACE,
             (None, Some(_)) => {
                 let told = self.relisted.is_some_and(|since| now.duration_since(since) >= TELLING);
@@ -484,25 +496,23 @@ impl Transition {
 
     fn verdict(
         &self,
-        event_type: EventType,
         withheld: Option<&'static str>,
         untold: Option<&'static str>,
         shown: [bool; 4],
-    ) -> (PodRef, Source, Option<Why>) {
-        let pod = self.pod.clone();
+    ) -> (Source, Option<Why>) {
         if let Some(generic) = self.generic {
-            let untold = untold.filter(|_| event_type == EventType::ContainerRemoved).map(Why::Untold);
+            let untold = untold.filter(|_| self.event_type == EventType::ContainerRemoved).map(Why::Untold);
             let why = withheld.map(Why::Kubelet).or(untold).or((!generic.covered).then_some(Why::Gap));
-            return (pod, Source::Generic, why);
+            return (Source::Generic, why);
         }
         // Relisting notices what it has had before its eyes: the state itself, or any earlier one once that is gone.
         let [created, running, exited, _] = shown;
-        let visible = match event_type {
+        let visible = match self.event_type {
             EventType::ContainerStarted => running,
             EventType::ContainerDied | EventType::ContainerRemoved => created || running || exited,
             EventType::ContainerChanged | EventType::PodSync => true,
         };
-        (pod, Source::Evented, (!visible).then_some(Why::Short))
+        (Source::Evented, (!visible).then_some(Why::Short))
     }
 }
 

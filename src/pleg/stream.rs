@@ -417,7 +417,7 @@ pub struct CompareSummary {
     pub out_of_order: u64,
     /// Events that the runtime had kept from before the stream was opened.
     pub leftovers: u64,
-    /// Left out because too many containers were to be kept in mind.
+    /// Left out because too many containers were to be kept in mind, or by names too long to be any.
     pub not_compared: u64,
     /// How much earlier the stream was.
     #[serde(default, skip_serializing_if = "Option::is_none")]

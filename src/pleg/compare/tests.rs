@@ -162,7 +162,7 @@ fn lives_whose_end_is_never_told_are_forgotten() {
     play.through_stream("runs", ContainerEventType::Started);
     play.said(Source::Generic, EventType::ContainerStarted, "runs");
     play.wait(1).relist().wait(1).relist().wait(61).relist();
-    let known: Vec<&String> = play.comparison.lives.keys().collect();
+    let known: Vec<&str> = play.comparison.lives.keys().map(|id| &**id).collect();
     assert_eq!(known, ["runs"]);
 }
 
@@ -295,5 +295,75 @@ fn at_the_bound_what_is_over_makes_room_for_what_is_new() {
     }
     play.wait(1).through_stream("new", ContainerEventType::Started);
     assert!(play.comparison.lives.contains_key("new"));
+    assert_eq!(play.summary().not_compared, 0);
+}
+
+#[test]
+fn issue_12_a_relist_that_comes_second_is_no_divergence_however_late_it_comes() {
+    let mut play = Play::start();
+    play.through_stream("at once", ContainerEventType::Started);
+    play.said(Source::Generic, EventType::ContainerStarted, "at once");
+    play.through_stream("late", ContainerEventType::Started).wait(200);
+    play.said(Source::Generic, EventType::ContainerStarted, "late").relist().wait(60).relist();
+    assert_eq!(play.comparison.take(), []);
+    let summary = play.summary();
+    assert_eq!((summary.both, summary.evented_first, summary.generic_first), (2, 2, 0));
+}
+
+#[test]
+fn issue_12_what_the_stream_alone_called_running_is_forgotten_once_relists_do_not_find_it() {
+    let mut play = Play::start();
+    // How it ended was dropped on its way.
+    play.through_stream("lost", ContainerEventType::Started).wait(1).relist().wait(1).relist();
+    assert_eq!(play.comparison.lives.len(), 1);
+    play.wait(61).relist();
+    assert!(play.comparison.lives.is_empty());
+}
+
+#[test]
+fn issue_12_what_one_relist_does_not_decide_the_next_one_does() {
+    let mut play = Play::start();
+    for number in 0..=MOST_AT_ONCE {
+        play.said(Source::Generic, EventType::ContainerDied, &number.to_string());
+    }
+    play.relist().wait(6).relist();
+    assert_eq!((play.comparison.take().len(), play.summary().undecided), (MOST_AT_ONCE, 1));
+    play.wait(1).relist();
+    assert_eq!((play.comparison.take().len(), play.summary().undecided), (1, 0));
+}
+
+/// What a comparison keeps, in bytes, but for what the allocator adds.
+fn kept(comparison: &Comparison) -> usize {
+    let names = |pod: &PodRef| pod.uid.capacity() + pod.namespace.capacity() + pod.name.capacity();
+    let of_life = |(id, life): (&Box<str>, &Life)| {
+        id.len() + life.pod.as_ref().map_or(0, names) + life.transitions.capacity() * size_of::<Transition>()
+    };
+    let table = comparison.lives.capacity() * (size_of::<(Box<str>, Life)>() + 1);
+    table + comparison.lives.iter().map(of_life).sum::<usize>()
+}
+
+/// Names as long as they may be, four times as many lives as are kept, half of which end and half of whose ends are lost.
+#[test]
+fn issue_12_a_flood_costs_what_the_bound_costs_and_everything_in_it_is_compared() {
+    let mut play = Play::start();
+    let mut pod = PodRef { uid: "u".repeat(LONGEST_POD), ..PodRef::default() };
+    let (mut most, mut told) = (0, 0);
+    for number in 0..4 * MOST_LIVES {
+        let time = Wall::from_nanos(play.now);
+        for event_type in [EventType::ContainerStarted, EventType::ContainerDied].iter().take(1 + number % 2)
+        {
+            let mut event = Event::new(time, Source::Evented, *event_type, pod, Subject::Container);
+            event.id = Some(format!("{number:0LONGEST_ID$}"));
+            play.comparison.event(&event);
+            pod = event.pod;
+        }
+        if number % 5000 == 0 {
+            most = kept(&play.comparison).max(most);
+            play.wait(1).relist();
+            told += play.comparison.take().len();
+        }
+    }
+    assert!(most < 64 * 1024 * 1024, "{most} bytes");
+    assert!(told > 4 * MOST_LIVES, "{told} told");
     assert_eq!(play.summary().not_compared, 0);
 }
