@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(blocking(|| 7).await.unwrap(), 7);
         assert!(blocking(|| panic!("no")).await.map(|(): ()| ()).is_err());
         let (sender, answer) = oneshot::channel();
-        drive("test", async { drop(sender.send(8)) }).unwrap();
+        drive("test", async { sender.send(8).unwrap() }).unwrap();
         assert_eq!(answer.await.unwrap(), 8);
     }
 

@@ -239,7 +239,7 @@ impl Error {
             }
             Self::Own { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
             Self::Implausible { .. } => Some(
-                "plegctl bounds its own memory by this, the kubelet does not: is it the runtime that listens there, and is it sound?".into(),
+                "plegctl bounds its own memory by this, the kubelet bounds bytes alone (16 MiB an answer): is it the runtime that listens there, and is it sound?".into(),
             ),
             Self::NotRecorded { .. } => {
                 Some("another moment may have it: `-r capture:PATH@TIME`; `plegctl capture ls` shows the incidents".into())

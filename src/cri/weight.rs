@@ -10,6 +10,7 @@ use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::generated as wire;
+use crate::report::bytes::bytes;
 
 /// Why bytes are no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -186,11 +187,15 @@ impl Scale {
         if self.weight <= self.allowed {
             return Ok(());
         }
-        let bytes = self.bytes;
-        Err(Fault::Implausible(match self.entries {
-            0 => format!("its {bytes} bytes are made of parts of almost nothing"),
-            entries => format!("its {bytes} bytes are entries of almost nothing, {entries} and more"),
-        }))
+        let entries = match self.entries {
+            0 => String::new(),
+            entries => format!(", as {entries} entries and more"),
+        };
+        Err(Fault::Implausible(format!(
+            "its {} would take more than {} of memory{entries}",
+            bytes(self.bytes),
+            bytes(self.allowed)
+        )))
     }
 }
 
@@ -270,7 +275,7 @@ mod tests {
         scale.grant(8 << 20);
         let refused = (0..4 << 20).find_map(|_| scale.put_entry(&CONTAINER, b"").err());
         let Some(Fault::Implausible(why)) = refused else { panic!("{refused:?}") };
-        assert!(why.starts_with("its 8388608 bytes are entries of almost nothing, "), "{why}");
+        assert!(why.starts_with("its 8.0 MiB would take more than 52.0 MiB of memory, as "), "{why}");
     }
 
     #[test]

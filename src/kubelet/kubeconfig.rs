@@ -274,7 +274,8 @@ pub fn cluster(
     context: Option<&str>,
     patience: Duration,
 ) -> Result<Cluster, KubeconfigError> {
-    let of_variable = places.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
+    let of_variable =
+        places.variable.iter().flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty());
     let of_variable: Vec<PathBuf> = of_variable.map(PathBuf::from).collect();
     let of_home = places.home.as_ref().map(|home| home.join(".kube/config")).filter(|path| path.is_file());
     let paths = match (&places.flag, of_home) {

@@ -165,7 +165,7 @@ fn issue_12_a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime()
         (
             8,
             "unknown",
-            "the answer to ListContainers is refused: its 8388608 bytes are entries of almost nothing",
+            "the answer to ListContainers is refused: its 8.0 MiB would take more than 52.0 MiB of memory",
         ),
         (17, "unhealthy", "the kubelet refuses ListContainers: 17.0 MiB and more is over its 16 MiB"),
     ] {
@@ -180,6 +180,55 @@ fn issue_12_a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime()
         assert_eq!(report["verdict"], verdict, "{output}");
         assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
         assert!(!output.stdout.contains("\"D29\""), "{output}");
+    }
+}
+
+/// Dead sandboxes with next to no labels, by the ten thousand: above its 16 MiB the kubelet refuses them too.
+#[test]
+fn issue_12_small_sandboxes_by_the_ten_thousand_are_too_many_for_the_kubelet_or_not_judged() {
+    let sandbox = |number: usize| wire::PodSandbox {
+        id: format!("{number:064x}"),
+        metadata: Some(wire::PodSandboxMetadata {
+            name: format!("{number:060x}"),
+            uid: format!("{number:060x}"),
+            namespace: format!("{number:060x}"),
+            attempt: 1,
+        }),
+        state: 1,
+        created_at: 1_790_000_000_000_000_000,
+        labels: (0..9).map(|label| wire::pair(&label.to_string(), "v")).collect(),
+        ..Default::default()
+    };
+    for (many, verdict, primary, said) in [
+        (
+            52_000,
+            "unhealthy",
+            "D03",
+            "the kubelet refuses ListPodSandbox: 17.1 MiB and more is over its 16 MiB",
+        ),
+        (
+            44_000,
+            "unknown",
+            "D03",
+            "the answer to ListPodSandbox is refused: its 14.4 MiB would take more than",
+        ),
+    ] {
+        let items = (0..many).map(sandbox).collect();
+        let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
+        let impostor =
+            Impostor::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| Answer::of([list.clone()])));
+        let output = plegctl(&["health", "--proc", "/proc", "-o", "json", "-r", &impostor.endpoint()]);
+        let report: Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
+        assert_eq!(
+            (&report["verdict"], &report["primary"]["id"]),
+            (&verdict.into(), &primary.into()),
+            "{output}"
+        );
+        assert!(report["summary"].as_str().unwrap().contains(said), "{output}");
+        let output = plegctl(&["relist", "-r", &impostor.endpoint()]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains("the kubelet bounds bytes alone (16 MiB an answer)"), "{output}");
     }
 }
 

@@ -129,6 +129,22 @@ fn issue_12_memory_follows_the_bytes_of_the_answer() {
     }
 }
 
+#[test]
+fn issue_12_a_streamed_list_without_an_end_takes_no_more_than_what_is_taken_of_it() {
+    let other = std::env::var("PLEGCTL_MEMORY_OF").ok();
+    let program = other.clone().unwrap_or_else(|| env!("CARGO_BIN_EXE_plegctl").to_owned());
+    for (name, answer) in shapes(MIB) {
+        let impostor = Impostor::answering(Rpc::StreamContainers, Answer::of([answer]).endless());
+        let words = ["relist", "--stream-lists", "-o", "json", "-r", &impostor.endpoint()];
+        let (code, most) = peak(&program, &words);
+        println!("{name:24} without an end: {:>8} MiB, exit {code:?}", most / MIB);
+        if other.is_none() {
+            assert_eq!(code, Some(2), "{name}");
+            assert!(most < MOST, "{name}: {} MiB", most / MIB);
+        }
+    }
+}
+
 /// One answer, and what each command makes of it.
 fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
     let bytes = answer.len();

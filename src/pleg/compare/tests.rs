@@ -335,11 +335,12 @@ fn issue_12_what_one_relist_does_not_decide_the_next_one_does() {
 /// What a comparison keeps, in bytes, but for what the allocator adds.
 fn kept(comparison: &Comparison) -> usize {
     let names = |pod: &PodRef| pod.uid.capacity() + pod.namespace.capacity() + pod.name.capacity();
-    let of_life = |(id, life): (&Box<str>, &Life)| {
-        id.len() + life.pod.as_ref().map_or(0, names) + life.transitions.capacity() * size_of::<Transition>()
+    let of_life = |life: &Life| {
+        life.pod.as_ref().map_or(0, names) + life.transitions.capacity() * size_of::<Transition>()
     };
     let table = comparison.lives.capacity() * (size_of::<(Box<str>, Life)>() + 1);
-    table + comparison.lives.iter().map(of_life).sum::<usize>()
+    let ids = comparison.lives.keys().map(|id| id.len());
+    table + ids.chain(comparison.lives.values().map(of_life)).sum::<usize>()
 }
 
 /// Names as long as they may be, four times as many lives as are kept, half of which end and half of whose ends are lost.
