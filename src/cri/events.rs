@@ -19,9 +19,6 @@ use super::{Client, Error, EventStream, Tape};
 use crate::clock::Clock;
 use crate::threads;
 
-/// How often the reading thread says that it is alive.
-pub const PULSE: Duration = Duration::from_millis(250);
-
 /// A connection that will carry the event stream and nothing else.
 pub struct EventConnection {
     socket: StdStream,
@@ -69,15 +66,17 @@ impl EventConnection {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Asks for the events and starts the thread that reads them. It calls `alive` every [`PULSE`] for as long as it
-    /// would read an event if there were one. A runtime that has nothing to say sends nothing, not even headers: the
-    /// stream counts as open from here on.
-    pub fn subscribe(self, alive: impl FnMut() + Send + 'static) -> io::Result<(EventStream, HangUp)> {
+    /// Asks for the events and starts the thread that reads them. Whatever comes over `questions` it gives back, for as
+    /// long as it would read an event if there were one. A runtime that has nothing to say sends nothing, not even
+    /// headers: the stream counts as open from here on.
+    pub fn subscribe(self, questions: Option<StdStream>) -> io::Result<(EventStream, HangUp)> {
         let Self { socket, endpoint, clock, tape } = self;
         let hang_up = HangUp(socket.try_clone()?);
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let read = async move {
-            tokio::spawn(beat(alive));
+            if let Some(questions) = questions {
+                tokio::spawn(answer(questions));
+            }
             let connect = once(socket, Arc::clone(&endpoint));
             // No deadline: a stream that was cancelled after an hour was not silent.
             let mut client = Client::over(connect, &endpoint, Duration::MAX, clock);
@@ -91,10 +90,11 @@ impl EventConnection {
     }
 }
 
-async fn beat(mut alive: impl FnMut()) {
-    loop {
-        alive();
-        tokio::time::sleep(PULSE).await;
+/// Gives back what is asked. A line that breaks is for whoever asks to notice.
+async fn answer(line: StdStream) {
+    if let Ok(mut line) = line.set_nonblocking(true).and_then(|()| UnixStream::from_std(line)) {
+        let (mut asked, mut answered) = line.split();
+        let _ = tokio::io::copy(&mut asked, &mut answered).await;
     }
 }
 

@@ -57,7 +57,7 @@ pub use client::{Client, Interpreter, KUBELET_RECEIVE_LIMIT};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
-pub use events::{EventConnection, HangUp, PULSE};
+pub use events::{EventConnection, HangUp};
 pub use node::{
     CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
     ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,

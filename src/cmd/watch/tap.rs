@@ -275,10 +275,10 @@ impl Tap {
         }
         let start = || -> io::Result<Open> {
             let ((events, hang_up), guard) = if self.settings.guarded {
-                let (guard, beat) = Guard::start(connection.share()?)?;
-                (connection.subscribe(beat)?, Some(guard))
+                let (guard, questions) = Guard::start(connection.share()?)?;
+                (connection.subscribe(Some(questions))?, Some(guard))
             } else {
-                (connection.subscribe(|| {})?, None)
+                (connection.subscribe(None)?, None)
             };
             Ok(opened(events, Some(hang_up), guard, over(self.settings.longest)))
         };
