@@ -1,11 +1,12 @@
 //! Every command asks a capture as it asks a runtime, at any moment of it.
 
+use plegctl::capture::Capture;
 use serde_json::Value;
 
 use crate::support::crictl::{IMAGES, RUNTIME, with_crictl};
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::wire;
-use crate::{Place, record, replayed, word};
+use crate::{Place, record, replayed, replayed_after, word};
 
 fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
@@ -35,7 +36,8 @@ fn a_relist_a_difference_and_a_diagnosis_are_of_the_moment_that_is_named() {
         &directory,
         &["--at", "0s", "--period", "200ms", "--for", "12s", "--no-diagnose"],
     );
-    let (early, late) = (replayed(&directory, "+1s"), replayed(&directory, "+11s"));
+    let relists = u64::try_from(Capture::open(&directory).unwrap().relists.len()).unwrap();
+    let (early, late) = (replayed_after(&directory, 2), replayed_after(&directory, relists - 1));
     let relists = [&early, &late].map(|at| plegctl(&["relist", "-r", at, "-o", "json"]));
     let taken = relists.each_ref().map(|relist| json(relist)["takenAt"].as_str().unwrap().to_owned());
     assert!(taken[0] < taken[1], "{taken:?}");

@@ -2,14 +2,23 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use plegctl::capture::{Capture, Moment};
 use serde_json::Value;
 
-use crate::support::plegctl::plegctl;
-use crate::{Place, record, word};
+use crate::support::plegctl::{Invocation, plegctl};
+use crate::{Place, word};
+
+/// A test that waits for longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a document of the kubelet's metrics is, in captures of every release.
+const LOOK: u32 = 6;
 
 /// A kubelet that answers each GET with `page`, or never; and how often it was asked.
 fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
@@ -40,6 +49,25 @@ fn kubelet(page: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     (url, asked)
 }
 
+/// Records until a look at the kubelet's metrics is in the capture, however long that takes, and `enough` of the rest.
+fn recorded(how: &[&str], directory: &Path, enough: impl Fn(&Capture, Moment) -> bool) {
+    let mut running = Invocation::new(&[["record", word(directory)].as_slice(), how].concat()).spawn();
+    assert!(running.line().is_some_and(|line| line.starts_with("recording")));
+    let since = Instant::now();
+    let is_there = || {
+        let capture = Capture::open(directory).unwrap();
+        let look = capture.documents.iter().find(|document| document.kind == LOOK);
+        look.is_some_and(|look| enough(&capture, look.at))
+    };
+    while !is_there() {
+        assert!(since.elapsed() < PATIENCE, "the kubelet's metrics were not read");
+        thread::yield_now();
+    }
+    running.signal("TERM");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+}
+
 fn report(capture: &str) -> Value {
     let output = plegctl(&["capture", "report", capture, "-o", "json"]);
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))
@@ -54,12 +82,9 @@ fn what_the_kubelet_says_of_itself_is_kept_and_judged_later() {
     let place = Place::make();
     let directory = place.path("capture");
     let (url, _) = kubelet(Some(PAGE));
-    // An answer takes as long as it takes: it is there when the recording is told to end.
-    record(
-        "sim:quiet",
-        &directory,
-        &["--at", "0s", "--kubelet-url", &url, "--period", "100ms", "--for", "3s"],
-    );
+    let how = ["-r", "sim:quiet", "--at", "0s", "--kubelet-url", &url, "--period", "100ms"];
+    // A diagnosis of the end needs a relist from after the look.
+    recorded(&how, &directory, |capture, look| capture.relists.iter().any(|relist| relist.began > look));
     let found = report(word(&directory));
     let look = &found["kubelet"][0];
     assert_eq!(look["outcome"], "ok", "{found}");
@@ -82,8 +107,8 @@ fn the_silence_of_the_kubelets_metrics_is_a_fact_and_no_reason_to_ask_again() {
     let place = Place::make();
     let directory = place.path("capture");
     let (url, asked) = kubelet(None);
-    let output = record("sim:hung-list", &directory, &["--kubelet-url", &url, "--slow", "1s", "--for", "8s"]);
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "{output}");
+    recorded(&["-r", "sim:hung-list", "--kubelet-url", &url, "--slow", "1s"], &directory, |_, _| true);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
     let found = report(word(&directory));
     assert_eq!(found["kubelet"][0]["outcome"], "silent", "{found}");
     let table = plegctl(&["capture", "report", word(&directory)]);

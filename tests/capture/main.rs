@@ -22,6 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use plegctl::capture::Capture;
 use support::plegctl::{Output, plegctl};
 
 /// A place for captures that is gone when the test is over.
@@ -64,6 +65,14 @@ pub fn record(endpoint: &str, directory: &Path, more: &[&str]) -> Output {
 /// The endpoint that replays a capture from a time on.
 pub fn replayed(capture: &Path, time: &str) -> String {
     format!("capture:{}@{time}", word(capture))
+}
+
+/// The endpoint that replays a capture from where its relist of this number was just over, however long it took to get
+/// there.
+pub fn replayed_after(capture: &Path, relist: u64) -> String {
+    let relists = Capture::open(capture).unwrap().relists;
+    let then = relists.iter().find(|known| known.done.number == relist);
+    replayed(capture, &then.unwrap_or_else(|| panic!("{} relists", relists.len())).wall.to_string())
 }
 
 /// Whether the tests run where nothing may be skipped.

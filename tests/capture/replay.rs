@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::plegctl::plegctl;
 use crate::support::{FakeRuntime, recording};
-use crate::{Place, record, replayed, word};
+use crate::{Place, record, replayed, replayed_after, word};
 
 type Events = BTreeMap<String, Vec<(String, String)>>;
 
@@ -93,7 +93,7 @@ fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
     // A moment at which nothing is about to happen.
     record("sim:quiet", &directory, &["--at", "5s", "--period", "100ms", "--count", "5"]);
     let live = plegctl(&["relist", "-r", "sim:quiet", "--at", "5s", "-o", "json"]);
-    let then = plegctl(&["relist", "-r", &replayed(&directory, "+300ms"), "-o", "json"]);
+    let then = plegctl(&["relist", "-r", &replayed_after(&directory, 3), "-o", "json"]);
     assert_eq!(then.code, Some(0), "{then}");
     let pods = |text: &str| {
         let report: Value = serde_json::from_str(text).unwrap();
@@ -103,7 +103,7 @@ fn a_relist_is_what_it_was_and_a_difference_is_between_two_moments() {
         names
     };
     assert_eq!(pods(&then.stdout), pods(&live.stdout));
-    let moment = replayed(&directory, "+300ms");
+    let moment = replayed_after(&directory, 3);
     let same = plegctl(&["diff", &moment, &moment]);
     assert_eq!(same.code, Some(0), "{same}");
 }
@@ -113,7 +113,7 @@ fn what_nobody_asked_is_not_recorded_and_said_so() {
     let place = Place::make();
     let directory = place.path("capture");
     record("sim:quiet", &directory, &["--period", "100ms", "--count", "3"]);
-    let endpoint = replayed(&directory, "+200ms");
+    let endpoint = replayed_after(&directory, 2);
     let streamed = plegctl(&["relist", "-r", &endpoint, "--stream-lists"]);
     assert_eq!(streamed.code, Some(2), "{streamed}");
     assert!(streamed.stderr.contains("is not recorded"), "{streamed}");
