@@ -28,8 +28,16 @@ impl Capture {
             .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
         let Some(text) = asked else {
             let peak = self.incidents.values().next_back().map(|incident| Wall::from_nanos(incident.peak));
-            return self.at(peak.unwrap_or(to), "the end");
+            let end = || self.marks().last().and_then(|(last, _)| Some(self.runs.get(last.session)?.to));
+            return match (peak, end().and_then(|end| self.shown_at(end))) {
+                (None, Some(end)) => Ok(end),
+                (peak, _) => self.at(peak.unwrap_or(to), "the end"),
+            };
         };
+        if let Some(distance) = text.strip_prefix('+') {
+            let unclear = |_| Error::Moment { asked: text.to_owned() };
+            return self.after(humantime::parse_duration(distance).map_err(unclear)?, text);
+        }
         if let Some(number) = text.strip_prefix("incident:") {
             let number = number.parse().map_err(|_| Error::Moment { asked: text.to_owned() })?;
             let incident = self.incidents.get(&number);
@@ -41,16 +49,40 @@ impl Capture {
         self.at(wall, text)
     }
 
+    /// So long after the beginning, by the clock that never jumps; beyond the end of that recorder by the other.
+    fn after(&self, distance: Duration, asked: &str) -> Result<(Moment, Wall), Error> {
+        let (first, begins) = self.marks().first().copied().unwrap_or_default();
+        let then = first.plus(distance);
+        let within = self.runs.get(first.session).is_some_and(|run| then <= run.to);
+        match self.shown_at(then).filter(|_| within) {
+            Some(shown) => Ok(shown),
+            None => self.at(begins.plus(distance), asked),
+        }
+    }
+
+    /// A moment, and what the wall clock showed then.
+    fn shown_at(&self, moment: Moment) -> Option<(Moment, Wall)> {
+        let marks = self.marks();
+        let before = marks.get(..marks.partition_point(|(mark, _)| *mark <= moment))?;
+        let (mark, wall) = before.last().filter(|(mark, _)| mark.session == moment.session)?;
+        Some((moment, wall.plus(moment.since(*mark))))
+    }
+
+    /// What has both times, in its order.
+    fn marks(&self) -> Vec<(Moment, Wall)> {
+        let calls = self.calls.iter().map(|call| (call.asked, call.wall));
+        let relists = self.relists.iter().map(|relist| (relist.ended, relist.wall));
+        let documents = self.documents.iter().map(|document| (document.at, document.wall));
+        let mut marks: Vec<_> = calls.chain(relists).chain(documents).collect();
+        marks.sort_unstable();
+        marks
+    }
+
     /// The recorder's own moment at `wall`; where the wall clock was set back, the later one.
     fn at(&self, wall: Wall, asked: &str) -> Result<(Moment, Wall), Error> {
         let (from, to) = self.span().unwrap_or_default();
         let outside = || Error::Outside { asked: asked.to_owned(), from, to };
-        let calls = self.calls.iter().map(|call| (call.wall, call.asked));
-        let relists = self.relists.iter().map(|relist| (relist.wall, relist.ended));
-        let documents = self.documents.iter().map(|document| (document.wall, document.at));
-        let mut marks: Vec<(Moment, Wall)> =
-            calls.chain(relists).chain(documents).map(|(wall, moment)| (moment, wall)).collect();
-        marks.sort_unstable();
+        let marks = self.marks();
         // Between two marks of one recorder, or else after the one that is nearest.
         let mut between = marks.windows(2).filter_map(|pair| match *pair {
             [(from, before), (to, after)] if from.session == to.session && before <= wall && wall < after => {
@@ -75,9 +107,6 @@ impl Capture {
 }
 
 fn wall_of(text: &str, from: Wall, to: Wall) -> Option<Wall> {
-    if let Some(distance) = text.strip_prefix('+') {
-        return Some(from.plus(humantime::parse_duration(distance).ok()?));
-    }
     if text.contains('T') || text.contains(' ') {
         let moment = humantime::parse_rfc3339_weak(text).ok()?;
         let since = moment.duration_since(std::time::UNIX_EPOCH).ok()?;
@@ -123,16 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_written_in_four_ways() {
+    fn a_time_of_the_wall_clock_is_written_in_three_ways() {
         let (from, to) = (wall("2026-11-20T22:00:00Z"), wall("2026-11-21T03:00:00Z"));
         let read = |text: &str| wall_of(text, from, to);
-        assert_eq!(read("+90s"), Some(wall("2026-11-20T22:01:30Z")));
         assert_eq!(read("2026-11-20T23:00:00Z"), Some(wall("2026-11-20T23:00:00Z")));
         assert_eq!(read("02:30:00"), Some(wall("2026-11-21T02:30:00Z")));
         assert_eq!(read("23:15"), Some(wall("2026-11-20T23:15:00Z")));
-        for bad in
-            ["", "noon", "24:00:00", "12:60", "12", "1:2:3:4", "+soon", "2026-13-01T00:00:00Z", "1:2:NaN"]
-        {
+        for bad in ["", "noon", "24:00:00", "12:60", "12", "1:2:3:4", "2026-13-01T00:00:00Z", "1:2:NaN"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::entry::{Outcome, kind};
 use super::list::{CaptureList, ListedIncident};
 use super::node::KubeletSample;
-use super::read::{Capture, RecordedCall, Written};
+use super::read::{Capture, Moment, RecordedCall, Written};
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
@@ -102,8 +102,12 @@ pub struct RelistPoint {
     pub time: Wall,
     /// How long it took.
     pub duration_seconds: Seconds,
-    /// Age of the last one whose lists had succeeded, just before this one ended.
+    /// Age of the last one whose lists had succeeded, just before this one ended. Where none had since the recorder
+    /// started, for how long it had run.
     pub age_seconds: Seconds,
+    /// Whether it is only at least that old, because nobody saw one that succeeded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub age_at_least: bool,
     /// Why its lists failed, if they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -132,7 +136,27 @@ pub struct CallBar {
     pub message: Option<String>,
 }
 
+impl RelistPoint {
+    /// From when on its age counts.
+    pub fn since(&self) -> Wall {
+        self.time.minus(self.age_seconds.duration())
+    }
+}
+
 impl CaptureReport {
+    /// From when to when no relist had succeeded since the recorder started.
+    pub fn none_yet(&self) -> Vec<(Wall, Wall)> {
+        let mut spells: Vec<(Wall, Wall)> = Vec::new();
+        for point in self.relists.iter().filter(|point| point.age_at_least) {
+            match spells.last_mut() {
+                // The same start, but for the moment between two readings of the clock.
+                Some((_, to)) if point.since() < *to => *to = point.time,
+                _ => spells.push((point.since(), point.time)),
+            }
+        }
+        spells
+    }
+
     /// Of the part of a capture that lies in `range`.
     pub fn of(capture: &Capture, range: Range) -> Result<Self, Error> {
         let list = CaptureList::of(capture);
@@ -216,10 +240,17 @@ fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
 
 fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
     let mut good = None;
+    // The run that was seen from its first relist on: of another nobody knows what came before.
+    let mut whole = None;
     let mut points = Vec::new();
     for relist in &capture.relists {
-        let last = good.filter(|last: &super::Moment| last.session == relist.ended.session);
-        let age = last.map_or_else(|| relist.ended.since(relist.began), |last| relist.ended.since(last));
+        let session = relist.ended.session;
+        if relist.done.number == 1 {
+            whole = Some(session);
+        }
+        let last = good.filter(|last: &Moment| last.session == session);
+        let none_yet = last.is_none() && whole == Some(session);
+        let since = last.unwrap_or(if none_yet { Moment { session, mono: 0 } } else { relist.began });
         if relist.done.error.is_empty() {
             good = Some(relist.began);
         }
@@ -227,7 +258,8 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
             points.push(RelistPoint {
                 time: relist.wall,
                 duration_seconds: relist.ended.since(relist.began).into(),
-                age_seconds: age.into(),
+                age_seconds: relist.ended.since(since).into(),
+                age_at_least: none_yet,
                 error: Some(relist.done.error.clone()).filter(|error| !error.is_empty()),
             });
         }

@@ -559,6 +559,43 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     for (second, shown) in [(5, 5), (12, 3612), (25, 25 - 3600)] {
         assert_eq!(moment(shown), second, "{shown}");
     }
+    // From the start, and the end, are meant by the clock that never jumps.
+    let moment = |asked| {
+        let (moment, wall) = capture.moment(asked).unwrap();
+        (moment.mono / 1_000_000_000, wall.seconds_since(at(0)).round())
+    };
+    let asked = [Some("+0s"), Some("+5s"), Some("+12s"), Some("+25s"), None].map(moment);
+    assert_eq!(asked, [(0, 0.0), (5, 5.0), (12, 3612.0), (25, 25.0 - 3600.0), (29, 29.0 - 3600.0)]);
+    assert!(matches!(capture.moment(Some("+soon")), Err(Error::Moment { .. })));
+    assert!(matches!(capture.moment(Some("+31h")), Err(Error::Outside { .. })));
+}
+
+/// Relists by number, each with the second at which it began and ended, and whether its lists succeeded.
+fn ages(numbers: &[(u64, u64, u64, bool)]) -> Vec<(u64, bool)> {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
+    for (number, began, ended, good) in numbers {
+        let done = RelistDone {
+            number: *number,
+            began: began * 1_000_000_000,
+            error: if *good { String::new() } else { "no answer".to_owned() },
+            ..RelistDone::default()
+        };
+        store.write(entry(*ended, Body::Relist(done))).unwrap();
+    }
+    drop(store);
+    let capture = Capture::open(&place.0).unwrap();
+    let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();
+    report.relists.iter().map(|point| (point.age_seconds.duration().as_secs(), point.age_at_least)).collect()
+}
+
+#[test]
+fn the_age_counts_from_the_recorders_start_until_a_relist_has_succeeded() {
+    let failing = [(1, 3, 5, false), (2, 10, 12, false), (3, 15, 16, true), (4, 20, 23, true)];
+    assert_eq!(ages(&failing), [(5, true), (12, true), (16, true), (8, false)]);
+    // Whose beginning was given up may have had one that succeeded.
+    assert_eq!(ages(&failing[1..]), [(2, false), (1, false), (8, false)]);
 }
 
 #[test]

@@ -15,7 +15,6 @@ use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
 use crate::clock::Wall;
 use crate::diagnosis::HealthReport;
 use crate::pleg::OpenCall;
-use crate::report::Seconds;
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
@@ -132,11 +131,9 @@ const STRIP: usize = 72;
 /// `capture report`: a strip for latency, one for age, then incidents, calls and events.
 pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{} to {}, {}", report.from, report.to, escaped(&report.runtime))?;
-    let latency = report.relists.iter().map(|point| (point.time, point.duration_seconds));
-    let age = report.relists.iter().map(|point| (point.time, point.age_seconds));
     let threshold = report.threshold_seconds;
-    writeln!(out, "latency  {}", strip(report, latency, report.slow_seconds.duration()))?;
-    writeln!(out, "age      {}", strip(report, age, threshold.duration()))?;
+    writeln!(out, "latency  {}", strip(report, latency(report), report.slow_seconds.duration()))?;
+    writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;
     let slowest = report.relists.iter().map(|point| point.duration_seconds).max().unwrap_or_default();
     let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
     writeln!(
@@ -152,6 +149,9 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         let what = incident.summary.as_deref().unwrap_or(&incident.why);
         writeln!(out, "\nincident {} at {}, {lasted}: {}", incident.number, incident.from, escaped(what))?;
         writeln!(out, "  opened because: {}", escaped(&incident.why))?;
+    }
+    for line in none_yet(report) {
+        writeln!(out, "\n{line}")?;
     }
     for jump in &report.jumps {
         writeln!(out, "\n{}", jumped(jump))?;
@@ -207,7 +207,8 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
 
 /// The wall clock was set.
 pub fn jumped(jump: &JumpPoint) -> String {
-    let by = jump.by_seconds.as_f64();
+    // To the millisecond: two clocks are never read at the same moment.
+    let by = (jump.by_seconds.as_f64() * 1000.0).round() / 1000.0;
     let way = if by < 0.0 { "back" } else { "forward" };
     format!("the wall clock was set {way} by {}, to {}", took(Duration::from_secs_f64(by.abs())), jump.time)
 }
@@ -262,25 +263,68 @@ pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
     (said(stacks, "/time"), said(stacks, "/summary"), lines.collect())
 }
 
+/// For how long no relist had succeeded since a recorder started, where that is worth a word.
+pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
+    let told = report.none_yet().into_iter();
+    let slow = report.slow_seconds.duration();
+    told.filter(move |(from, to)| to.duration_since(*from) >= slow).map(|(from, to)| {
+        format!(
+            "no relist had succeeded from {from}, when the recorder started, to {to}, {}: until then the age is at \
+             least that; a kubelet that has just started says \"pleg has yet to be successful\"",
+            took(to.duration_since(from))
+        )
+    })
+}
+
+/// Time that has passed since some moment, from one moment to another.
+struct Grows {
+    since: Wall,
+    from: Wall,
+    to: Wall,
+    failed: bool,
+}
+
+fn latency(report: &CaptureReport) -> impl Iterator<Item = Grows> {
+    report.relists.iter().map(|point| {
+        let began = point.time.minus(point.duration_seconds.duration());
+        Grows { since: began, from: began, to: point.time, failed: point.error.is_some() }
+    })
+}
+
+fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
+    let mut before = report.from;
+    report.relists.iter().map(move |point| {
+        let (since, from) = (point.since(), before.max(point.since()));
+        before = point.time;
+        Grows { since, from, to: point.time, failed: point.error.is_some() }
+    })
+}
+
 /// The largest value of each column, as one letter: eight heights up to `limit`, `!` beyond it.
-fn strip(report: &CaptureReport, values: impl Iterator<Item = (Wall, Seconds)>, limit: Duration) -> String {
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a share of 72 columns or of eight heights"
+)]
+fn strip(report: &CaptureReport, values: impl Iterator<Item = Grows>, limit: Duration) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let failed = |time: Wall| report.relists.iter().any(|point| point.time == time && point.error.is_some());
-    let whole = report.to.duration_since(report.from).as_secs_f64().max(1e-9);
+    let column = report.to.duration_since(report.from).as_secs_f64().max(1e-9) / STRIP as f64;
+    let ends = |place: usize| report.from.plus(Duration::from_secs_f64(column * (place + 1) as f64));
     let mut columns: [Option<(f64, bool)>; STRIP] = [None; STRIP];
-    for (time, value) in values {
-        let share = time.duration_since(report.from).as_secs_f64() / whole;
-        let share = share.clamp(0.0, 0.999_999);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a share of 72 columns"
-        )]
-        let column = (share * STRIP as f64) as usize;
-        if let Some(place) = columns.get_mut(column) {
-            let (worst, bad) = place.unwrap_or((0.0, false));
-            *place = Some((worst.max(value.as_f64()), bad || failed(time)));
+    for grows in values {
+        let place = |time: Wall| {
+            let place = (time.duration_since(report.from).as_secs_f64() / column) as usize;
+            place.min(STRIP - 1)
+        };
+        let last = place(grows.to);
+        // A clock that was set back turns no relist into none.
+        for here in place(grows.from).min(last)..=last {
+            let value = ends(here).min(grows.to).duration_since(grows.since).as_secs_f64();
+            if let Some(place) = columns.get_mut(here) {
+                let (worst, bad) = place.unwrap_or((0.0, false));
+                *place = Some((worst.max(value), bad || grows.failed && here == last));
+            }
         }
     }
     let letter = |column: &Option<(f64, bool)>| match column {
@@ -289,11 +333,6 @@ fn strip(report: &CaptureReport, values: impl Iterator<Item = (Wall, Seconds)>, 
         Some((value, false)) if *value > limit.as_secs_f64() => '!',
         Some((value, false)) => {
             let share = value / limit.as_secs_f64().max(1e-9);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a share of eight heights"
-            )]
             let height = (share * 8.0) as usize;
             HEIGHTS.get(height).copied().unwrap_or('█')
         }
@@ -341,4 +380,93 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
         report.segments.len(),
         bytes(report.damaged_bytes)
     )
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::capture::report::RelistPoint;
+    use crate::capture::{Capture, Range};
+
+    /// A recorder that met a hang with its first relist, and recorded it for 200 seconds.
+    pub fn hung_at_once() -> CaptureReport {
+        let capture = Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
+        let report = CaptureReport::of(&capture, Range::default()).unwrap();
+        let to = report.from.plus(Duration::from_secs(200));
+        let hung = RelistPoint {
+            time: to,
+            duration_seconds: Duration::from_millis(199_900).into(),
+            age_seconds: Duration::from_secs(200).into(),
+            age_at_least: true,
+            error: Some("not over when the record ended".to_owned()),
+        };
+        CaptureReport {
+            to,
+            threshold_seconds: Duration::from_secs(180).into(),
+            slow_seconds: Duration::from_secs(2).into(),
+            incidents: Vec::new(),
+            relists: vec![hung],
+            calls: Vec::new(),
+            events: Vec::new(),
+            ..report
+        }
+    }
+
+    fn text(shown: &CaptureReport) -> String {
+        let mut out = Vec::new();
+        report(shown, Style { headers: true, color: false }, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// A strip with each letter once for as long as it stays the same.
+    fn letters(text: &str, strip: &str) -> String {
+        let line = text.lines().find_map(|line| line.strip_prefix(strip)).unwrap();
+        let mut letters: Vec<char> = line.trim_start_matches("  ").chars().collect();
+        letters.dedup();
+        letters.into_iter().collect()
+    }
+
+    #[test]
+    fn a_hang_in_the_first_relist_grows_in_both_strips_and_is_said() {
+        let text = text(&hung_at_once());
+        assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!x", "{text}");
+        assert_eq!(letters(&text, "latency"), "!x", "{text}");
+        assert!(text.contains("\nno relist had succeeded from "), "{text}");
+    }
+
+    #[test]
+    fn a_jump_of_hours_is_told_in_whole_hours() {
+        let by_seconds = crate::report::Seconds::from_nanos(-10_799_999_999_886);
+        let jump = JumpPoint { time: Wall::default(), by_seconds };
+        assert!(jumped(&jump).starts_with("the wall clock was set back by 3h, to "), "{}", jumped(&jump));
+    }
+
+    #[test]
+    fn a_relist_that_is_over_at_once_is_nothing_to_speak_of() {
+        let mut quick = hung_at_once();
+        let first = quick.relists[0].clone();
+        let to = quick.from.plus(Duration::from_millis(50));
+        let took = Duration::from_millis(40).into();
+        quick.relists = vec![
+            RelistPoint {
+                time: to,
+                duration_seconds: took,
+                age_seconds: Duration::from_millis(50).into(),
+                error: None,
+                ..first.clone()
+            },
+            RelistPoint {
+                duration_seconds: took,
+                age_seconds: Duration::from_millis(199_990).into(),
+                age_at_least: false,
+                error: None,
+                ..first
+            },
+        ];
+        let text = text(&quick);
+        assert!(!text.contains("had succeeded"), "{text}");
+        // The age goes on between two relists, and nothing lasts there.
+        assert_eq!(letters(&text, "age    "), "▁▂▃▄▅▆▇█!", "{text}");
+        assert_eq!(letters(&text, "latency"), "▁ ▁", "{text}");
+    }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use serde::Deserialize;
 
-use crate::capture::report::{CallBar, CaptureReport};
+use crate::capture::report::{CallBar, CaptureReport, RelistPoint};
 use crate::clock::Wall;
 use crate::report::Seconds;
 
@@ -119,7 +119,8 @@ fn stacks(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 /// The clock and the kubelet.
 fn notes(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let jumps = report.jumps.iter().map(super::capture::jumped);
-    let lines: Vec<String> = jumps.chain(super::capture::silences(&report.kubelet)).collect();
+    let spells = super::capture::none_yet(report);
+    let lines: Vec<String> = spells.chain(jumps).chain(super::capture::silences(&report.kubelet)).collect();
     if lines.is_empty() {
         return Ok(());
     }
@@ -171,9 +172,22 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     for incident in &report.incidents {
         writeln!(out, "{}", shade(incident))?;
     }
-    let latency: Vec<_> =
-        report.relists.iter().map(|point| (scale.x(point.time), point.duration_seconds.as_f64())).collect();
-    let ages = ages(report, &scale);
+    for (from, to) in report.none_yet() {
+        writeln!(
+            out,
+            "<rect class=\"none-yet\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{PLOT}\"><title>no relist had \
+             succeeded yet: the age is at least this</title></rect>",
+            scale.x(from),
+            PLOT + 2.0 * ROW,
+            scale.x(to) - scale.x(from)
+        )?;
+    }
+    let latency = corners(report, &scale, |point| (point.duration_seconds, point.duration_seconds));
+    // A saw: it grows until a relist brings it down.
+    let ages = corners(report, &scale, |point| {
+        let after = if point.error.is_none() { point.duration_seconds } else { point.age_seconds };
+        (point.age_seconds, after)
+    });
     line(out, "latency", &latency, ROW, report.slow_seconds)?;
     line(out, "age", &ages, PLOT + 2.0 * ROW, report.threshold_seconds)?;
     let top = 2.0 * PLOT + 3.0 * ROW;
@@ -186,21 +200,33 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "</svg><ol class=\"legend\"><li><b>Relist latency</b>, dashed: {} is slow</li><li><b>Age</b> of the last relist, \
-         dashed: the threshold, {}</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
+         dashed: the threshold, {}; shaded: none had succeeded yet, it is at least this</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
          <span class=\"error\">failed</span>, <span class=\"ok\">slow</span></li><li><b>Pod events</b></li></ol></section>",
         super::words::took(report.slow_seconds.duration()),
         super::words::took(report.threshold_seconds.duration())
     )
 }
 
-/// Age as a saw: it grows until a relist brings it down.
-fn ages(report: &CaptureReport, scale: &Scale) -> Vec<(f64, f64)> {
-    let corner = |point: &crate::capture::report::RelistPoint| {
-        let fresh = point.error.is_none();
-        let after = if fresh { point.duration_seconds.as_f64() } else { point.age_seconds.as_f64() };
-        [(scale.x(point.time), point.age_seconds.as_f64()), (scale.x(point.time), after)]
-    };
-    report.relists.iter().flat_map(corner).collect()
+/// What a line goes through: at each relist its value just before that is over, and just after.
+fn corners(
+    report: &CaptureReport,
+    scale: &Scale,
+    value: impl Fn(&RelistPoint) -> (Seconds, Seconds),
+) -> Vec<(f64, f64)> {
+    let mut corners = Vec::new();
+    let mut before = None;
+    for point in &report.relists {
+        let (reached, after) = value(point);
+        // The first of a recorder has nothing to come from but its own beginning, or that of the drawing.
+        if before.is_none_or(|before| before < point.since()) {
+            let grows_since = point.time.minus(reached.duration());
+            let begins = grows_since.max(report.from);
+            corners.push((scale.x(begins), begins.seconds_since(grows_since)));
+        }
+        corners.extend([reached, after].map(|value| (scale.x(point.time), value.as_f64())));
+        before = Some(point.time);
+    }
+    corners
 }
 
 /// The largest of each group, so that a peak is never lost.
@@ -367,6 +393,21 @@ mod tests {
             "<pre>G02 a lock is held (certain)\n  goroutine 12 holds it &amp; waits</pre>",
         ] {
             assert!(page.contains(said), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_age_grows_from_the_recorders_start_while_no_relist_has_succeeded() {
+        let mut out = Vec::new();
+        page(&super::super::capture::tests::hung_at_once(), &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        for drawn in [
+            r#"<polyline class="age" points="0.00,268.00 1000.00,148.00 1000.00,148.00">"#,
+            r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00 1000.00,14.00">"#,
+            r#"<rect class="none-yet" x="0.00" y="148" width="1000.00" height="120">"#,
+            "<li>no relist had succeeded from ",
+        ] {
+            assert!(page.contains(drawn), "{drawn}");
         }
     }
 
