@@ -151,7 +151,7 @@ fn what_lives_for_50_ms_is_seen_by_the_stream_of_containerd_2_and_missed_by_reli
 fn what_lives_for_50_ms_is_missed_by_relists(version: Containerd) {
     let Some(runtime) = real(version) else { return };
     let pod = runtime.run_pod(&PodSpec::new("web"), &[]);
-    let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "4s"]);
+    let watch = Watch::start(&runtime, &["--mode", "compare", "--period", "12s"]);
     let mut ids = Vec::new();
     for number in 0..5 {
         let spec = ContainerSpec::new("brief").attempt(number).shell("sleep 0.05");

@@ -23,21 +23,24 @@ fn pod_uid(component: &str) -> Option<String> {
     (!uid.is_empty()).then_some(uid)
 }
 
-/// The deepest path in a `/proc/<pid>/cgroup` file: the line that says most.
-pub fn path_of(text: &str) -> &str {
-    text.lines()
-        .filter_map(|line| line.splitn(3, ':').nth(2))
-        .max_by_key(|path| (container_id_in(path).is_some(), path.len()))
-        .unwrap_or_default()
-}
-
-fn container_id_in(path: &str) -> Option<&str> {
-    path.rsplit('/').find_map(container_id)
+/// The deepest path in a `/proc/<pid>/cgroup` file, the line that says most, and the container id in it.
+pub fn path_of(text: &str) -> (&str, Option<&str>) {
+    let mut best = ("", None);
+    for path in text.lines().filter_map(|line| line.splitn(3, ':').nth(2)) {
+        // Most hierarchies have a process in the same place.
+        if path != best.0 {
+            let id = path.rsplit('/').find_map(container_id);
+            if (id.is_some(), path.len()) >= (best.1.is_some(), best.0.len()) {
+                best = (path, id);
+            }
+        }
+    }
+    best
 }
 
 /// The container id in a `/proc/<pid>/cgroup` file.
 pub fn id_of(text: &str) -> Option<String> {
-    container_id_in(path_of(text)).map(str::to_owned)
+    path_of(text).1.map(str::to_owned)
 }
 
 /// The pod UID in a cgroup path.

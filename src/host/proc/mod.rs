@@ -209,8 +209,11 @@ pub fn read(places: &Places, shims: Shims, send: &dyn Fn(Section)) {
 }
 
 fn read_each(places: &Places, pids: Vec<u32>, uptime: Duration, shims: Shims) -> BTreeMap<u32, Process> {
-    let read = |pid: u32| Some((pid, process::read(&places.proc.join(pid.to_string()), pid, uptime, shims)?));
-    pids.into_iter().filter_map(read).collect()
+    let Ok(dir) = KernelDir::open(&places.proc) else {
+        return BTreeMap::new();
+    };
+    let table = process::Table { path: &places.proc, dir, uptime };
+    pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
 }
 
 /// Reads some processes again, all of them.
@@ -258,15 +261,15 @@ fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) 
 fn listens(dir: &Path, socket: &Path) -> bool {
     let table = kernel_text(&dir.join("net/unix")).unwrap_or_default();
     let wanted = same_run(socket);
-    let name = wanted.file_name().and_then(|name| name.to_str());
+    let name = wanted.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let inodes: BTreeSet<String> = table
         .lines()
+        // Most of a node's sockets are not even called so; to spell out the path of each takes long.
+        .filter(|line| line.ends_with(name))
         .filter_map(|line| {
             let mut fields = line.split_ascii_whitespace().skip(6);
             let (inode, path) = (fields.next()?, fields.next()?);
-            // Most of a node's sockets are not even called so; to spell out the path of each takes long.
-            let may_be = name.is_some_and(|name| path.ends_with(name));
-            (may_be && same_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
+            (same_run(Path::new(path)) == wanted).then(|| format!("socket:[{inode}]"))
         })
         .collect();
     if inodes.is_empty() {

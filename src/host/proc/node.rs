@@ -1,7 +1,7 @@
 //! What the kernel says of the node as a whole: waiting, memory, limits, mounts, and the cgroups of pods.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Process, Role, cgroup};
@@ -260,20 +260,34 @@ pub(super) fn read_cgroups(
     let daemons = processes.values().filter(|process| matches!(process.role, Role::Kubelet | Role::Daemon));
     let services: BTreeSet<&str> = daemons.map(|process| process.cgroup.as_str()).collect();
     section.frozen = frozen(root, &pods);
-    section.pids = pods.iter().chain(&services).filter_map(|path| pids(root, path)).collect();
+    let limits = hierarchy(root, "pids");
+    section.pids = pods.iter().chain(&services).filter_map(|path| pids(&limits, path)).collect();
     section.daemon_throttled =
         daemon.and_then(|pid| processes.get(&pid)).and_then(|process| throttled(root, &process.cgroup));
     section
 }
 
+/// Where the cgroups of a controller are: in the first version each has a tree of its own.
+fn hierarchy(root: &Path, controller: &str) -> PathBuf {
+    let own = root.join(controller);
+    let is_first = own.is_dir() && !root.join("cgroup.controllers").exists();
+    if is_first { own } else { root.to_owned() }
+}
+
 /// A cgroup may be frozen through any of its parents.
 fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
+    let base = hierarchy(root, "freezer");
+    let name = if base == root { "cgroup.events" } else { "freezer.state" };
+    let is_frozen = |path: &str| {
+        let text = kernel_record(&base.join(path.trim_start_matches('/')).join(name)).unwrap_or_default();
+        text.lines().any(|line| matches!(line.trim(), "frozen 1" | "FROZEN" | "FREEZING"))
+    };
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     let mut found: BTreeMap<String, Freeze> = BTreeMap::new();
     for path in paths {
         let mut at = Some(*path);
         while let Some(path) = at.filter(|path| !matches!(*path, "" | "/")) {
-            let is_frozen = *known.entry(path.to_owned()).or_insert_with(|| is_frozen(root, path));
+            let is_frozen = *known.entry(path.to_owned()).or_insert_with(|| is_frozen(path));
             if is_frozen {
                 found.entry(path.to_owned()).or_insert_with(|| Freeze {
                     path: path.to_owned(),
@@ -287,38 +301,24 @@ fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
     found.into_values().collect()
 }
 
-fn is_frozen(root: &Path, path: &str) -> bool {
-    let path = path.trim_start_matches('/');
-    if let Ok(v2) = kernel_record(&root.join(path).join("cgroup.events")) {
-        return v2.lines().any(|line| line.trim() == "frozen 1");
-    }
-    let v1 = kernel_record(&root.join("freezer").join(path).join("freezer.state")).unwrap_or_default();
-    matches!(v1.trim(), "FROZEN" | "FREEZING")
-}
-
 fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
-    let inner = path.trim_start_matches('/');
-    let directories = [root.join(inner), root.join("pids").join(inner)];
-    let (dir, max) =
-        directories.iter().find_map(|dir| Some((dir, kernel_record(&dir.join("pids.max")).ok()?)))?;
+    let dir = root.join(path.trim_start_matches('/'));
     // Most have no limit, and then nothing else is of interest.
-    let max = max.trim().parse().ok()?;
+    let max = kernel_record(&dir.join("pids.max")).ok()?.trim().parse().ok()?;
     let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
     Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
 /// How the cgroup at `path` is held back by its own limit.
 pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
-    let inner = path.trim_start_matches('/');
-    [root.join(inner), root.join("cpu").join(inner)].iter().find_map(|dir| {
-        let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
-        let text = |name: &str| kernel_text(&dir.join(name)).unwrap_or_default();
-        let limit = match text("cpu.max") {
-            v2 if !v2.is_empty() => cpu_limit(v2.split_ascii_whitespace()),
-            _ => cpu_limit([text("cpu.cfs_quota_us").trim(), text("cpu.cfs_period_us").trim()].into_iter()),
-        };
-        Some(Throttled { limit, held_back: held_back(&stat)? })
-    })
+    let dir = hierarchy(root, "cpu").join(path.trim_start_matches('/'));
+    let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
+    let text = |name: &str| kernel_text(&dir.join(name)).unwrap_or_default();
+    let limit = match text("cpu.max") {
+        v2 if !v2.is_empty() => cpu_limit(v2.split_ascii_whitespace()),
+        _ => cpu_limit([text("cpu.cfs_quota_us").trim(), text("cpu.cfs_period_us").trim()].into_iter()),
+    };
+    Some(Throttled { limit, held_back: held_back(&stat)? })
 }
 
 /// Microseconds in the second version of cgroups, nanoseconds in the first.

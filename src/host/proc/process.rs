@@ -129,18 +129,31 @@ impl Process {
     }
 }
 
-/// Reads the process in `dir`; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked
-/// into.
-pub(super) fn read(dir: &Path, pid: u32, uptime: Duration, shims: Shims) -> Option<Process> {
-    let stat = kernel_record(&dir.join("stat")).ok()?;
-    let mut process = parse_stat(&stat, pid, uptime)?;
+/// A process table that is read.
+pub(super) struct Table<'a> {
+    /// Its directory.
+    pub path: &'a Path,
+    /// The same, opened.
+    pub dir: KernelDir,
+    /// How long the node has run.
+    pub uptime: Duration,
+}
+
+/// Reads one process; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked into.
+pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process> {
+    let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
+    let mut process = parse_stat(&stat, pid, table.uptime)?;
     if !process.of_the_kernel {
-        let cgroups = kernel_record(&dir.join("cgroup")).unwrap_or_default();
-        let path = cgroup::path_of(&cgroups);
+        let cgroups = table.dir.record(&format!("{pid}/cgroup")).unwrap_or_default();
+        let (path, id) = cgroup::path_of(&cgroups);
         path.clone_into(&mut process.cgroup);
-        process.container_id = cgroup::id_of(&cgroups);
+        process.container_id = id.map(str::to_owned);
         process.pod_uid = cgroup::pod_uid_of(path);
     }
+    if process.role == Role::Other && process.state != 'D' {
+        return Some(process);
+    }
+    let dir = &table.path.join(pid.to_string());
     let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
     let looked_into = match process.role {
         Role::Other => false,

@@ -17,7 +17,7 @@ use super::generated::{LinuxContainerResources, UpdateContainerResourcesRequest}
 use super::wait_for;
 
 /// A call that normally takes milliseconds and has not answered after this is held up by something.
-const HELD_UP: Duration = Duration::from_millis(500);
+const HELD_UP: Duration = Duration::from_secs(2);
 
 /// A process under SIGSTOP. Dropping it lets the process go on.
 #[must_use = "the process goes on as soon as this is dropped"]
