@@ -32,6 +32,11 @@ impl ReplayClock {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the machine's own clock shows, whatever this one does.
+    pub fn own(&self) -> Mono {
+        self.real.mono()
+    }
+
     /// It is `wall` now, and time goes on.
     pub fn go_on_from(&self, wall: Wall) {
         *self.shown() = Shown::Going(wall, self.real.mono());

@@ -62,10 +62,11 @@ pub enum Speed {
 }
 
 impl Speed {
-    /// How long that is to be waited for.
-    fn wait(self, recorded: Duration) -> Duration {
+    /// How long is to be waited for what was recorded so long after the beginning, now that so much time has passed. By
+    /// the whole of it and not from one step to the next: what the steps themselves take would add up.
+    fn wait(self, recorded: Duration, passed: Duration) -> Duration {
         match self {
-            Self::Times(times) => recorded / times.max(1),
+            Self::Times(times) => (recorded / times.max(1)).saturating_sub(passed),
             Self::Max => Duration::ZERO,
         }
     }
@@ -76,8 +77,8 @@ impl Speed {
 enum Way {
     /// As it was at a moment.
     At(Moment, Mono),
-    /// One relist after the other.
-    Played(Speed),
+    /// One relist after the other, since the machine's clock showed this.
+    Played(Speed, Mono),
 }
 
 /// What is to be done next by whoever plays relists.
@@ -183,7 +184,7 @@ impl Playback {
     pub fn play(&self, speed: Speed) {
         let first = self.capture.relists.iter().position(|relist| relist.ended >= self.start.0);
         self.place.store(first.unwrap_or(self.capture.relists.len()), Ordering::SeqCst);
-        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Played(speed);
+        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Played(speed, self.clock.own());
         self.clock.stand_at(Duration::ZERO, self.start.1);
     }
 
@@ -193,7 +194,7 @@ impl Playback {
 
     /// Whether relists are played.
     pub fn is_played(&self) -> bool {
-        matches!(self.way(), Way::Played(_))
+        matches!(self.way(), Way::Played(..))
     }
 
     /// The node's name.
@@ -217,7 +218,7 @@ impl Playback {
 
     /// What comes next. `waited` tells that the wait that was asked for is over.
     pub fn next(&self, waited: bool) -> Next {
-        let Way::Played(speed) = self.way() else { return Next::Relist };
+        let Way::Played(speed, origin) = self.way() else { return Next::Relist };
         let place = self.place.load(Ordering::SeqCst);
         let relist = self.capture.relists.get(place);
         let at = relist.map(|relist| {
@@ -232,8 +233,7 @@ impl Playback {
             (None, None) => return Next::End,
         };
         let now = self.clock.mono();
-        let ahead = Mono::at(since).since(now);
-        let wait = speed.wait(ahead);
+        let wait = speed.wait(since, self.clock.own().since(origin));
         if !waited && wait > Duration::ZERO {
             return Next::Wait(wait);
         }
@@ -292,7 +292,7 @@ impl Playback {
     fn now(&self) -> Moment {
         match self.way() {
             Way::At(start, origin) => start.plus(self.clock.mono().since(origin)),
-            Way::Played(_) => {
+            Way::Played(..) => {
                 let place = self.place.load(Ordering::SeqCst);
                 let current = place.checked_sub(1).and_then(|place| self.capture.relists.get(place));
                 current.map_or(self.start.0, |relist| relist.began)
@@ -313,7 +313,7 @@ impl Playback {
                 }
                 true
             }
-            Way::Played(speed) => {
+            Way::Played(speed, origin) => {
                 let took = match &call.end {
                     Some(end) => end.took,
                     // The recorder did not live to see the end.
@@ -324,7 +324,8 @@ impl Playback {
                 while left > Duration::ZERO {
                     let step = left.min(STEP).min(self.until_told().unwrap_or(STEP));
                     left -= step;
-                    let wait = speed.wait(step);
+                    let then = self.clock.mono().plus(step).since(Mono::default());
+                    let wait = speed.wait(then, self.clock.own().since(origin));
                     // A long wait is seen from outside, also where time flies.
                     let wait = if step == STEP { wait.max(Duration::from_millis(1)) } else { wait };
                     if wait > Duration::ZERO {
@@ -526,5 +527,27 @@ impl Interpreter for Playback {
     fn took(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
         took.remove(&(rpc, Bytes::copy_from_slice(request)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_steps_of_a_replay_take_does_not_add_up() {
+        let seconds = Duration::from_secs;
+        // A hundred steps of a second each, at ten times the speed, each of which takes three hundredths itself.
+        let mut passed = Duration::ZERO;
+        for step in 1..=100 {
+            passed += Speed::Times(10).wait(seconds(step), passed) + Duration::from_millis(30);
+        }
+        assert_eq!(passed, seconds(10) + Duration::from_millis(30));
+        assert_eq!(
+            Speed::Times(1).wait(seconds(5), seconds(7)),
+            Duration::ZERO,
+            "who is late waits for nothing"
+        );
+        assert_eq!(Speed::Max.wait(seconds(5), Duration::ZERO), Duration::ZERO);
     }
 }
