@@ -29,6 +29,9 @@ const MOST_READY_BYTES: usize = 64 * 1024 * 1024;
 /// How many segments are held ready: what is asked of one moment may lie on both sides of an edge.
 const MOST_SEGMENTS: usize = 4;
 
+/// What is said of a relist that was not over when its recorder ended.
+pub const NOT_OVER: &str = "not over when the record ended";
+
 /// A point on the capture's own line of time: the recorder that ran, and its clock that never jumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
@@ -271,7 +274,7 @@ impl Capture {
                 done: RelistDone {
                     number: first.relist,
                     began: first.asked.mono,
-                    error: "not over when the record ended".to_owned(),
+                    error: NOT_OVER.to_owned(),
                     ..RelistDone::default()
                 },
                 began: first.asked,

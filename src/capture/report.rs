@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::entry::{Outcome, kind};
 use super::list::{CaptureList, ListedIncident};
 use super::node::KubeletSample;
-use super::read::{Capture, Moment, RecordedCall, Written};
+use super::read::{Capture, Moment, NOT_OVER, RecordedCall, Written};
 use super::{Error, Range};
 use crate::clock::Wall;
 use crate::cri;
@@ -102,12 +102,18 @@ pub struct RelistPoint {
     pub time: Wall,
     /// How long it took.
     pub duration_seconds: Seconds,
-    /// Age of the last one whose lists had succeeded, just before this one ended. Where none had since the recorder
-    /// started, for how long it had run.
+    /// How much of that its lists took, absent if they failed: from then on the age is that of this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed_seconds: Option<Seconds>,
+    /// How old the last one whose lists had succeeded came to be while this one went on. Where none had since the recorder
+    /// started, for how long that had run.
     pub age_seconds: Seconds,
     /// Whether it is only at least that old, because nobody saw one that succeeded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub age_at_least: bool,
+    /// From when on the age counted until its lists were answered.
+    #[serde(skip)]
+    pub since: Wall,
     /// Why its lists failed, if they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -137,9 +143,14 @@ pub struct CallBar {
 }
 
 impl RelistPoint {
-    /// From when on its age counts.
-    pub fn since(&self) -> Wall {
-        self.time.minus(self.age_seconds.duration())
+    /// When it began.
+    pub fn began(&self) -> Wall {
+        self.time.minus(self.duration_seconds.duration())
+    }
+
+    /// When its lists had been answered.
+    pub fn listed(&self) -> Option<Wall> {
+        self.listed_seconds.map(|took| self.began().plus(took.duration()))
     }
 }
 
@@ -148,10 +159,11 @@ impl CaptureReport {
     pub fn none_yet(&self) -> Vec<(Wall, Wall)> {
         let mut spells: Vec<(Wall, Wall)> = Vec::new();
         for point in self.relists.iter().filter(|point| point.age_at_least) {
+            let ends = point.listed().unwrap_or(point.time);
             match spells.last_mut() {
                 // The same start, but for the moment between two readings of the clock.
-                Some((_, to)) if point.since() < *to => *to = point.time,
-                _ => spells.push((point.since(), point.time)),
+                Some((_, to)) if point.since < *to => *to = ends,
+                _ => spells.push((point.since, ends)),
             }
         }
         spells
@@ -239,6 +251,7 @@ fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
 }
 
 fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
+    let listed = listed(capture);
     let mut good = None;
     // The run that was seen from its first relist on: of another nobody knows what came before.
     let mut whole = None;
@@ -251,6 +264,15 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
         let last = good.filter(|last: &Moment| last.session == session);
         let none_yet = last.is_none() && whole == Some(session);
         let since = last.unwrap_or(if none_yet { Moment { session, mono: 0 } } else { relist.began });
+        let seen = listed.get(&(session, relist.done.number)).copied();
+        let listed = match relist.done.error.as_str() {
+            "" => Some(seen.unwrap_or(relist.ended)),
+            // The kubelet's age is that of this one as soon as its lists are there, whatever hangs then.
+            NOT_OVER => seen,
+            _ => None,
+        };
+        let before = listed.unwrap_or(relist.ended).since(since);
+        let after = listed.map_or(Duration::ZERO, |_| relist.ended.since(relist.began));
         if relist.done.error.is_empty() {
             good = Some(relist.began);
         }
@@ -258,13 +280,34 @@ fn points(capture: &Capture, range: Range) -> Vec<RelistPoint> {
             points.push(RelistPoint {
                 time: relist.wall,
                 duration_seconds: relist.ended.since(relist.began).into(),
-                age_seconds: relist.ended.since(since).into(),
-                age_at_least: none_yet,
+                listed_seconds: listed.map(|listed| listed.since(relist.began).into()),
+                age_seconds: before.max(after).into(),
+                age_at_least: none_yet && before > after,
+                since: relist.wall.minus(relist.ended.since(since)),
                 error: Some(relist.done.error.clone()).filter(|error| !error.is_empty()),
             });
         }
     }
     points
+}
+
+const fn is_list(rpc: cri::Rpc) -> bool {
+    use cri::Rpc::{ListContainers, ListPodSandbox, StreamContainers, StreamPodSandboxes};
+    matches!(rpc, ListPodSandbox | ListContainers | StreamPodSandboxes | StreamContainers)
+}
+
+/// When the second list of a relist was answered, by run and number.
+fn listed(capture: &Capture) -> HashMap<(usize, u64), Moment> {
+    let mut first = HashMap::new();
+    let mut listed = HashMap::new();
+    for call in capture.calls.iter().filter(|call| call.relist > 0 && is_list(call.rpc)) {
+        let Some(end) = call.end.as_ref().filter(|end| end.outcome == Outcome::Answered) else { continue };
+        let relist = (call.asked.session, call.relist);
+        if first.insert(relist, call.rpc).is_some_and(|rpc| rpc != call.rpc) {
+            listed.insert(relist, call.asked.plus(end.took));
+        }
+    }
+    listed
 }
 
 /// The calls that somebody wants to see, and how many more there are.

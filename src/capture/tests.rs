@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use prost::bytes::Bytes;
 
-use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Outcome, RelistDone, Session, rpc_number};
+use super::entry::{
+    Answer, Asked, Body, Ended, Entry, Incident, Lost, Outcome, RelistDone, Session, rpc_number,
+};
 use super::list::CheckReport;
 use super::{Capture, Error, Limits, Store, segment, store};
 use crate::clock::Wall;
@@ -596,6 +598,30 @@ fn the_age_counts_from_the_recorders_start_until_a_relist_has_succeeded() {
     assert_eq!(ages(&failing), [(5, true), (12, true), (16, true), (8, false)]);
     // Whose beginning was given up may have had one that succeeded.
     assert_eq!(ages(&failing[1..]), [(2, false), (1, false), (8, false)]);
+}
+
+#[test]
+fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(16 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, at(0));
+    let calls = [(2, 1, Rpc::ListPodSandbox), (3, 2, Rpc::ListContainers), (5, 3, Rpc::ContainerStatus)];
+    for (second, number, rpc) in calls {
+        let asked = Asked { call: number, rpc: rpc_number(rpc), request: Bytes::new(), relist: 1 };
+        store.write(entry(second, Body::Asked(asked))).unwrap();
+        if number < 3 {
+            store.write(answered(second + 1, number, b"")).unwrap();
+        }
+    }
+    store.write(entry(60, Body::Lost(Lost { entries: 1, why: "for the time it is".into() }))).unwrap();
+    drop(store);
+    let capture = Capture::open(&place.0).unwrap();
+    let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();
+    let [point] = report.relists.as_slice() else { panic!("{:?}", report.relists) };
+    // A list takes three milliseconds here.
+    assert_eq!(point.listed_seconds.unwrap().duration(), Duration::from_millis(1_003));
+    assert_eq!((point.age_seconds.duration(), point.age_at_least), (Duration::from_secs(58), false));
+    assert_eq!(report.none_yet(), []);
 }
 
 #[test]

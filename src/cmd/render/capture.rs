@@ -78,6 +78,15 @@ pub fn judged(number: u64, report: &HealthReport) -> String {
     format!("incident {number}: {}", escaped(&verdict_line(report)))
 }
 
+/// A time for people: to the millisecond, and still one that `@TIME` takes.
+pub fn brief(time: impl std::fmt::Display) -> String {
+    let text = time.to_string();
+    match text.split_at_checked("2026-11-22T03:00:00.000".len()) {
+        Some((brief, digits)) if digits.ends_with('Z') => format!("{brief}Z"),
+        _ => text,
+    }
+}
+
 fn lasted(incident: &ListedIncident) -> String {
     incident.lasted_seconds.map_or_else(|| "open".to_owned(), |lasted| took(lasted.duration()))
 }
@@ -87,8 +96,8 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
     writeln!(
         out,
         "{} to {}, {} relists, {} in {} segments",
-        list.from,
-        list.to,
+        brief(list.from),
+        brief(list.to),
         list.relists,
         bytes(list.bytes),
         list.segments
@@ -107,7 +116,7 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
         let lasted = lasted(incident);
         vec![
             incident.number.to_string(),
-            incident.from.to_string(),
+            brief(incident.from),
             lasted,
             incident.verdict.clone().unwrap_or_else(|| super::words::UNKNOWN.to_owned()),
             if incident.pinned { "yes" } else { "no" }.to_owned(),
@@ -125,12 +134,12 @@ pub fn exported(exported: Exported) -> String {
     }
 }
 
-/// How many columns a strip has.
-const STRIP: usize = 72;
+/// How many columns a strip has: with its name before it, all of a terminal of 80.
+const STRIP: usize = 71;
 
 /// `capture report`: a strip for latency, one for age, then incidents, calls and events.
 pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} to {}, {}", report.from, report.to, escaped(&report.runtime))?;
+    writeln!(out, "{} to {}\n{}", brief(report.from), brief(report.to), escaped(&report.runtime))?;
     let threshold = report.threshold_seconds;
     writeln!(out, "latency  {}", strip(report, latency(report), report.slow_seconds.duration()))?;
     writeln!(out, "age      {}", strip(report, age(report), threshold.duration()))?;
@@ -138,7 +147,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     let oldest = report.relists.iter().map(|point| point.age_seconds).max().unwrap_or_default();
     writeln!(
         out,
-        "         {} relists, the slowest {}; the oldest {} of {}; `!` is beyond, `x` failed",
+        "         relists: {}, slowest {}, oldest {} of {}; `!` beyond, `x` failed",
         report.relists.len(),
         took(slowest.duration()),
         took(oldest.duration()),
@@ -147,7 +156,13 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
     for incident in &report.incidents {
         let lasted = lasted(incident);
         let what = incident.summary.as_deref().unwrap_or(&incident.why);
-        writeln!(out, "\nincident {} at {}, {lasted}: {}", incident.number, incident.from, escaped(what))?;
+        writeln!(
+            out,
+            "\nincident {} at {}, {lasted}: {}",
+            incident.number,
+            brief(incident.from),
+            escaped(what)
+        )?;
         writeln!(out, "  opened because: {}", escaped(&incident.why))?;
     }
     for line in none_yet(report) {
@@ -171,7 +186,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         let rows = report.calls.iter().map(|call| {
             let whose = call.pod.as_deref().or(call.id.as_deref()).unwrap_or_default();
             vec![
-                call.time.to_string(),
+                brief(call.time),
                 call.rpc.clone(),
                 super::words::or_none(whose),
                 took(call.duration_seconds.duration()),
@@ -191,7 +206,7 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
             let field = |key: &str| said(event.get(key).unwrap_or(&serde_json::Value::Null));
             let of_pod = |key: &str| said(pod.get(key).unwrap_or(&serde_json::Value::Null));
             vec![
-                field("time"),
+                brief(field("time")),
                 format!("{}/{}", of_pod("namespace"), of_pod("name")),
                 field("name"),
                 field("type"),
@@ -210,7 +225,11 @@ pub fn jumped(jump: &JumpPoint) -> String {
     // To the millisecond: two clocks are never read at the same moment.
     let by = (jump.by_seconds.as_f64() * 1000.0).round() / 1000.0;
     let way = if by < 0.0 { "back" } else { "forward" };
-    format!("the wall clock was set {way} by {}, to {}", took(Duration::from_secs_f64(by.abs())), jump.time)
+    format!(
+        "the wall clock was set {way} by {}, to {}",
+        took(Duration::from_secs_f64(by.abs())),
+        brief(jump.time)
+    )
 }
 
 /// When the kubelet's own metrics said nothing: a fact as good as any that they tell.
@@ -226,8 +245,8 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
                 let why = first.message.as_deref().unwrap_or(first.outcome);
                 format!(
                     "the kubelet's metrics from {} to {}, {count} times: {}",
-                    first.time,
-                    last.time,
+                    brief(first.time),
+                    brief(last.time),
                     escaped(why)
                 )
             })
@@ -237,7 +256,7 @@ pub fn silences(looks: &[KubeletPoint]) -> Vec<String> {
     lines.push(format!(
         "the kubelet's metrics: {} looks up to {}{}",
         looks.len(),
-        last.time,
+        brief(last.time),
         age.unwrap_or_default()
     ));
     lines
@@ -269,8 +288,10 @@ pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
     let slow = report.slow_seconds.duration();
     told.filter(move |(from, to)| to.duration_since(*from) >= slow).map(|(from, to)| {
         format!(
-            "no relist had succeeded from {from}, when the recorder started, to {to}, {}: until then the age is at \
-             least that; a kubelet that has just started says \"pleg has yet to be successful\"",
+            "no relist had succeeded from {}, when the recorder started, to {}, {}: until then the age is at least \
+             that; a kubelet that has just started says \"pleg has yet to be successful\"",
+            brief(from),
+            brief(to),
             took(to.duration_since(from))
         )
     })
@@ -286,17 +307,26 @@ struct Grows {
 
 fn latency(report: &CaptureReport) -> impl Iterator<Item = Grows> {
     report.relists.iter().map(|point| {
-        let began = point.time.minus(point.duration_seconds.duration());
-        Grows { since: began, from: began, to: point.time, failed: point.error.is_some() }
+        let (began, failed) = (point.began(), point.error.is_some());
+        Grows { since: began, from: began, to: point.time, failed }
     })
 }
 
 fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
     let mut before = report.from;
-    report.relists.iter().map(move |point| {
-        let (since, from) = (point.since(), before.max(point.since()));
+    report.relists.iter().flat_map(move |point| {
+        let from = before.max(point.since);
         before = point.time;
-        Grows { since, from, to: point.time, failed: point.error.is_some() }
+        let (since, failed) = (point.since, false);
+        match point.listed() {
+            Some(listed) => {
+                let own = Grows { since: point.began(), from: listed, to: point.time, failed };
+                [Some(Grows { since, from, to: listed, failed }), Some(own)]
+            }
+            None => [Some(Grows { since, from, to: point.time, failed: true }), None],
+        }
+        .into_iter()
+        .flatten()
     })
 }
 
@@ -305,7 +335,7 @@ fn age(report: &CaptureReport) -> impl Iterator<Item = Grows> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "a share of 72 columns or of eight heights"
+    reason = "a share of the columns or of eight heights"
 )]
 fn strip(report: &CaptureReport, values: impl Iterator<Item = Grows>, limit: Duration) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -358,7 +388,13 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
         writeln!(out)?;
     }
     for loss in &report.losses {
-        writeln!(out, "{}: {} entries were not kept: {}", loss.time, loss.entries, escaped(&loss.why))?;
+        writeln!(
+            out,
+            "{}: {} entries were not kept: {}",
+            brief(loss.time),
+            loss.entries,
+            escaped(&loss.why)
+        )?;
     }
     let missing = report.missing_answers;
     if report.cut_bytes > 0 {
@@ -396,6 +432,8 @@ pub(super) mod tests {
         let hung = RelistPoint {
             time: to,
             duration_seconds: Duration::from_millis(199_900).into(),
+            listed_seconds: None,
+            since: report.from,
             age_seconds: Duration::from_secs(200).into(),
             age_at_least: true,
             error: Some("not over when the record ended".to_owned()),
@@ -451,12 +489,15 @@ pub(super) mod tests {
             RelistPoint {
                 time: to,
                 duration_seconds: took,
+                listed_seconds: Some(took),
                 age_seconds: Duration::from_millis(50).into(),
                 error: None,
                 ..first.clone()
             },
             RelistPoint {
                 duration_seconds: took,
+                listed_seconds: Some(took),
+                since: quick.from.plus(Duration::from_millis(10)),
                 age_seconds: Duration::from_millis(199_990).into(),
                 age_at_least: false,
                 error: None,

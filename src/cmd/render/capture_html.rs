@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use serde::Deserialize;
 
+use super::capture::brief;
 use crate::capture::report::{CallBar, CaptureReport, RelistPoint};
 use crate::clock::Wall;
 use crate::report::Seconds;
@@ -40,8 +41,8 @@ pub fn page(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         out,
         "<header><h1>{}</h1><p>{} — {}<br>{}</p></header>",
         html(&title),
-        report.from,
-        report.to,
+        brief(report.from),
+        brief(report.to),
         html(&report.runtime)
     )?;
     incidents(report, out)?;
@@ -94,7 +95,7 @@ fn incidents(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
             html(verdict),
             incident.number,
             html(incident.summary.as_deref().unwrap_or(&incident.why)),
-            incident.from,
+            brief(incident.from),
             html(&incident.why)
         )?;
     }
@@ -182,11 +183,13 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
             scale.x(to) - scale.x(from)
         )?;
     }
-    let latency = corners(report, &scale, |point| (point.duration_seconds, point.duration_seconds));
-    // A saw: it grows until a relist brings it down.
-    let ages = corners(report, &scale, |point| {
-        let after = if point.error.is_none() { point.duration_seconds } else { point.age_seconds };
-        (point.age_seconds, after)
+    let latency = corners(report, &scale, |point| vec![(point.time, point.began())]);
+    // A saw: it grows until the lists of a relist bring it down to that one's own age.
+    let ages = corners(report, &scale, |point| match point.listed() {
+        Some(listed) => {
+            vec![(listed, point.since), (listed, point.began()), (point.time, point.began())]
+        }
+        None => vec![(point.time, point.since)],
     });
     line(out, "latency", &latency, ROW, report.slow_seconds)?;
     line(out, "age", &ages, PLOT + 2.0 * ROW, report.threshold_seconds)?;
@@ -207,23 +210,23 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What a line goes through: at each relist its value just before that is over, and just after.
+/// What a line goes through: at each of its corners the time since some moment.
 fn corners(
     report: &CaptureReport,
     scale: &Scale,
-    value: impl Fn(&RelistPoint) -> (Seconds, Seconds),
+    of: impl Fn(&RelistPoint) -> Vec<(Wall, Wall)>,
 ) -> Vec<(f64, f64)> {
     let mut corners = Vec::new();
     let mut before = None;
     for point in &report.relists {
-        let (reached, after) = value(point);
+        let mut own = of(point);
         // The first of a recorder has nothing to come from but its own beginning, or that of the drawing.
-        if before.is_none_or(|before| before < point.since()) {
-            let grows_since = point.time.minus(reached.duration());
-            let begins = grows_since.max(report.from);
-            corners.push((scale.x(begins), begins.seconds_since(grows_since)));
+        if before.is_none_or(|before| before < point.since)
+            && let Some((_, since)) = own.first().copied()
+        {
+            own.insert(0, (since.max(report.from), since));
         }
-        corners.extend([reached, after].map(|value| (scale.x(point.time), value.as_f64())));
+        corners.extend(own.iter().map(|(time, since)| (scale.x(*time), time.seconds_since(*since).max(0.0))));
         before = Some(point.time);
     }
     corners
@@ -342,7 +345,7 @@ fn calls(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         let whose = call.pod.clone().or_else(|| call.id.clone()).unwrap_or_default();
         let took = super::words::took(call.duration_seconds.duration());
         let said = call.message.clone().unwrap_or_default();
-        vec![call.time.to_string(), call.rpc.clone(), whose, took, call.outcome.to_owned(), said]
+        vec![brief(call.time), call.rpc.clone(), whose, took, call.outcome.to_owned(), said]
     });
     let headers = ["Time", "Call", "Whose", "Took", "Outcome", "What was said"];
     table(out, "Calls that were slow, failed or hung", &headers, rows, report.calls_left_out)
@@ -352,7 +355,7 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     let rows = report.events.iter().map(|event| {
         let text = |path: &str| said(event, path).to_owned();
         let pod = format!("{}/{}", said(event, "/pod/namespace"), said(event, "/pod/name"));
-        vec![text("/time"), pod, text("/name"), text("/type"), text("/from"), text("/to")]
+        vec![brief(text("/time")), pod, text("/name"), text("/type"), text("/from"), text("/to")]
     });
     let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
     table(out, "What the pods did", &headers, rows, report.events_left_out)
@@ -402,13 +405,28 @@ mod tests {
         page(&super::super::capture::tests::hung_at_once(), &mut out).unwrap();
         let page = String::from_utf8(out).unwrap();
         for drawn in [
-            r#"<polyline class="age" points="0.00,268.00 1000.00,148.00 1000.00,148.00">"#,
-            r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00 1000.00,14.00">"#,
+            r#"<polyline class="age" points="0.00,268.00 1000.00,148.00">"#,
+            r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00">"#,
             r#"<rect class="none-yet" x="0.00" y="148" width="1000.00" height="120">"#,
             "<li>no relist had succeeded from ",
         ] {
             assert!(page.contains(drawn), "{drawn}");
         }
+    }
+
+    #[test]
+    fn the_age_falls_when_the_lists_are_answered_and_grows_on_while_a_status_hangs() {
+        let mut report = super::super::capture::tests::hung_at_once();
+        let hung = &mut report.relists[0];
+        hung.listed_seconds = Some(std::time::Duration::from_millis(1_900).into());
+        hung.age_at_least = false;
+        let mut out = Vec::new();
+        page(&report, &mut out).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        // Two seconds after the start, and a tenth of a second less from there on.
+        let drawn = r#"<polyline class="age" points="0.00,268.00 10.00,266.80 10.00,266.86 1000.00,148.00">"#;
+        assert!(page.contains(drawn), "{page}");
+        assert!(!page.contains(r#"class="none-yet""#) && !page.contains("had succeeded from"));
     }
 
     #[test]
