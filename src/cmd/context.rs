@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -350,5 +351,9 @@ pub fn block_on_to_the_end<T>(work: impl Future<Output = T>) -> Result<T, Error>
 }
 
 fn of_this_thread() -> Result<tokio::runtime::Runtime, Error> {
+    // As many descriptors as an event loop takes: tokio panics where it gets all but the last of them.
+    let all =
+        || -> io::Result<_> { Ok((UnixStream::pair()?, UnixStream::pair()?, UnixDatagram::unbound()?)) };
+    drop(all().map_err(Error::Start)?);
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)
 }

@@ -138,6 +138,24 @@ fn issue_12_what_wants_a_thread_says_so_where_there_is_none() {
     }
 }
 
+/// However many file descriptors there are, it is enough or it is told.
+#[test]
+fn issue_12_too_few_file_descriptors_are_an_error_and_no_fault() {
+    let runtime = Impostor::start(|_| None);
+    let endpoint = runtime.endpoint();
+    let mut ends = Vec::new();
+    for most in 4..20 {
+        let limit = format!("--nofile={most}:{most}");
+        let words = [&limit, env!("CARGO_BIN_EXE_plegctl"), "health", "-r", &endpoint];
+        let output = Invocation::program("prlimit", &words).run();
+        assert!(!output.stderr.contains("fault:"), "{most}: {output}");
+        let told = output.stdout.contains("at unix://") || output.stderr.contains("Too many open files");
+        assert!(told, "{most}: {output}");
+        ends.push(output.code);
+    }
+    assert_eq!((ends.first(), ends.last()), (Some(&Some(2)), Some(&Some(0))), "{ends:?}");
+}
+
 #[test]
 fn issue_12_help_into_a_full_device_is_no_success() {
     let shell = |line: &str| {
