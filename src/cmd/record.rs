@@ -788,6 +788,8 @@ impl Desk<'_, '_> {
         for step in steps {
             match step {
                 Step::Write(incident) => {
+                    // How it is when it begins, and when it is over.
+                    self.look_at_node();
                     let mut state = locked(self.state);
                     if incident.to == 0 {
                         state.incidents += 1;
@@ -846,11 +848,16 @@ impl Desk<'_, '_> {
         self.recorder.incident(incident);
     }
 
-    /// Pressure, processes, and the runtime's own word.
-    fn sample(&mut self) {
+    /// Pressure, and the processes that everything hangs on.
+    fn look_at_node(&mut self) {
         if let Some(sample) = self.samples.take() {
             self.recorder.document(kind::NODE, &sample);
         }
+    }
+
+    /// Pressure, processes, and the runtime's own word.
+    fn sample(&mut self) {
+        self.look_at_node();
         if let Some(reader) =
             self.metrics.filter(|_| self.aside.metrics.is_none() && !self.aside.metrics_hang)
         {

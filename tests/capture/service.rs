@@ -3,9 +3,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
+use plegctl::capture::Capture;
+use plegctl::cri::Rpc;
 
 use crate::support::plegctl::{Invocation, Running, plegctl};
+use crate::support::{FakeRuntime, Node, Reply};
 use crate::{Place, skip, word};
+
+/// What a document of pressure and processes is, in captures of every release.
+const LOOK: u32 = 4;
 
 fn until(running: &mut Running, words: &str) -> String {
     loop {
@@ -33,6 +41,27 @@ fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
     let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
     assert_eq!(list["incidents"].as_array().unwrap().len(), 1, "{list}");
     assert_eq!(list["damagedBytes"], 0);
+}
+
+/// The next look by the clock would come after half a minute.
+#[test]
+fn it_looks_at_the_node_when_an_incident_begins() {
+    if !Path::new("/proc/pressure/cpu").exists() {
+        // Then there may be nothing to look at, and nothing is made up.
+        return;
+    }
+    let fake = FakeRuntime::start(Node::default());
+    fake.on(Rpc::ListContainers).replies([Reply::hang()]);
+    let place = Place::make();
+    let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+    let how = ["record", "-r", &endpoint, word(&directory), "--slow", "100ms", "--no-diagnose"];
+    let mut running = Invocation::new(&how).spawn();
+    until(&mut running, "incident 1:");
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+    let capture = Capture::open(&directory).unwrap();
+    let looks = capture.documents.iter().filter(|document| document.kind == LOOK).count();
+    assert!(looks >= 2, "one at the start, and one at the incident: {looks}");
 }
 
 #[test]
