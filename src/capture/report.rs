@@ -155,7 +155,7 @@ impl RelistPoint {
 }
 
 impl CaptureReport {
-    /// From when to when no relist had succeeded since the recorder started.
+    /// From when to when no relist had succeeded since the recorder started, where that took long enough to be slow.
     pub fn none_yet(&self) -> Vec<(Wall, Wall)> {
         let mut spells: Vec<(Wall, Wall)> = Vec::new();
         for point in self.relists.iter().filter(|point| point.age_at_least) {
@@ -166,6 +166,7 @@ impl CaptureReport {
                 _ => spells.push((point.since, ends)),
             }
         }
+        spells.retain(|(from, to)| to.duration_since(*from) >= self.slow_seconds.duration());
         spells
     }
 

@@ -94,7 +94,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "DIR")]
     host_root: Option<PathBuf>,
 
-    /// Deadline of each call to the runtime [default: 10s; 2m for `watch`]
+    /// Deadline of each call to the runtime [default: 10s; 2m for `watch` and `record`]
     #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
     timeout: Option<Duration>,
 

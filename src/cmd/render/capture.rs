@@ -282,11 +282,9 @@ pub fn held_up(stacks: &serde_json::Value) -> (&str, &str, Vec<String>) {
     (said(stacks, "/time"), said(stacks, "/summary"), lines.collect())
 }
 
-/// For how long no relist had succeeded since a recorder started, where that is worth a word.
+/// For how long no relist had succeeded since a recorder started.
 pub fn none_yet(report: &CaptureReport) -> impl Iterator<Item = String> {
-    let told = report.none_yet().into_iter();
-    let slow = report.slow_seconds.duration();
-    told.filter(move |(from, to)| to.duration_since(*from) >= slow).map(|(from, to)| {
+    report.none_yet().into_iter().map(|(from, to)| {
         format!(
             "no relist had succeeded from {}, when the recorder started, to {}, {}: until then the age is at least \
              that; a kubelet that has just started says \"pleg has yet to be successful\"",

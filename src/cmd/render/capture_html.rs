@@ -203,10 +203,16 @@ fn drawing(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "</svg><ol class=\"legend\"><li><b>Relist latency</b>, dashed: {} is slow</li><li><b>Age</b> of the last relist, \
-         dashed: the threshold, {}; shaded: none had succeeded yet, it is at least this</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
-         <span class=\"error\">failed</span>, <span class=\"ok\">slow</span></li><li><b>Pod events</b></li></ol></section>",
+         dashed: the threshold, {}{}</li><li><b>Calls</b> that were slow, failed or hung: <span class=\"silent\">hung</span>, \
+         <span class=\"error\">failed</span>, <span class=\"ok\">slow</span></li><li><b>Pod events</b></li><li>On red ground: \
+         <b>incidents</b></li></ol></section>",
         super::words::took(report.slow_seconds.duration()),
-        super::words::took(report.threshold_seconds.duration())
+        super::words::took(report.threshold_seconds.duration()),
+        if report.none_yet().is_empty() {
+            ""
+        } else {
+            "; on amber ground none had succeeded yet, and it is at least this"
+        }
     )
 }
 
@@ -409,6 +415,7 @@ mod tests {
             r#"<polyline class="latency" points="0.50,134.00 1000.00,14.00">"#,
             r#"<rect class="none-yet" x="0.00" y="148" width="1000.00" height="120">"#,
             "<li>no relist had succeeded from ",
+            "on amber ground",
         ] {
             assert!(page.contains(drawn), "{drawn}");
         }
@@ -426,7 +433,9 @@ mod tests {
         // Two seconds after the start, and a tenth of a second less from there on.
         let drawn = r#"<polyline class="age" points="0.00,268.00 10.00,266.80 10.00,266.86 1000.00,148.00">"#;
         assert!(page.contains(drawn), "{page}");
-        assert!(!page.contains(r#"class="none-yet""#) && !page.contains("had succeeded from"));
+        for untrue in [r#"class="none-yet""#, "had succeeded from", "on amber ground"] {
+            assert!(!page.contains(untrue), "{untrue}");
+        }
     }
 
     #[test]
