@@ -335,8 +335,10 @@ impl Writer {
             let mono = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
             // A disk that takes no more has no use for this word either.
             let _ = store.write(Entry { wall, mono, body: Some(Body::Stopped(Stopped { why })) });
+            // What was reserved is given back before it is said what is there.
+            store.seal();
         }
-        self.store = None;
         self.report();
+        self.store = None;
     }
 }

@@ -580,8 +580,8 @@ impl<'a> Flight<'a> {
         }
         drop(self.aside);
         drop(self.client);
-        let state = self.recorder.state();
         let written = self.recorder.close(why, PATIENCE);
+        let state = self.recorder.state();
         let relists = self.generic.relists();
         self.said.line(text::recorded(relists, locked(&self.state).incidents, &state, written));
         self.said.close().map_err(Error::Output)?;

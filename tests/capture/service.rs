@@ -10,7 +10,7 @@ use plegctl::cri::Rpc;
 
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
-use crate::{Place, skip, word};
+use crate::{Place, record, skip, word};
 
 /// What a document of pressure and processes is, in captures of every release.
 const LOOK: u32 = 4;
@@ -41,6 +41,16 @@ fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
     let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
     assert_eq!(list["incidents"].as_array().unwrap().len(), 1, "{list}");
     assert_eq!(list["damagedBytes"], 0);
+}
+
+#[test]
+fn what_it_says_at_its_end_is_what_is_on_the_disk() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]).stdout;
+    let list = plegctl(&["capture", "ls", word(&directory)]).stdout;
+    let (_, size) = list.lines().next().unwrap().split_once("2 relists, ").unwrap();
+    assert!(said.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{said}{list}");
 }
 
 /// The next look by the clock would come after half a minute.
