@@ -67,8 +67,14 @@ const METRICS: Duration = Duration::from_secs(5);
 /// After this time the event stream is closed and opened again, as a watch does it.
 const LONGEST_STREAM: Duration = Duration::from_secs(600);
 
-/// How long the writer may take for what is left when the recording ends.
+/// How long the writer may take for what is left when the recording is told to end.
 const PATIENCE: Duration = Duration::from_millis(600);
+
+/// The same when it ends by itself, and nobody waits for it to be gone.
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why it ends by itself.
+const COUNTED: &str = "--count";
 
 /// The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards.
 #[derive(Debug, Args)]
@@ -516,7 +522,7 @@ impl<'a> Flight<'a> {
         parts.listen().await;
         self.worker.relisted(self.context.clock.mono());
         let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
-        enough.then_some("--count")
+        enough.then_some(COUNTED)
     }
 
     async fn rest(&mut self, length: Duration) -> Option<&'static str> {
@@ -580,7 +586,8 @@ impl<'a> Flight<'a> {
         }
         drop(self.aside);
         drop(self.client);
-        let written = self.recorder.close(why, PATIENCE);
+        let patience = if why == COUNTED { LONG_PATIENCE } else { PATIENCE };
+        let written = self.recorder.close(why, patience);
         let state = self.recorder.state();
         let relists = self.generic.relists();
         self.said.line(text::recorded(relists, locked(&self.state).incidents, &state, written));
