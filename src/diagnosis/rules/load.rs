@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::node::holder;
 use super::{Case, finding};
 use crate::diagnosis::commands::SystemState;
 use crate::diagnosis::evidence::{HostEvidence, Population};
@@ -111,7 +112,13 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     let held_back = host.held_back_percent().filter(|_| !case.evidence.daemon_is_held_back());
     let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
     signs.extend(held_back.map(|percent| held_back_words(case, host, percent)));
-    let found = weighed(case, RuleId::D13, "the CPU is starved", signs);
+    let mut found = weighed(case, RuleId::D13, "the CPU is starved", signs);
+    // Want of a processor stops no task: where a stopped or waiting one holds the calls up, this comes after it.
+    if holder(case).iter().any(|holder| holder.confidence != Confidence::Possible) {
+        for finding in &mut found {
+            finding.severity = Severity::Warning;
+        }
+    }
     with_next(found, &["give the node more CPU, or its daemons a reserve (system-reserved)"])
 }
 

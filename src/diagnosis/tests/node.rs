@@ -325,6 +325,14 @@ async fn a_stopped_shim_is_the_cause_of_a_hung_list() {
     assert!("UNHEALTHY  ".len() + report.summary.len() <= 100, "{}", report.summary);
     let list = find(&report, RuleId::D02).unwrap();
     assert_eq!(list.pod.as_ref().unwrap().to_string(), "default/web-3");
+
+    // Want of a processor beside it stops no shim.
+    node.file("proc/pressure/cpu", "some avg10=95.00 avg60=0.00 avg300=0.00 total=0\n");
+    let slow = Behaviour::After(Duration::from_millis(800));
+    let hung = hung(10, 3).on(Rpc::ListContainers, Behaviour::Hangs).on(Rpc::Version, slow);
+    let starved = node.diagnose(hung).await;
+    assert_primary(&starved, RuleId::D10, Confidence::Likely, Phase::List, Some("default/web-3"));
+    assert_eq!(find(&starved, RuleId::D13).unwrap().confidence, Confidence::Likely);
 }
 
 /// CRI-O's monitor of a pod's container, instead of the shim.
