@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cri::Outcome;
+use crate::report::RuntimeRef;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
-use crate::report::{RuntimeRef, number, some_number};
 use crate::stacks::report::StackReport;
 
 /// Number of an entry in the catalogue.
@@ -141,7 +141,6 @@ pub struct CulpritReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
     /// How long it took, or has been waited for.
-    #[serde(deserialize_with = "number")]
     pub waited_seconds: f64,
     /// How it ended.
     pub outcome: CulpritOutcome,
@@ -161,7 +160,6 @@ pub struct ProbeReport {
     /// How it ended; for several calls the worst of them.
     pub outcome: Outcome,
     /// How long it took; for several calls their sum.
-    #[serde(deserialize_with = "number")]
     pub duration_seconds: f64,
     /// Bytes received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,23 +189,19 @@ pub struct Basis {
 #[serde(rename_all = "camelCase")]
 pub struct EstimateReport {
     /// The lists, the pods that changed within a minute, and every hung call at the kubelet's time-out.
-    #[serde(deserialize_with = "number")]
     pub serial_relist_seconds: f64,
     /// A relist that visits every pod, as the first one after a kubelet restart does.
-    #[serde(deserialize_with = "number")]
     pub full_relist_seconds: f64,
     /// Calls that would run into the kubelet's time-out in each relist.
     pub hung_calls: usize,
     /// Pods that changed within the last minute.
     pub changed_pods: usize,
     /// The kubelet's time-out of one call.
-    #[serde(deserialize_with = "number")]
     pub request_timeout_seconds: f64,
     /// Age of the last relist at which PLEG is called unhealthy.
-    #[serde(deserialize_with = "number")]
     pub threshold_seconds: f64,
     /// The age that PLEG would reach in each cycle; absent where it grows without end.
-    #[serde(default, deserialize_with = "some_number", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_age_seconds: Option<f64>,
     /// Whether that is over the threshold.
     pub would_trip: bool,
@@ -234,13 +228,13 @@ pub struct KubeletReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthz: Option<String>,
     /// Age of the last relist by the kubelet's own metric.
-    #[serde(default, deserialize_with = "some_number", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
     /// Events that it threw away.
-    #[serde(default, deserialize_with = "some_number", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
     /// How old the reading of its metrics was when it was used, if it came from a file.
-    #[serde(default, deserialize_with = "some_number", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading_age_seconds: Option<f64>,
     /// Whether it listens to the runtime's event stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -266,7 +260,6 @@ pub struct HealthReport {
     /// The runtime.
     pub runtime: RuntimeRef,
     /// How long the diagnosis took.
-    #[serde(deserialize_with = "number")]
     pub duration_seconds: f64,
     /// The answer.
     pub verdict: Verdict,

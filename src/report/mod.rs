@@ -38,5 +38,4 @@ pub use meant::meant;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, known};
 pub use rule::Rule;
 pub use seconds::Seconds;
-pub(crate) use seconds::{number, some_number};
 pub use severity::Severity;

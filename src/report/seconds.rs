@@ -53,20 +53,6 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// A number of a report that was saved. Whatever digits somebody wrote into it, it is written and read again as it is:
-/// in billionths while a double holds them, in whole ones beyond.
-pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let number = f64::deserialize(deserializer)?;
-    Ok(if number.abs() < 9e6 { (number * 1e9).round() / 1e9 } else { number.round().clamp(-1e14, 1e14) })
-}
-
-/// The same where there may be none.
-pub(crate) fn some_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    #[derive(Deserialize)]
-    struct Number(#[serde(deserialize_with = "number")] f64);
-    Ok(Option::<Number>::deserialize(deserializer)?.map(|number| number.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,38 +63,6 @@ mod tests {
             let text = serde_json::to_string(&Seconds::from_nanos(nanos)).unwrap();
             assert_eq!(serde_json::from_str::<Seconds>(&text).unwrap(), Seconds::from_nanos(nanos), "{text}");
         }
-    }
-
-    /// The parser of JSON is right to within the last place of a double, and no better.
-    #[test]
-    fn issue_12_a_number_is_written_and_read_again_as_it_was_read_first() {
-        #[derive(Debug, PartialEq, Serialize, Deserialize)]
-        struct Report {
-            #[serde(deserialize_with = "number")]
-            number: f64,
-            #[serde(default, deserialize_with = "some_number")]
-            maybe: Option<f64>,
-        }
-        let digits = [
-            "0.00010926109261092611",
-            "0.026744027",
-            "1.7976931348623157e308",
-            "-3.1415926535897931e-300",
-            "8999999.1234567891234",
-            "9000000.4999999999999",
-            "1790000000.1234567891",
-            "99999999999999.987654321",
-        ];
-        let bent = (1..20_000).map(|number| format!("{}", f64::from(number).sqrt().powi(number % 40)));
-        for text in digits.iter().map(|text| (*text).to_owned()).chain(bent) {
-            let read = |text: &str| serde_json::from_str::<Report>(text).unwrap();
-            let first = read(&format!(r#"{{"number": {text}, "maybe": -{}}}"#, text.trim_start_matches('-')));
-            assert_eq!(read(&serde_json::to_string(&first).unwrap()), first, "{text}");
-        }
-        assert_eq!(
-            serde_json::from_str::<Report>(r#"{"number": 0.1}"#).unwrap(),
-            Report { number: 0.1, maybe: None }
-        );
     }
 
     #[test]
