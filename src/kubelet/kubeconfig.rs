@@ -144,9 +144,9 @@ impl File {
         }
         let mut file: Self = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
         let base = path.parent().unwrap_or(Path::new("."));
-        let bases = file.clusters.iter_mut().map(|named| &mut named.base);
-        let bases = bases.chain(file.contexts.iter_mut().map(|named| &mut named.base));
-        for place in bases.chain(file.users.iter_mut().map(|named| &mut named.base)) {
+        let of_clusters = file.clusters.iter_mut().map(|named| &mut named.base);
+        // A context names no files.
+        for place in of_clusters.chain(file.users.iter_mut().map(|named| &mut named.base)) {
             base.clone_into(place);
         }
         Ok(file)
