@@ -25,7 +25,6 @@ use crate::capture::{Capture, Exported, Names, Range, export};
 use crate::clock::Wall;
 use crate::report::{document, save};
 
-/// What the flight recorder kept: list it, check it, cut a part out of it, report on it.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
     #[command(subcommand)]

@@ -11,14 +11,12 @@ use clap_complete::Shell;
 use super::{Cli, Error, Exit, complete};
 use crate::report::save;
 
-/// Print the completion script of a shell.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// bash, zsh, fish, elvish or powershell
     shell: Shell,
 }
 
-/// Write a man page for every command.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Directory to write to; made if it does not exist

@@ -18,7 +18,6 @@ use crate::pleg::diff::same_node;
 use crate::pleg::{RelistReport, diff, document};
 use crate::report::load::{self, LARGEST_REPORT, load};
 
-/// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// A saved `relist --save` report, `-` for stdin, `capture:PATH@TIME`, or `live`

@@ -19,7 +19,6 @@ use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
 use crate::report::meant;
 
-/// What a finding's id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// The id, in any case: D01, ST05, SP053

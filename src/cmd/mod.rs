@@ -39,7 +39,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 
 use crate::panics;
@@ -61,20 +61,77 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Health(health::HealthArgs),
-    Relist(relist::RelistArgs),
-    Watch(watch::WatchArgs),
-    Diff(diff::DiffArgs),
-    Nodes(nodes::NodesArgs),
-    Record(record::RecordArgs),
-    Capture(capture::CaptureArgs),
-    Explain(explain::ExplainArgs),
-    Stacks(stacks::StacksArgs),
-    StaticPods(static_pods::StaticPodsArgs),
-    Pods(pods::PodsArgs),
-    Sim(sim::SimArgs),
-    Completions(completions::CompletionsArgs),
-    Man(completions::ManArgs),
+    /// The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first.
+    Health(Chosen<health::HealthArgs>),
+    /// One relist: every pod and container as the kubelet would see them now, each call timed.
+    Relist(Chosen<relist::RelistArgs>),
+    /// The kubelet's PLEG, live: every event it would have seen, every relist timed.
+    Watch(Chosen<watch::WatchArgs>),
+    /// What the kubelet's PLEG would have emitted between two relists, and what it would not have noticed.
+    Diff(Chosen<diff::DiffArgs>),
+    /// The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost
+    Nodes(Chosen<nodes::NodesArgs>),
+    /// The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards.
+    Record(Chosen<record::RecordArgs>),
+    /// What the flight recorder kept: list it, check it, cut a part out of it, report on it.
+    Capture(Chosen<capture::CaptureArgs>),
+    /// What a finding's id means: D of `health`, ST of `stacks`, SP of `static-pods lint`. Without an id: the list.
+    Explain(Chosen<explain::ExplainArgs>),
+    /// Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump.
+    ///
+    /// Without a source: what this node gives without a signal, that is CRI-O's own socket, containerd's debug socket if its
+    /// configuration has one, and a dump that somebody left in /tmp. `kill -USR1 $(pidof containerd)` makes one there; a
+    /// person may send it, plegctl does not. Several dumps of one process say what is stuck in all of them.
+    Stacks(Chosen<stacks::StacksArgs>),
+    /// Static pods: what the kubelet of this node runs from files.
+    StaticPods(Chosen<static_pods::StaticPodsArgs>),
+    /// What the kubelet is told to run, from every source, and what became of it.
+    Pods(Chosen<pods::PodsArgs>),
+    /// Simulated runtimes: what there is, what each teaches, and one on a real socket.
+    Sim(Chosen<sim::SimArgs>),
+    /// Print the completion script of a shell.
+    Completions(Chosen<completions::CompletionsArgs>),
+    /// Write a man page for every command.
+    Man(Chosen<completions::ManArgs>),
+}
+
+/// What one command understands, described to the parser when that command is chosen: to describe all the others too would
+/// take longer than to ask the runtime.
+#[derive(Debug)]
+struct Chosen<T>(T);
+
+impl<T: FromArgMatches> FromArgMatches for Chosen<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Args> Args for Chosen<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(|command| described_as_before(command, T::augment_args))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(|command| described_as_before(command, T::augment_args_for_update))
+    }
+}
+
+/// A part that is flattened into the arguments describes itself, and would describe the command.
+fn described_as_before(
+    command: clap::Command,
+    augment: impl FnOnce(clap::Command) -> clap::Command,
+) -> clap::Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    let long_about = command.get_long_about().cloned();
+    let command = augment(command).about(about);
+    match long_about {
+        Some(long_about) => command.long_about(long_about),
+        None => command.long_about(None::<&str>),
+    }
 }
 
 /// What every command understands, as typed.
@@ -182,20 +239,20 @@ fn ended(outcome: Result<Exit, Error>) -> Exit {
 fn run(cli: &Cli) -> Result<Exit, Error> {
     let context = || Context::resolve(&cli.global);
     match &cli.command {
-        Command::Health(arguments) => health::run(arguments, &context()),
-        Command::Relist(arguments) => relist::run(arguments, &context()),
-        Command::Watch(arguments) => watch::run(arguments, &context()),
-        Command::Diff(arguments) => diff::run(arguments, &context()),
-        Command::Nodes(arguments) => nodes::run(arguments, &context()),
-        Command::Record(arguments) => record::run(arguments, &context()),
-        Command::Capture(arguments) => capture::run(arguments, &context()),
-        Command::Explain(arguments) => explain::run(arguments, &context()),
-        Command::Stacks(arguments) => stacks::run(arguments, &context()),
-        Command::Pods(arguments) => pods::run(arguments, &context()),
-        Command::StaticPods(arguments) => static_pods::run(arguments, &context()),
-        Command::Sim(arguments) => sim::run(arguments, &context()),
-        Command::Completions(arguments) => completions::completions(arguments),
-        Command::Man(arguments) => completions::man(arguments),
+        Command::Health(Chosen(arguments)) => health::run(arguments, &context()),
+        Command::Relist(Chosen(arguments)) => relist::run(arguments, &context()),
+        Command::Watch(Chosen(arguments)) => watch::run(arguments, &context()),
+        Command::Diff(Chosen(arguments)) => diff::run(arguments, &context()),
+        Command::Nodes(Chosen(arguments)) => nodes::run(arguments, &context()),
+        Command::Record(Chosen(arguments)) => record::run(arguments, &context()),
+        Command::Capture(Chosen(arguments)) => capture::run(arguments, &context()),
+        Command::Explain(Chosen(arguments)) => explain::run(arguments, &context()),
+        Command::Stacks(Chosen(arguments)) => stacks::run(arguments, &context()),
+        Command::Pods(Chosen(arguments)) => pods::run(arguments, &context()),
+        Command::StaticPods(Chosen(arguments)) => static_pods::run(arguments, &context()),
+        Command::Sim(Chosen(arguments)) => sim::run(arguments, &context()),
+        Command::Completions(Chosen(arguments)) => completions::completions(arguments),
+        Command::Man(Chosen(arguments)) => completions::man(arguments),
     }
 }
 
@@ -216,6 +273,21 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_is_chosen_is_described_as_in_the_list_of_all() {
+        let listed = Cli::command();
+        let mut chosen = listed.clone();
+        chosen.build();
+        for command in listed.get_subcommands() {
+            let same = chosen.find_subcommand(command.get_name()).unwrap();
+            let texts = |command: &clap::Command| {
+                [command.get_about(), command.get_long_about()].map(|text| text.map(ToString::to_string))
+            };
+            assert_eq!(texts(same), texts(command));
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
     }
 
     #[test]

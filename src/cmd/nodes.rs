@@ -33,7 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a program that gives a credential may take; it may have to ask a cloud.
 const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The PLEG of every node of the cluster, the worst first: age of the last relist, its durations, events lost
 #[derive(Debug, Args)]
 pub struct NodesArgs {
     /// The kubeconfig [default: `$KUBECONFIG`, ~/.kube/config, the pod's own account]

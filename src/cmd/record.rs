@@ -76,7 +76,6 @@ const LONG_PATIENCE: Duration = Duration::from_secs(30);
 /// Why it ends by itself.
 const COUNTED: &str = "--count";
 
-/// The flight recorder: keeps what every call to the runtime came to, so that any question can be asked afterwards.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
     /// Directory of the capture; made if it does not exist

@@ -29,7 +29,6 @@ use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
 use crate::report::RuntimeRef;
 use crate::report::save::save;
 
-/// One relist: every pod and container as the kubelet would see them now, each call timed.
 #[derive(Debug, Args)]
 pub struct RelistArgs {
     /// Whether to make the kubelet's status calls too, for every pod

@@ -29,7 +29,6 @@ use crate::report::escape::escaped;
 use crate::report::{document, save};
 use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
 
-/// Simulated runtimes: what there is, what each teaches, and one on a real socket.
 #[derive(Debug, Args)]
 pub struct SimArgs {
     #[command(subcommand)]

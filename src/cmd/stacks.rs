@@ -34,11 +34,6 @@ use crate::stacks::{live, own};
 /// A kubelet answers with its goroutines in milliseconds, or not.
 const URL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who waits for whom inside containerd, its shim, CRI-O or a kubelet, told from a goroutine dump.
-///
-/// Without a source: what this node gives without a signal, that is CRI-O's own socket, containerd's debug socket if its
-/// configuration has one, and a dump that somebody left in /tmp. `kill -USR1 $(pidof containerd)` makes one there; a
-/// person may send it, plegctl does not. Several dumps of one process say what is stuck in all of them.
 #[derive(Debug, Args)]
 pub struct StacksArgs {
     /// A file in any form (packed too), `-`, `unix://SOCKET` (CRI-O's, or containerd's debug socket), or an http URL

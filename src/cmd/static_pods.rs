@@ -5,7 +5,6 @@ use clap::{Args, Subcommand};
 use super::context::Context;
 use super::{Error, Exit, lint};
 
-/// Static pods: what the kubelet of this node runs from files.
 #[derive(Debug, Args)]
 pub struct StaticPodsArgs {
     #[command(subcommand)]

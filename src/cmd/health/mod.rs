@@ -62,7 +62,6 @@ const HEALTHZ: &str = "http://127.0.0.1:10248/healthz";
 /// How often the progress line moves.
 const SPIN: Duration = Duration::from_millis(120);
 
-/// The verdict and the culprit: which call, which pod, which container holds PLEG up, and what to do first.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
     /// Time for everything [default: 30s; 2m with --deep; 4s with --npd]

@@ -42,7 +42,6 @@ use sources::{Api, Configured};
 /// What the kubelet's answer about its own pods may take.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the kubelet is told to run, from every source, and what became of it.
 #[derive(Debug, Args)]
 pub struct PodsArgs {
     /// A directory or a file of manifests; sources that are given are the only ones [default: the running kubelet's]

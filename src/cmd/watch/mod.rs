@@ -41,7 +41,6 @@ pub use tap::{Audience, News, StreamSettings, Tap};
 /// Deadline of a call while watching: the kubelet's own.
 const TIMEOUT: Duration = crate::kubelet::timing::REQUEST_TIMEOUT;
 
-/// The kubelet's PLEG, live: every event it would have seen, every relist timed.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub struct WatchArgs {
