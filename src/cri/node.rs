@@ -68,10 +68,11 @@ impl fmt::Debug for Labels {
 
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let pairs = pairs.into_iter();
-        let mut ends = Vec::with_capacity(2 * pairs.size_hint().0);
-        let mut text = String::new();
-        for (key, value) in pairs {
+        let pairs: Vec<(K, V)> = pairs.into_iter().collect();
+        // As long as they become, so that nothing is moved as they grow.
+        let bytes = pairs.iter().map(|(key, value)| key.as_ref().len() + value.as_ref().len()).sum();
+        let (mut text, mut ends) = (String::with_capacity(bytes), Vec::with_capacity(2 * pairs.len()));
+        for (key, value) in &pairs {
             for part in [key.as_ref(), value.as_ref()] {
                 text.push_str(part);
                 // No message of a runtime is that long.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Dir, Mode, OFlags};
 
 /// What one read of such a file gives at most.
@@ -85,11 +86,9 @@ fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-fn record(mut file: File) -> io::Result<String> {
-    let mut bytes = vec![0; PAGE];
-    let given = file.read(&mut bytes)?;
-    bytes.truncate(given);
-    if given == PAGE {
+fn record(file: File) -> io::Result<String> {
+    let mut bytes = Vec::with_capacity(PAGE);
+    if rustix::io::read(&file, spare_capacity(&mut bytes))? >= PAGE {
         bytes.append(&mut whole(file)?);
     }
     Ok(text(bytes))

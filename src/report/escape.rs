@@ -43,6 +43,11 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(spelled).collect())
 }
 
+/// A text as the value of a label in Prometheus's format, in its quotes.
+pub fn label_value(text: &str) -> String {
+    format!("\"{}\"", escaped(text).replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// Control characters, and those that reorder, hide or break a line without being seen.
 pub(crate) fn is_hostile(character: char) -> bool {
     character.is_control()
@@ -54,6 +59,13 @@ pub(crate) fn is_hostile(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_holds_a_text_and_nothing_that_a_terminal_obeys() {
+        assert_eq!(label_value("etcd-n1 é"), "\"etcd-n1 é\"");
+        assert_eq!(label_value(r#"a\b"c"#), r#""a\\b\"c""#);
+        assert_eq!(label_value("\u{7f}\n"), r#""\\u{7f}\\n""#);
+    }
 
     #[test]
     fn plain_text_is_not_copied() {

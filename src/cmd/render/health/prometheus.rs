@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::diagnosis::report::{HealthReport, Verdict};
+use crate::report::escape::label_value;
 
 const VERDICTS: [Verdict; 4] = [Verdict::Healthy, Verdict::Degraded, Verdict::Unhealthy, Verdict::Unknown];
 
@@ -75,14 +76,10 @@ fn sample(out: &mut dyn Write, name: &str, labels: &[(&str, &str)], value: f64) 
     for (key, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
         let comma = if text.is_empty() { "" } else { "," };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{comma}{key}=\"{}\"", quoted(value));
+        let _ = write!(text, "{comma}{key}={}", label_value(value));
     }
     let labels = if text.is_empty() { text } else { format!("{{{text}}}") };
     writeln!(out, "{name}{labels} {value}")
-}
-
-fn quoted(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn labels_are_quoted_and_empty_ones_left_out() {
         let mut out = Vec::new();
-        sample(&mut out, "m", &[("a", "x\"y\\z\n"), ("b", "")], 1.0).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "m{a=\"x\\\"y\\\\z\\n\"} 1\n");
+        sample(&mut out, "m", &[("a", "x\"y\u{7f}"), ("b", "")], 1.0).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "m{a=\"x\\\"y\\\\u{7f}\"} 1\n");
     }
 }
