@@ -181,12 +181,12 @@ impl Client {
         A: Message + Default + Weighed,
     {
         let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
-        let exchange = async {
+        let exchange = Box::pin(async {
             let answer = self.single(rpc, &message, &arrival).await?;
             heard(take.as_ref(), &answer);
             let bytes = answer.len();
             Ok((codec::message(answer)?.0, bytes))
-        };
+        });
         let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
@@ -202,13 +202,13 @@ impl Client {
         T: From<L::Entry>,
     {
         let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
-        let exchange = async {
+        let exchange = Box::pin(async {
             let answer = self.single(rpc, &message, &arrival).await?;
             heard(take.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
             codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all, &arrival).await?;
             Ok((all, bytes))
-        };
+        });
         let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
@@ -224,7 +224,7 @@ impl Client {
         T: From<L::Entry>,
     {
         let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
-        let exchange = async {
+        let exchange = Box::pin(async {
             let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
             let mut stream = self.open(rpc, &message, Some(self.deadline), &arrival).await?;
             while let Some(batch) = stream.message().await? {
@@ -236,7 +236,7 @@ impl Client {
                 codec::entries::<L, T>(batch, &mut scale, &mut all, &arrival).await?;
             }
             Ok((all, bytes))
-        };
+        });
         let call = self.timed(rpc, &message, &arrival, exchange).await;
         if let Some(take) = take {
             take.end(call.duration, call.result.as_ref().err());
@@ -281,7 +281,8 @@ impl Client {
         grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
 
-    /// Runs one exchange under the deadline and makes a [`Call`] of it.
+    /// Runs one exchange under the deadline and makes a [`Call`] of it. The exchange is on the heap: it is nearly all of a
+    /// call, which is moved from hand to hand before it starts.
     async fn timed<A>(
         &self,
         rpc: Rpc,
