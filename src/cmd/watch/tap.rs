@@ -412,8 +412,9 @@ impl Tap {
         let Some(open) = self.open.as_mut().filter(|open| open.dropped < dropped) else { return };
         let fresh = dropped - open.dropped;
         open.dropped = dropped;
-        let text =
-            format!("{fresh} events were read and dropped: whoever reads plegctl's output is too slow");
+        let text = format!(
+            "{fresh} events were read and dropped: they come faster than they are worked on and taken from plegctl's output"
+        );
         audience.dropped(fresh, self.evented.on_events_dropped(text, &*self.clock));
     }
 }
