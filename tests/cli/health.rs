@@ -339,9 +339,8 @@ fn an_interrupt_prints_what_is_known_by_then() {
     let output = running.wait();
     assert_eq!((output.code, output.signal), (Some(130), None), "{output}");
     let report = report(&output);
-    // On a machine that has a bad moment the silence, or what made it slow, may be told by then; certain it never is.
-    assert_ne!(report["primary"]["confidence"], "certain", "{output}");
-    assert!(report["verdict"] == "unknown" || report["primary"].is_object(), "{output}");
+    // On a machine that has had a bad moment the silence may be long enough to be told by then; certain it never is.
+    assert!(report["verdict"] == "unknown" || report["primary"]["confidence"] == "likely", "{output}");
     assert_eq!(report["notChecked"][0]["what"], "the rest", "{output}");
     let mut silent = report["probes"].as_array().unwrap().iter().filter(|probe| probe["outcome"] == "silent");
     assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");

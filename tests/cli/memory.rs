@@ -27,6 +27,10 @@ const ANSWERS: [usize; 2] = [16 * MIB, 8 * MIB];
 /// What nothing may take, whatever an answer within the kubelet's limit is made of.
 const MOST: usize = 400 * MIB;
 
+/// How many times its bytes an answer may take. Eight is what is promised; held to less, as the program that is tested
+/// counts only as the shipped one does.
+const TIMES: usize = 6;
+
 /// An answer of that many bytes, or nearly, made of what `entry` gives for each number.
 fn list(bytes: usize, entry: impl Fn(usize) -> wire::Container) -> Bytes {
     let mut answer = Vec::with_capacity(bytes);
@@ -169,7 +173,7 @@ fn row(program: &str, name: &str, answer: Bytes, is_ours: bool) {
         println!("{name:24} {size:>3} MiB {command:>12} {shown:>8} MiB {whole:>6}.{tenth}  exit {code:?}");
         if is_ours {
             assert!(code.is_some(), "{name}, {command}: ended by a signal");
-            assert!(most < 8 * bytes && most < MOST, "{name}, {command}: {shown} MiB for {size} MiB");
+            assert!(most < TIMES * bytes && most < MOST, "{name}, {command}: {shown} MiB for {size} MiB");
         }
     }
 }

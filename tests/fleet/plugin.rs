@@ -81,10 +81,15 @@ fn the_rule_answers_as_the_contract_says() {
         let state = state(scenario);
         let (first, stdout) = judged(scenario, &state);
         assert_eq!(first, 0, "{scenario}: within 4 s a hang is likely, which takes two runs: {stdout}");
-        // The next run, or a later one where the machine is so busy that within 4 s only one of the two pods is seen to
-        // hang, which alone is no condition.
-        let mut runs = (0..20).map(|_| judged(scenario, &state));
-        let (code, stdout) = runs.find(|(code, _)| status == 0 || *code == status).unwrap();
+        let (mut code, mut stdout) = judged(scenario, &state);
+        // A machine may be so busy that within 4 s only one of two pods is seen to hang, which alone is no condition.
+        for _ in 0..20 {
+            if code == status {
+                break;
+            }
+            assert!(code == 0 && stdout.starts_with("D01 likely "), "{scenario}: {stdout}");
+            (code, stdout) = judged(scenario, &state);
+        }
         assert_eq!(code, status, "{scenario}: {stdout}");
         let line = stdout.strip_suffix('\n').unwrap();
         assert!(line.len() <= 80 && line.is_ascii() && !line.contains('\n'), "{scenario}: {line}");
