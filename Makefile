@@ -40,7 +40,7 @@ lint:
 	$(CARGO) clippy --locked --tests --benches -- -D warnings $(TEST_LINTS)
 
 unit:
-	$(CARGO) test --locked
+	$(CARGO) test --locked --no-fail-fast
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet

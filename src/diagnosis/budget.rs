@@ -111,32 +111,26 @@ impl Budget {
         (left >= deadline / 2).then(|| left.min(deadline))
     }
 
-    /// Resolves when nothing may be waited for any longer, or somebody wants the end.
-    pub(super) async fn over(&self) {
-        let stopped = async {
-            match self.stop.clone() {
-                // Whoever could have stopped us is gone: nobody will.
-                Some(mut stop) => {
-                    if stop.wait_for(|stop| *stop).await.is_err() {
-                        std::future::pending::<()>().await;
-                    }
-                }
-                None => std::future::pending().await,
+    /// Resolves when somebody wants the end.
+    async fn stopped(&self) {
+        // Whoever could have wanted it may be gone: then nobody will.
+        if let Some(mut stop) = self.stop.clone()
+            && stop.wait_for(|stop| *stop).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Resolves when nothing may be waited for any longer.
+    async fn spent(&self) {
+        loop {
+            // The more has come meanwhile, the less is left.
+            let left = self.for_waiting();
+            if left.is_zero() {
+                return;
             }
-        };
-        let spent = async {
-            loop {
-                // The more has come meanwhile, the less is left.
-                let left = self.for_waiting();
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(STEP)).await;
-            }
-        };
-        tokio::select! {
-            () = stopped => {}
-            () = spent => {}
+            tokio::time::sleep(left.min(STEP)).await;
         }
     }
 
@@ -144,8 +138,10 @@ impl Budget {
     pub(super) async fn until_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
+            // Before the work: with no time left it would leave out all that it has not asked, and come to an end.
+            () = self.stopped() => None,
             done = work => Some(done),
-            () = self.over() => None,
+            () = self.spent() => None,
             never = self.listening.keep_on() => match never {},
         }
     }

@@ -339,8 +339,13 @@ fn an_interrupt_prints_what_is_known_by_then() {
     let output = running.wait();
     assert_eq!((output.code, output.signal), (Some(130), None), "{output}");
     let report = report(&output);
-    // On a machine that has had a bad moment the silence may be long enough to be told by then; certain it never is.
-    assert!(report["verdict"] == "unknown" || report["primary"]["confidence"] == "likely", "{output}");
+    // On a machine that has had a bad moment the silence may be long enough to be told by then; certain it never is. In such
+    // a moment other calls may have been slow, which is measured.
+    let first = &report["primary"];
+    let slow = first["id"] == "D05" || first["id"] == "D30";
+    assert!(report["verdict"] == "unknown" || first["confidence"] == "likely" || slow, "{output}");
+    let mut culprits = report["culprits"].as_array().unwrap().iter();
+    assert!(!culprits.any(|one| one["id"] == "c7" && one["confidence"] == "certain"), "{output}");
     assert_eq!(report["notChecked"][0]["what"], "the rest", "{output}");
     let mut silent = report["probes"].as_array().unwrap().iter().filter(|probe| probe["outcome"] == "silent");
     assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");

@@ -288,6 +288,27 @@ async fn whoever_wants_the_end_gets_what_is_known_by_then() {
     }
 }
 
+/// Whatever else comes at the moment of the word, an answer or the end of a wait: what is not asked any more is not checked.
+#[tokio::test(start_paused = true)]
+async fn issue_11_an_end_that_is_wanted_while_something_else_happens_is_said() {
+    // A whole round of looking after the call that hangs, and in both orders.
+    for turn in 0..220 {
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let mut inputs = inputs(Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs));
+        inputs.stop = Some(stopped);
+        let stop = async {
+            tokio::time::sleep(Duration::from_millis(3000 + turn / 2)).await;
+            stop.send_replace(true);
+        };
+        let report = if turn % 2 == 0 {
+            tokio::join!(stop, diagnose(&inputs)).1
+        } else {
+            tokio::join!(diagnose(&inputs), stop).0
+        };
+        assert_eq!(report.not_checked[0].what, "the rest", "{turn}: {report:#?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn late_answers_in_every_phase_are_slow() {
     // Version, Status, both lists, a sandbox and a container, all of them late in one run.
