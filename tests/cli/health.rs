@@ -331,6 +331,15 @@ fn issue_11_rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
 
 #[test]
 fn an_interrupt_prints_what_is_known_by_then() {
+    // A machine that stands still makes calls slow that are answered at once, which is measured and told: then once more.
+    let still = |report: &Value| report["primary"]["id"] == "D05" || report["primary"]["id"] == "D30";
+    let report = (0..10).map(|_| interrupted()).find(|report| !still(report)).unwrap();
+    // After a bad moment the silence may be long enough to be told by then; certain it never is.
+    assert!(report["verdict"] == "unknown" || report["primary"]["confidence"] == "likely", "{report:#}");
+}
+
+/// What is printed when Ctrl-C comes while one call of many is silent.
+fn interrupted() -> Value {
     let fake = FakeRuntime::start(pods(20));
     fake.on(Rpc::ContainerStatus).id("c7").hang();
     let running = Invocation::new(&["health", "-r", &fake.endpoint(), "-o", "json"]).spawn();
@@ -339,16 +348,12 @@ fn an_interrupt_prints_what_is_known_by_then() {
     let output = running.wait();
     assert_eq!((output.code, output.signal), (Some(130), None), "{output}");
     let report = report(&output);
-    // On a machine that has had a bad moment the silence may be long enough to be told by then; certain it never is. In such
-    // a moment other calls may have been slow, which is measured.
-    let first = &report["primary"];
-    let slow = first["id"] == "D05" || first["id"] == "D30";
-    assert!(report["verdict"] == "unknown" || first["confidence"] == "likely" || slow, "{output}");
-    let mut culprits = report["culprits"].as_array().unwrap().iter();
-    assert!(!culprits.any(|one| one["id"] == "c7" && one["confidence"] == "certain"), "{output}");
     assert_eq!(report["notChecked"][0]["what"], "the rest", "{output}");
     let mut silent = report["probes"].as_array().unwrap().iter().filter(|probe| probe["outcome"] == "silent");
     assert!(silent.any(|probe| probe["name"] == "ContainerStatus c7"), "{output}");
+    let mut culprits = report["culprits"].as_array().unwrap().iter();
+    assert!(!culprits.any(|one| one["id"] == "c7" && one["confidence"] == "certain"), "{output}");
+    report
 }
 
 #[test]

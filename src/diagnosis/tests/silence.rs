@@ -288,7 +288,7 @@ async fn whoever_wants_the_end_gets_what_is_known_by_then() {
     }
 }
 
-/// Whatever else comes at the moment of the word, an answer or the end of a wait: what is not asked any more is not checked.
+/// At the moment at which a wait ends, too: what is not asked any more is not checked.
 #[tokio::test(start_paused = true)]
 async fn issue_11_an_end_that_is_wanted_while_something_else_happens_is_said() {
     // A whole round of looking after the call that hangs, and in both orders.
