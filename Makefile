@@ -12,12 +12,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-re
 # Functions that came out the same are kept once, where the linker can do that (lld, rustc's own on x86-64).
 FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
-# Clippy's rules about panics are for the product; a test that unwraps is a test that fails.
-TEST_LINTS := -A clippy::unwrap_used -A clippy::expect_used -A clippy::panic -A clippy::indexing_slicing \
-	-A clippy::print_stdout -A clippy::print_stderr -A clippy::disallowed_methods -A clippy::missing_panics_doc \
-	-A clippy::large_futures -A missing_docs
-
-.PHONY: build static static-flags test lint unit real-runtimes docs fuzz bench completions install clean
+.PHONY: build static static-flags quick test lint unit doctests docs real-runtimes slow fuzz bench completions install clean
 
 build:
 	$(CARGO) build --release --locked
@@ -30,36 +25,49 @@ static:
 static-flags:
 	@echo $(STATIC_FLAGS)
 
-# What has to pass before anything lands. The real-runtime tests run too once `make real-runtimes` has fetched what they
-# need, and those of screens where there is tmux; elsewhere they say that they are skipped.
-test: lint unit docs
+# Before each commit: format, lints, and every test that needs nothing but Rust.
+quick: lint unit
+
+# Before anything lands: the same, with the examples in the documentation.
+test: quick doctests docs
 
 lint:
 	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --lib --bins -- -D warnings
-	$(CARGO) clippy --locked --tests --benches -- -D warnings $(TEST_LINTS)
+	$(CARGO) clippy --locked --all-targets -- -D warnings
 
+# Tests that need tmux, strace, promtool or the like say that they are skipped where it is missing.
 unit:
-	$(CARGO) test --locked --no-fail-fast
+	$(CARGO) test --locked --no-fail-fast --lib --test product
+
+doctests:
+	$(CARGO) test --locked --doc --quiet
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
 # Fetches three containerd versions into .cache and runs the tests that need them. Needs root and Debian's archive.
+# Most of their time they wait for a daemon, so more of them run than there are processors.
 real-runtimes:
 	tests/real_runtime/fetch.sh
-	CI=true $(CARGO) test --locked --test real_runtime
+	CI=true RUST_TEST_THREADS=$(REAL_RUNTIME_THREADS) $(CARGO) test --locked --no-fail-fast --test real_runtime -- --skip soak::
+REAL_RUNTIME_THREADS ?= 4
 
-# Each reader of bytes from outside for so long; without FUZZ it is two seconds, as in `unit`.
+# What takes long because of what it proves: mutated input, huge answers, two hundred kills, a browser; where
+# `make real-runtimes` has fetched its containerds also the soak.
+slow:
+	$(CARGO) test --locked --no-fail-fast --test slow
+	$(CARGO) test --locked --no-fail-fast --test real_runtime soak::
+
+# Each reader of bytes from outside for so long; without FUZZ it is two seconds, as in `slow`.
 FUZZ ?= 30m
 fuzz:
-	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test fuzz -- --nocapture
+	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test slow fuzz:: -- --nocapture
 
 bench:
 	$(CARGO) bench --locked
 
 completions:
-	PLEGCTL_BLESS=1 $(CARGO) test --locked --test completions
+	PLEGCTL_BLESS=1 $(CARGO) test --locked --test product completions::
 
 install: build
 	install -Dm755 target/release/plegctl $(DESTDIR)$(PREFIX)/bin/plegctl

@@ -6,8 +6,8 @@ use std::fs;
 use flate2::Crc;
 use plegctl::capture::{Capture, Names, Range, export};
 
-use crate::socket::TempDir;
-use crate::{fuzz, shown};
+use super::{fuzz, shown};
+use crate::support::socket::TempDir;
 
 /// How the program shows a capture.
 const FORMS: [&[&str]; 5] = [

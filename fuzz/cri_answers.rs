@@ -7,7 +7,7 @@ use plegctl::clock::SystemClock;
 use plegctl::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, message};
 use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
 
-use crate::fuzz;
+use super::fuzz;
 
 /// Answers everything with the same bytes.
 #[derive(Default)]

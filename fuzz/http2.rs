@@ -10,7 +10,7 @@ use std::time::Duration;
 use plegctl::clock::SystemClock;
 use plegctl::cri::{Client, Runtime};
 
-use crate::fuzz;
+use super::fuzz;
 
 /// A frame: length, type, flags, stream, content.
 fn frame(kind: u8, flags: u8, stream: u8, content: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use plegctl::kubelet::Metrics;
 use plegctl::kubelet::scalars;
 
-use crate::fuzz;
+use super::fuzz;
 
 #[test]
 fn kubelet_metrics() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
 
-use crate::fuzz;
+use super::fuzz;
 
 #[test]
 fn manifests() {

@@ -4,8 +4,8 @@ use std::fs;
 
 use plegctl::diagnosis::{Places, sample};
 
-use crate::fuzz;
-use crate::socket::TempDir;
+use super::fuzz;
+use crate::support::socket::TempDir;
 
 /// Files of one process, each the bytes up to a separator.
 const FILES: [&str; 8] =

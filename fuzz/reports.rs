@@ -5,8 +5,8 @@ use std::fs;
 use plegctl::diagnosis::HealthReport;
 use plegctl::pleg::{RelistReport, diff};
 
-use crate::socket::TempDir;
-use crate::{fuzz, shown};
+use super::{fuzz, shown};
+use crate::support::socket::TempDir;
 
 /// How the program shows each kind of report.
 const OF_HEALTH: [&[&str]; 5] = [

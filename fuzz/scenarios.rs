@@ -4,8 +4,8 @@ use std::fs;
 
 use plegctl::sim;
 
-use crate::fuzz;
-use crate::socket::TempDir;
+use super::fuzz;
+use crate::support::socket::TempDir;
 
 #[test]
 fn scenarios() {

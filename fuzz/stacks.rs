@@ -9,7 +9,7 @@ use plegctl::stacks::judge::{Source, Told, judge};
 use plegctl::stacks::read::{Bounds, read};
 use plegctl::stacks::signatures::signatures;
 
-use crate::fuzz;
+use super::fuzz;
 
 /// One of each form, of each daemon and of the oldest and the newest Go.
 const SEEDS: [&str; 10] = [

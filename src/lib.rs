@@ -15,6 +15,21 @@
 //!
 //! Everything else is this program's own: the command line, the node's files, the fleet behind an API server.
 
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit
+)]
+// What the unit tests inside the library need not follow.
+#![cfg_attr(
+    not(test),
+    warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)
+)]
+
 pub mod capture;
 pub mod clock;
 mod cmd;

@@ -1,5 +1,7 @@
 //! `plegctl`: parse, run, exit.
 
+#![warn(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,14 +1,13 @@
 //! The committed completion scripts are what the program prints.
 //!
-//! After a change of the command line: `PLEGCTL_BLESS=1 cargo test --test completions`; with `-- --nocapture` it shows
+//! After a change of the command line: `PLEGCTL_BLESS=1 cargo test --test product completions`; with `-- --nocapture` it shows
 //! what changed.
-
-#[path = "support/difference.rs"]
-mod difference;
 
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
+
+use crate::support::difference;
 
 #[test]
 fn committed_completions_are_current() {

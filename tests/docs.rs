@@ -3,15 +3,14 @@
 //! A block is introduced by `<!-- run: plegctl … -->`. Figures that no two runs share (durations, ages, times of day)
 //! are compared by their presence only. After `<!-- sample: plegctl … -->` what happens depends on the moment: which events
 //! and calls there are, and how many of each line; every other line is compared as it stands. After a change:
-//! `PLEGCTL_BLESS=1 cargo test --test docs -- --nocapture` shows what it makes of it.
-
-#[path = "support/difference.rs"]
-mod difference;
+//! `PLEGCTL_BLESS=1 cargo test --test product docs -- --nocapture` shows what it makes of it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
+
+use crate::support::difference;
 
 const RUN: &str = "<!-- run: plegctl ";
 const SAMPLE: &str = "<!-- sample: plegctl ";

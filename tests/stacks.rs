@@ -187,7 +187,7 @@ fn survives(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 proptest! {
-    /// `PROPTEST_CASES=1000000 cargo test --test stacks pieces` runs it for longer.
+    /// `PROPTEST_CASES=1000000 cargo test --test product stacks::pieces` runs it for longer.
     #[test]
     fn pieces_of_dumps_in_any_order_are_read_and_judged(pieces in prop::collection::vec(piece(), 0..60)) {
         survives(pieces.join("\n").as_bytes());

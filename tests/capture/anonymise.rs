@@ -8,8 +8,8 @@ use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
+use crate::support::captures::{Place, record, word};
 use crate::support::plegctl::plegctl;
-use crate::{Place, record, word};
 
 /// Every name that a capture's lists hold.
 fn names(capture: &Path) -> BTreeSet<String> {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use crate::support::captures::{Place, record, replayed, word};
 use crate::support::plegctl::{Invocation, Output, plegctl};
-use crate::{Place, record, replayed, word};
 
 fn refused(output: &Output, words: &str) {
     assert_eq!(output.code, Some(2), "{output}");

@@ -3,10 +3,10 @@
 use plegctl::capture::Capture;
 use serde_json::Value;
 
+use crate::support::captures::{Place, record, replayed, replayed_after, word};
 use crate::support::crictl::{IMAGES, RUNTIME, with_crictl};
 use crate::support::plegctl::{Invocation, Output, plegctl};
 use crate::support::wire;
-use crate::{Place, record, replayed, replayed_after, word};
 
 fn json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"))

@@ -13,11 +13,11 @@ use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
+use crate::support::captures::{Place, replayed, word};
 use crate::support::events::Event;
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};
 use crate::support::{FakeRuntime, Gate, Kind, Node, Reply};
-use crate::{Place, replayed, word};
 
 /// How many relists there are: enough for what the stream never says to be a loss after its grace of five seconds.
 const RELISTS: usize = 14;

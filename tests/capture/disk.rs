@@ -6,9 +6,9 @@ use std::process::Command;
 
 use plegctl::capture::Capture;
 
+use crate::support::captures::{Place, skip, word};
 use crate::support::plegctl::plegctl;
 use crate::support::{FakeRuntime, Kind, Node};
-use crate::{Place, skip, word};
 
 /// A small file system.
 struct Disk(Place);

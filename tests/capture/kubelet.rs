@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use plegctl::capture::{Capture, Moment};
 use serde_json::Value;
 
+use crate::support::captures::{Place, word};
 use crate::support::plegctl::{Invocation, plegctl};
-use crate::{Place, word};
 
 /// A test that waits for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::support::captures::{Place, word};
 use crate::support::plegctl::{Invocation, Output};
-use crate::{Place, word};
 
 /// What a diagnosis comes to: which rule, which call, whose.
 fn culprit(output: &Output) -> [String; 5] {

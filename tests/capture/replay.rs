@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::support::captures::{Place, record, replayed, replayed_after, word};
 use crate::support::plegctl::plegctl;
 use crate::support::{FakeRuntime, recording};
-use crate::{Place, record, replayed, replayed_after, word};
 
 type Events = BTreeMap<String, Vec<(String, String)>>;
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 
+use crate::support::captures::{Place, record, skip, word};
 use crate::support::plegctl::{Invocation, Running, plegctl};
 use crate::support::{FakeRuntime, Node, Reply};
-use crate::{Place, record, skip, word};
 
 /// What a document of pressure and processes is, in captures of every release.
 const LOOK: u32 = 4;

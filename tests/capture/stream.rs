@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::support::captures::{Place, record, replayed, word};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{CallState, FakeRuntime, Kind, Node};
-use crate::{Place, record, replayed, word};
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
 

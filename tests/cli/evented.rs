@@ -5,7 +5,7 @@ use std::time::Duration;
 use plegctl::cri::{Code, Rpc};
 use serde_json::Value;
 
-use crate::stream_records::{Events, of_kind, records, text};
+use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::events::{Attempt, End, Event};
 use crate::support::plegctl::{Invocation, Output, Running, plegctl};
 use crate::support::wire::{self, ContainerEventResponse};

@@ -4,6 +4,5 @@
 mod api_server;
 mod bad_sources;
 mod linted;
-mod many;
 mod scripts;
 mod server;

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use plegctl::cri::Rpc;
 use serde_json::Value;
 
-use crate::stream_records::{Events, of_kind, records, text};
+use crate::cli::stream_records::{Events, of_kind, records, text};
 use crate::support::plegctl::{Invocation, plegctl};
 use crate::support::{FakeRuntime, Gate, Node, Received, recording};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use super::plegctl::plegctl;
 use super::probes::served_metrics;
 use super::{file, output_of, text, tool};
+use crate::support::plegctl::plegctl;
 
 const DASHBOARD: &str = "deploy/grafana/pleg-node.json";
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";

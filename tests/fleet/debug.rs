@@ -1,6 +1,6 @@
 //! `kubectl debug node/…`: what its profiles give, and the terminal that it has before anybody is attached to it.
 
-use super::plegctl::{Invocation, plegctl};
+use crate::support::plegctl::{Invocation, plegctl};
 
 /// What these arguments print on a terminal of that size.
 fn on_terminal(size: (u16, u16), arguments: &[&str]) -> String {

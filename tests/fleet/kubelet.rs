@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::api::{Asked, Clients, Reply, Server};
 use super::file;
 use super::nodes::{Scratch, authority, kubeconfig};
-use super::plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output};
 
 /// A minute and a half longer than the default, so that it is seen where it is used.
 const CONFIGZ: &str = r#"{"kubeletconfig":{"runtimeRequestTimeout":"3m30s","staticPodURLHeader":{"Authorization":["Bearer hidden"]}}}"#;

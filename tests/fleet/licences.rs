@@ -1,11 +1,14 @@
 //! What is linked in: licences, banned crates and sources by `deny.toml`, and the SBOM.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::{file, output_of, text};
+
+#[path = "../../packaging/sbom/bom.rs"]
+mod sbom;
 
 fn metadata() -> String {
     let host = output_of(Command::new(cargo().replace("cargo", "rustc")).arg("-vV"));
@@ -23,17 +26,7 @@ fn cargo() -> String {
 
 /// The SBOM as `packaging/release.sh` makes it.
 fn bom() -> Value {
-    let mut sbom = Command::new(cargo())
-        .args(["run", "--quiet", "--locked", "--offline", "--example", "sbom"])
-        .current_dir(file(""))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Write::write_all(&mut sbom.stdin.take().unwrap(), metadata().as_bytes()).unwrap();
-    let output = sbom.wait_with_output().unwrap();
-    assert!(output.status.success());
-    serde_json::from_slice(&output.stdout).unwrap()
+    sbom::bom(&serde_json::from_str(&metadata()).unwrap()).expect("cargo metadata has every field")
 }
 
 /// The strings of a list in `deny.toml`.

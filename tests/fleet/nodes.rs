@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::api::{Asked, Clients, Reply, Server};
 use super::file;
-use super::plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output};
 
 /// Noon of the day on which every scripted answer is given, in seconds since the epoch.
 const NOON: u32 = 1_795_262_400;

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::api::{Clients, Reply, Server};
 use super::nodes::{authority, kubeconfig};
-use super::plegctl::plegctl;
 use super::{file, output_of, text, tool};
+use crate::support::plegctl::plegctl;
 
 const OVERLAYS: [&str; 4] = ["base", "overlays/k3s", "overlays/crio", "overlays/kubelet-access"];
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::plegctl::plegctl;
 use super::text;
+use crate::support::plegctl::plegctl;
 
 fn config() -> Value {
     serde_json::from_str(&text("deploy/npd/plegctl-monitor.json")).unwrap()

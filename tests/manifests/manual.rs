@@ -1,12 +1,12 @@
 //! The manual's table of checks is the program's.
 //!
-//! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test manifests manual -- --nocapture` shows what it changes.
+//! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test product manifests::manual -- --nocapture` shows what it changes.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crate::difference;
+use crate::support::difference;
 use plegctl::manifests::{Check, Severity};
 
 const START: &str = "<!-- checks: start -->\n";

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use plegctl::manifests::{Kubelet, KubeletVersion, NotTold, Verdict, inspect_bytes};
 
-use crate::static_pods::{content, nine_releases, odd};
+use crate::support::static_pods::{content, nine_releases, odd};
 
 /// Name, namespace and UID of a pod that was loaded; nothing if it was refused. The UID of a file that gives a time
 /// cannot be told.

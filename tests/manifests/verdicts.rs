@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use plegctl::manifests::{self, Kubelet, KubeletVersion, Verdict};
 use serde_json::Value;
 
-use crate::static_pods::{RECORDINGS, content};
+use crate::support::static_pods::{RECORDINGS, content};
 
 fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String> {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");

@@ -12,7 +12,7 @@ use plegctl::pleg::evented::Next;
 use plegctl::pleg::stream::{Event, StreamState, Subject};
 use plegctl::pleg::{Evented, Generic, Hub, KubeletState, PlegState, Settings};
 
-use crate::scripted::{Fault, Scripted, container, sandbox, sandbox_status_of, status_of};
+use crate::pleg::scripted::{Fault, Scripted, container, sandbox, sandbox_status_of, status_of};
 
 use ContainerEventType::{Created, Deleted, Started, Stopped};
 use ContainerState::{Exited, Running};

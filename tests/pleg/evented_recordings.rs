@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::recording::{RecordedContainer, RecordedSandbox, Step};
-use crate::scripted::{Scripted, sandbox_status_of, status_of};
+use crate::pleg::recording::{RecordedContainer, RecordedSandbox, Step};
+use crate::pleg::scripted::{Scripted, sandbox_status_of, status_of};
 use plegctl::clock::{Clock, ManualClock, Mono, Wall};
 use plegctl::cri::{ContainerEvent, ContainerEventType, Error, ReceivedEvent, Rpc};
 use plegctl::pleg::evented::Next;
@@ -75,7 +75,7 @@ impl Message {
 fn failure(kind: &str) -> Option<Error> {
     (kind != "eof").then(|| Error::Runtime {
         rpc: Rpc::GetContainerEvents,
-        code: crate::recording::code(kind),
+        code: crate::pleg::recording::code(kind),
         message: "scripted".into(),
     })
 }
@@ -147,7 +147,7 @@ async fn replay(script: &Script) -> Expected {
 
 #[tokio::test]
 async fn the_event_streams_recorded_from_1_36_2_give_the_same_events_and_attempts() {
-    let scripts: Vec<Script> = crate::recording::lines("evented-1.36.2.jsonl.gz");
+    let scripts: Vec<Script> = crate::pleg::recording::lines("evented-1.36.2.jsonl.gz");
     assert_eq!(scripts.len(), 20);
     let mut wrong = Vec::new();
     for script in &scripts {

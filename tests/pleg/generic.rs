@@ -7,8 +7,8 @@ use plegctl::cri::{Code, ContainerState, Network, SandboxState};
 use plegctl::pleg::stream::Subject;
 use plegctl::pleg::{Era, Hub, KubeletState, PlegState, Settings, Timing};
 
-use crate::node::{LISTS, Node, delivered};
-use crate::scripted::Fault;
+use crate::pleg::node::{LISTS, Node, delivered};
+use crate::pleg::scripted::Fault;
 
 use ContainerState::{Created, Exited, Running, Unknown};
 use SandboxState::{NotReady, Ready};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::recording::Step;
-use crate::scripted::Scripted;
+use crate::pleg::recording::Step;
+use crate::pleg::scripted::Scripted;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::pleg::stream::Event;
 use plegctl::pleg::{Era, Generic, Hub, KubeletVersion, Settings};
@@ -53,7 +53,7 @@ async fn replay(history: &History, era: Era) {
 }
 
 async fn replay_all(version: &str, histories: usize) {
-    let recorded: Vec<History> = crate::recording::lines(&format!("pleg-{version}.jsonl.gz"));
+    let recorded: Vec<History> = crate::pleg::recording::lines(&format!("pleg-{version}.jsonl.gz"));
     assert_eq!(recorded.len(), histories);
     for history in &recorded {
         assert_eq!(history.steps.len(), history.expect.len());

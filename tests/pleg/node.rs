@@ -9,7 +9,7 @@ use plegctl::pleg::cache::Cached;
 use plegctl::pleg::stream::{Event, Relist};
 use plegctl::pleg::{Era, Generic, Hub, Settings};
 
-use crate::scripted::{Fault, Scripted, container, sandbox};
+use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
 pub const LISTS: [&str; 2] = ["ListPodSandbox", "ListContainers"];
 

@@ -13,7 +13,7 @@ use plegctl::pleg::{
 };
 use proptest::prelude::*;
 
-use crate::scripted::{Fault, Scripted, container, sandbox};
+use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
 /// What a runtime lists.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use plegctl::cri::{
 };
 use serde::Deserialize;
 
-use crate::scripted::{Fault, State};
+use crate::pleg::scripted::{Fault, State};
 
 #[derive(Debug, Deserialize)]
 pub struct Step {

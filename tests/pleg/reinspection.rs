@@ -2,8 +2,8 @@
 
 use plegctl::cri::{Code, SandboxState};
 
-use crate::node::{LISTS, Node};
-use crate::scripted::Fault;
+use crate::pleg::node::{LISTS, Node};
+use crate::pleg::scripted::Fault;
 
 use SandboxState::{NotReady, Ready};
 

@@ -12,7 +12,7 @@ use plegctl::pleg::{
     Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, Seconds, diff, document,
 };
 
-use crate::scripted::{Fault, Scripted, container, sandbox};
+use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
 fn node() -> Scripted {
     let runtime = Scripted::default();

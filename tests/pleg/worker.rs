@@ -7,8 +7,8 @@ use plegctl::clock::{Clock, ManualClock};
 use plegctl::cri::ContainerState;
 use plegctl::pleg::{Timing, Turn, Worker};
 
-use crate::node::Node;
-use crate::scripted::Fault;
+use crate::pleg::node::Node;
+use crate::pleg::scripted::Fault;
 
 use ContainerState::Running;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustix::process::{Signal, kill_process};
 
 use crate::daemon::RealRuntime;
-use crate::generated::ContainerState;
+use crate::messages::ContainerState;
 use crate::pods::{ContainerSpec, Pod, PodSpec};
 use crate::wait_for;
 

@@ -14,7 +14,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use crate::daemon::RealRuntime;
-use crate::generated::ContainerState;
+use crate::messages::ContainerState;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, plegctl};
 use crate::pods::{ContainerSpec, PodSpec};

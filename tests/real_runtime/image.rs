@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::daemon::RealRuntime;
-use crate::generated::{
+use crate::messages::{
     Capability, ContainerState, Int64Value, LinuxContainerSecurityContext, NamespaceMode, NamespaceOption,
     SecurityProfile,
 };

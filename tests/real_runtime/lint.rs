@@ -9,7 +9,7 @@ use ::plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::Value;
 
 use crate::daemon::RealRuntime;
-use crate::generated::ContainerState;
+use crate::messages::ContainerState;
 use crate::packages::Containerd;
 use crate::plegctl::plegctl;
 use crate::pods::{ContainerSpec, PodSpec};

@@ -55,7 +55,7 @@ mod watch;
 use std::io::Write;
 
 use daemon::RealRuntime;
-use harness::{PATIENCE, daemon, faults, generated, packages, pods, wait_for};
+use harness::{PATIENCE, daemon, faults, messages, packages, pods, wait_for};
 use packages::{Containerd, Packages};
 
 /// The same, with a disk of its own that can be frozen.

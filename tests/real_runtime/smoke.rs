@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use crate::daemon::RealRuntime;
-use crate::generated::{Container, ContainerState, PodSandboxState};
+use crate::messages::{Container, ContainerState, Pair, PodSandboxState};
 use crate::packages::Containerd;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{PATIENCE, real};
@@ -141,15 +141,20 @@ fn pods_look_like_a_kubelets(version: Containerd) {
     let pod = pods.iter().find(|pod| pod.id == second.sandbox_id).unwrap();
     assert_eq!(pods.len(), 2);
     assert_eq!(pod.metadata.as_ref().unwrap().attempt, 1);
-    assert_eq!(pod.labels["io.kubernetes.pod.uid"], hash);
-    assert_eq!(pod.labels["tier"], "control-plane");
-    assert_eq!(pod.annotations["kubernetes.io/config.source"], "file");
+    assert_eq!(value(&pod.labels, "io.kubernetes.pod.uid"), hash);
+    assert_eq!(value(&pod.labels, "tier"), "control-plane");
+    assert_eq!(value(&pod.annotations, "kubernetes.io/config.source"), "file");
 
     let containers = runtime.list_containers();
     let container = containers.iter().find(|one| one.id == second.containers[0]).unwrap();
-    assert_eq!(container.labels["io.kubernetes.container.name"], "etcd");
-    assert_eq!(container.labels["io.kubernetes.pod.name"], "etcd-node");
-    assert_eq!(container.annotations["io.kubernetes.container.hash"], "5f3a");
+    assert_eq!(value(&container.labels, "io.kubernetes.container.name"), "etcd");
+    assert_eq!(value(&container.labels, "io.kubernetes.pod.name"), "etcd-node");
+    assert_eq!(value(&container.annotations, "io.kubernetes.container.hash"), "5f3a");
+}
+
+/// The value of a label or an annotation.
+fn value<'a>(pairs: &'a [Pair], key: &str) -> &'a str {
+    &pairs.iter().find(|pair| pair.key == key).unwrap_or_else(|| panic!("no {key} in {pairs:?}")).value
 }
 
 fn states(runtime: &RealRuntime) -> Vec<ContainerState> {

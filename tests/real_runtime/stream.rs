@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::daemon::RealRuntime;
 use crate::driver::Driver;
-use crate::generated::ContainerState;
+use crate::messages::ContainerState;
 use crate::packages::Containerd;
 use crate::plegctl::{Invocation, Running};
 use crate::pods::{ContainerSpec, Pod, PodSpec};

@@ -1,7 +1,9 @@
 //! What the tests stand on: a scripted runtime, odd sockets, recorded kubelets, and the real binary.
 
 mod answer;
+pub mod captures;
 pub mod crictl;
+pub mod difference;
 pub mod events;
 pub mod fake;
 pub mod impostor;

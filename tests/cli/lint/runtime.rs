@@ -325,7 +325,7 @@ fn sp123_is_certain_where_the_uids_of_the_node_are_understood() {
     // Without a pod that is explained, a strange UID proves nothing.
     let (output, found) = look(&old(&[("web.yaml", &edited)]), app(web()));
     assert_eq!(found, [], "{output}");
-    let report = crate::lint::report(&output);
+    let report = crate::cli::lint::report(&output);
     assert!(report["notChecked"][0]["why"].as_str().unwrap().contains("--as"), "{output}");
 }
 

@@ -6,14 +6,15 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::{Request as Envelope, Response, Status};
+use tonic_prost::ProstCodec;
 
-use super::generated::image_service_client::ImageServiceClient;
-use super::generated::runtime_service_client::RuntimeServiceClient;
-use super::generated::{
+use super::messages::{
     Container, ContainerStatus, ContainerStatusRequest, ImageSpec, ImageStatusRequest, ListContainersRequest,
-    ListPodSandboxRequest, PodSandbox, VersionRequest, VersionResponse,
+    ListPodSandboxRequest, PodSandbox, Request, VersionRequest, VersionResponse,
 };
 
 /// As much as any runtime sends by default.
@@ -22,8 +23,21 @@ const LARGEST_ANSWER: usize = 80 << 20;
 /// A connection that is made anew when the daemon was.
 pub struct Calls {
     network: Runtime,
-    client: RuntimeServiceClient<Channel>,
-    images: ImageServiceClient<Channel>,
+    client: Client,
+}
+
+/// Sends any request of the harness.
+#[derive(Clone)]
+pub struct Client(Grpc<Channel>);
+
+impl Client {
+    /// Sends a request and waits for its answer, however long that takes.
+    pub async fn send<R: Request>(&self, request: R) -> Result<Response<R::Answer>, Status> {
+        let mut connection = self.0.clone();
+        connection.ready().await.map_err(|why| Status::unavailable(why.to_string()))?;
+        let codec: ProstCodec<R, R::Answer> = ProstCodec::default();
+        connection.unary(Envelope::new(request), PathAndQuery::from_static(R::PATH), codec).await
+    }
 }
 
 impl Calls {
@@ -34,9 +48,8 @@ impl Calls {
         let guard = network.enter();
         let channel = connect_lazily(socket.to_owned());
         drop(guard);
-        let images = ImageServiceClient::new(channel.clone());
-        let client = RuntimeServiceClient::new(channel).max_decoding_message_size(LARGEST_ANSWER);
-        Self { network, client, images }
+        let client = Client(Grpc::new(channel).max_decoding_message_size(LARGEST_ANSWER));
+        Self { network, client }
     }
 
     /// Runs `future` to its end.
@@ -53,45 +66,50 @@ impl Calls {
     }
 
     /// The client itself, for calls that have no method here.
-    pub fn client(&self) -> RuntimeServiceClient<Channel> {
+    pub fn client(&self) -> Client {
         self.client.clone()
     }
 
     /// `Version`.
     pub fn version(&self, limit: Duration) -> Result<VersionResponse, Status> {
-        let mut client = self.client();
-        self.block_on(within(limit, client.version(VersionRequest::default())))
+        let client = self.client();
+        self.block_on(within(limit, client.send(VersionRequest::default())))
     }
 
     /// `ListPodSandbox`, unfiltered.
     pub fn list_pods(&self, limit: Duration) -> Result<Vec<PodSandbox>, Status> {
-        let mut client = self.client();
-        let call = client.list_pod_sandbox(ListPodSandboxRequest {});
+        let client = self.client();
+        let call = client.send(ListPodSandboxRequest::default());
         Ok(self.block_on(within(limit, call))?.items)
     }
 
     /// `ListContainers`, unfiltered.
     pub fn list_containers(&self, limit: Duration) -> Result<Vec<Container>, Status> {
-        let mut client = self.client();
-        let call = client.list_containers(ListContainersRequest {});
+        let client = self.client();
+        let call = client.send(ListContainersRequest::default());
         Ok(self.block_on(within(limit, call))?.containers)
     }
 
     /// `ImageStatus`: whether the runtime has the image.
     pub fn has_image(&self, image: &str, limit: Duration) -> Result<bool, Status> {
-        let mut client = self.images.clone();
-        let call =
-            client.image_status(ImageStatusRequest { image: Some(ImageSpec { image: image.to_owned() }) });
+        let client = self.client();
+        let call = client.send(ImageStatusRequest { image: Some(image_named(image)), ..Default::default() });
         Ok(self.block_on(within(limit, call))?.image.is_some())
     }
 
     /// `ContainerStatus`.
     pub fn container_status(&self, container_id: &str, limit: Duration) -> Result<ContainerStatus, Status> {
-        let mut client = self.client();
-        let call = client.container_status(ContainerStatusRequest { container_id: container_id.to_owned() });
+        let client = self.client();
+        let call = client
+            .send(ContainerStatusRequest { container_id: container_id.to_owned(), ..Default::default() });
         let answer = self.block_on(within(limit, call))?;
         answer.status.ok_or_else(|| Status::internal("no status in the answer"))
     }
+}
+
+/// An image by its name.
+pub fn image_named(image: &str) -> ImageSpec {
+    ImageSpec { image: image.to_owned(), ..ImageSpec::default() }
 }
 
 /// The answer of `call`, or `DEADLINE_EXCEEDED` once `limit` has passed.

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::PATIENCE;
 use super::daemon::{RealRuntime, tool};
-use super::generated::{LinuxContainerResources, UpdateContainerResourcesRequest};
+use super::messages::{LinuxContainerResources, UpdateContainerResourcesRequest};
 use super::wait_for;
 
 /// A call that normally takes milliseconds and has not answered after this is held up by something.
@@ -131,14 +131,13 @@ impl RealRuntime {
     pub fn hold_status_lock(&self, container_id: &str) -> HeldLock<'_> {
         let sandbox_id = self.sandbox_of(container_id);
         let shim = self.stop_shim(&sandbox_id);
-        let mut client = self.calls.client();
+        let client = self.calls.client();
         let request = UpdateContainerResourcesRequest {
             container_id: container_id.to_owned(),
             linux: Some(LinuxContainerResources { cpu_shares: 512 }),
         };
         // Without a deadline of its own: at the server's it would give the lock back although nobody asked for that.
-        let update =
-            self.calls.spawn(async move { client.update_container_resources(request).await.map(drop) });
+        let update = self.calls.spawn(async move { client.send(request).await.map(drop) });
         let held = HeldLock { runtime: self, shim: Some(shim), update: Some(update) };
         wait_for("the status lock to be held", || {
             let status = self.calls.container_status(container_id, HELD_UP);

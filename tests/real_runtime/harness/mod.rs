@@ -3,7 +3,7 @@
 pub mod calls;
 pub mod daemon;
 pub mod faults;
-pub mod generated;
+pub mod messages;
 pub mod packages;
 pub mod pods;
 

@@ -9,18 +9,16 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
-use tonic::transport::Channel;
 
 use super::PATIENCE;
-use super::calls::within;
+use super::calls::{Client, image_named, within};
 use super::daemon::{BUSYBOX_IMAGE, RealRuntime};
-use super::generated::runtime_service_client::RuntimeServiceClient;
-use super::generated::{
+use super::messages::{
     Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
-    DnsConfig, ImageSpec, KeyValue, LinuxContainerConfig, LinuxContainerSecurityContext,
-    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandbox,
-    PodSandboxConfig, PodSandboxMetadata, RemoveContainerRequest, RemovePodSandboxRequest,
-    RunPodSandboxRequest, StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
+    DnsConfig, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
+    LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, Pair, PodSandbox, PodSandboxConfig,
+    PodSandboxMetadata, RemoveContainerRequest, RemovePodSandboxRequest, RunPodSandboxRequest,
+    StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
 };
 use super::wait_for;
 
@@ -191,14 +189,14 @@ impl ContainerSpec {
     /// What an image runs by itself, with these arguments.
     pub fn of_image(mut self, image: &str, arguments: &[&str]) -> Self {
         self.command.clear();
-        self.more.image = Some(ImageSpec { image: image.to_owned() });
+        self.more.image = Some(image_named(image));
         self.more.args = arguments.iter().copied().map(str::to_owned).collect();
         self
     }
 
     /// With an environment variable.
     pub fn env(mut self, key: &str, value: &str) -> Self {
-        self.more.envs.push(KeyValue { key: key.to_owned(), value: value.to_owned() });
+        self.more.envs.push(Pair { key: key.to_owned(), value: value.to_owned() });
         self
     }
 
@@ -247,7 +245,7 @@ impl ContainerSpec {
         labels.insert("io.kubernetes.container.name".to_owned(), self.name.clone());
         ContainerConfig {
             metadata: Some(ContainerMetadata { name: self.name.clone(), attempt: self.attempt }),
-            image: self.more.image.clone().or_else(|| Some(ImageSpec { image: BUSYBOX_IMAGE.to_owned() })),
+            image: self.more.image.clone().or_else(|| Some(image_named(BUSYBOX_IMAGE))),
             command: self.command.clone(),
             labels,
             annotations: self.annotations.clone(),
@@ -288,7 +286,8 @@ pub struct Pod {
 impl RealRuntime {
     /// Runs a pod and all its containers.
     pub fn run_pod(&self, pod: &PodSpec, containers: &[ContainerSpec]) -> Pod {
-        let run = run_pod(self.calls.client(), pod.config(self), containers.to_vec());
+        let client = self.calls.client();
+        let run = run_pod(&client, pod.config(self), containers.to_vec());
         self.calls.block_on(run).unwrap()
     }
 
@@ -306,7 +305,7 @@ impl RealRuntime {
                 let turns = Arc::clone(&turns);
                 running.spawn(async move {
                     let _turn = turns.acquire().await;
-                    run_pod(client, config, containers).await.unwrap()
+                    run_pod(&client, config, containers).await.unwrap()
                 });
             }
             running.join_all().await
@@ -315,30 +314,32 @@ impl RealRuntime {
 
     /// Asks for a pod that may never come.
     pub fn start_pod_in_background(&self, pod: &PodSpec) -> JoinHandle<()> {
-        let (mut client, config) = (self.calls.client(), pod.config(self));
+        let (client, config) = (self.calls.client(), pod.config(self));
         self.calls.spawn(async move {
-            let _ = client.run_pod_sandbox(RunPodSandboxRequest { config: Some(config) }).await;
+            let _ = client.send(RunPodSandboxRequest { config: Some(config) }).await;
         })
     }
 
     /// Asks for the end of a container that may never end.
     pub fn stop_container_in_background(&self, container_id: &str) -> JoinHandle<()> {
-        let mut client = self.calls.client();
+        let client = self.calls.client();
         let request = StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 };
         self.calls.spawn(async move {
-            let _ = client.stop_container(request).await;
+            let _ = client.send(request).await;
         })
     }
 
     /// Creates a container without starting it.
     pub fn create_container(&self, pod: &Pod, container: &ContainerSpec) -> String {
-        let create = create_container(self.calls.client(), &pod.sandbox_id, &pod.config, container);
+        let client = self.calls.client();
+        let create = create_container(&client, &pod.sandbox_id, &pod.config, container);
         self.calls.block_on(create).unwrap()
     }
 
     /// Tries to create a container; true if that was done in time.
     pub fn can_create_container(&self, pod: &Pod, container: &ContainerSpec, patience: Duration) -> bool {
-        let create = create_container(self.calls.client(), &pod.sandbox_id, &pod.config, container);
+        let client = self.calls.client();
+        let create = create_container(&client, &pod.sandbox_id, &pod.config, container);
         self.calls
             .block_on(async { tokio::time::timeout(patience, create).await })
             .is_ok_and(|made| made.is_ok())
@@ -346,40 +347,40 @@ impl RealRuntime {
 
     /// Starts a created container.
     pub fn start_container(&self, container_id: &str) {
-        let start = start_container(self.calls.client(), container_id);
+        let client = self.calls.client();
+        let start = start_container(&client, container_id);
         self.calls.block_on(start).unwrap();
     }
 
     /// Stops a container without grace.
     pub fn stop_container(&self, container_id: &str) {
-        let mut client = self.calls.client();
-        let call =
-            client.stop_container(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
+        let client = self.calls.client();
+        let call = client.send(StopContainerRequest { container_id: container_id.to_owned(), timeout: 0 });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
     /// Removes a container.
     pub fn remove_container(&self, container_id: &str) {
-        let mut client = self.calls.client();
-        let call = client.remove_container(RemoveContainerRequest { container_id: container_id.to_owned() });
+        let client = self.calls.client();
+        let call = client.send(RemoveContainerRequest { container_id: container_id.to_owned() });
         self.calls.block_on(within(PATIENCE, call)).unwrap();
     }
 
     /// Stops a pod and its containers. Asks again, as a kubelet does: a shim that ends meanwhile is an error once.
     pub fn stop_pod(&self, sandbox_id: &str) {
         wait_for(&format!("{sandbox_id} to be stopped"), || {
-            let mut client = self.calls.client();
+            let client = self.calls.client();
             let request = StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
-            self.calls.block_on(within(PATIENCE, client.stop_pod_sandbox(request))).ok()
+            self.calls.block_on(within(PATIENCE, client.send(request))).ok()
         });
     }
 
     /// Removes a pod and its containers, and asks again as well.
     pub fn remove_pod(&self, sandbox_id: &str) {
         wait_for(&format!("{sandbox_id} to be removed"), || {
-            let mut client = self.calls.client();
+            let client = self.calls.client();
             let request = RemovePodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
-            self.calls.block_on(within(PATIENCE, client.remove_pod_sandbox(request))).ok()
+            self.calls.block_on(within(PATIENCE, client.send(request))).ok()
         });
     }
 
@@ -403,16 +404,16 @@ impl RealRuntime {
 }
 
 async fn run_pod(
-    mut client: RuntimeServiceClient<Channel>,
+    client: &Client,
     config: PodSandboxConfig,
     containers: Vec<ContainerSpec>,
 ) -> Result<Pod, Status> {
     let request = RunPodSandboxRequest { config: Some(config.clone()) };
-    let sandbox_id = within(PATIENCE, client.run_pod_sandbox(request)).await?.pod_sandbox_id;
+    let sandbox_id = within(PATIENCE, client.send(request)).await?.pod_sandbox_id;
     let mut container_ids = Vec::new();
     for container in &containers {
-        let container_id = create_container(client.clone(), &sandbox_id, &config, container).await?;
-        start_container(client.clone(), &container_id).await?;
+        let container_id = create_container(client, &sandbox_id, &config, container).await?;
+        start_container(client, &container_id).await?;
         container_ids.push(container_id);
     }
     let uid = config.metadata.as_ref().map(|metadata| metadata.uid.clone());
@@ -420,12 +421,12 @@ async fn run_pod(
 }
 
 async fn create_container(
-    mut client: RuntimeServiceClient<Channel>,
+    client: &Client,
     sandbox_id: &str,
     pod: &PodSandboxConfig,
     container: &ContainerSpec,
 ) -> Result<String, Status> {
-    let call = client.create_container(CreateContainerRequest {
+    let call = client.send(CreateContainerRequest {
         pod_sandbox_id: sandbox_id.to_owned(),
         config: Some(container.config(pod)),
         sandbox_config: Some(pod.clone()),
@@ -433,11 +434,8 @@ async fn create_container(
     Ok(within(PATIENCE, call).await?.container_id)
 }
 
-async fn start_container(
-    mut client: RuntimeServiceClient<Channel>,
-    container_id: &str,
-) -> Result<(), Status> {
-    let call = client.start_container(StartContainerRequest { container_id: container_id.to_owned() });
+async fn start_container(client: &Client, container_id: &str) -> Result<(), Status> {
+    let call = client.send(StartContainerRequest { container_id: container_id.to_owned() });
     within(PATIENCE, call).await.map(drop)
 }
 

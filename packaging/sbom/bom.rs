@@ -1,8 +1,6 @@
-//! Turns `cargo metadata --locked --format-version 1 --filter-platform TARGET` on stdin into an SBOM in `CycloneDX` 1.5 on
-//! stdout: what is linked into the binary, nothing that only tests or builds need.
+//! An SBOM from what `cargo metadata` prints: what is linked into the binary, nothing that only tests or builds need.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Write};
 
 use serde_json::{Value, json};
 
@@ -45,7 +43,8 @@ fn component(package: &Value) -> Option<Value> {
     Some(component)
 }
 
-fn bom(metadata: &Value) -> Option<Value> {
+/// The SBOM of what `cargo metadata` printed; `None` where the text is something else.
+pub fn bom(metadata: &Value) -> Option<Value> {
     let root = metadata["resolve"]["root"].as_str()?;
     let linked = linked(metadata)?;
     let packages = metadata["packages"].as_array()?;
@@ -80,12 +79,4 @@ fn bom(metadata: &Value) -> Option<Value> {
         "metadata": {"component": subject},
         "components": components, "dependencies": dependencies,
     }))
-}
-
-fn main() -> io::Result<()> {
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text)?;
-    let metadata: Value = serde_json::from_str(&text)?;
-    let bom = bom(&metadata).ok_or_else(|| io::Error::other("this is not what cargo metadata prints"))?;
-    writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bom)?)
 }

@@ -1,9 +1,5 @@
 //! The real binary and the product's client against a scripted runtime, one module per sub-command.
 
-#[path = "../support/mod.rs"]
-#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
-pub mod support;
-
 mod crictl;
 mod diff;
 mod evented;
@@ -12,7 +8,6 @@ mod fake_runtime;
 mod health;
 mod hostile;
 mod lint;
-mod memory;
 mod outputs;
 mod pods;
 mod relist;

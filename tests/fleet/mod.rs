@@ -11,8 +11,6 @@ mod kubelet;
 mod licences;
 mod nodes;
 mod objects;
-#[path = "../support/plegctl.rs"]
-pub mod plegctl;
 mod plugin;
 mod probes;
 

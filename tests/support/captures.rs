@@ -1,29 +1,11 @@
-//! The flight recorder as a process: what it keeps, what is left of it after a kill, and what a replay makes of it.
-
-#[path = "../support/mod.rs"]
-#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
-pub mod support;
-
-mod anonymise;
-mod bad_input;
-mod browser;
-mod commands;
-mod compare;
-mod disk;
-mod kills;
-mod kubelet;
-mod matrix;
-mod page;
-mod replay;
-mod service;
-mod stream;
+//! Captures recorded by the real binary, in folders that go when the test is over.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::plegctl::{Output, plegctl};
 use plegctl::capture::Capture;
-use support::plegctl::{Output, plegctl};
 
 /// A place for captures that is gone when the test is over.
 pub struct Place(PathBuf);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use plegctl::capture::Capture;
 
+use crate::support::captures::{Place, word};
 use crate::support::plegctl::Invocation;
-use crate::{Place, word};
 
 /// Numbers without order, the same in every run.
 fn numbers() -> impl Iterator<Item = u64> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Place, word};
+use crate::support::captures::{Place, word};
 
 /// A browser that says nothing for longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);

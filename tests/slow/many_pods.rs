@@ -1,15 +1,16 @@
 //! Very many files and pods of the API server: all of them are told, in memory that follows their bytes.
 //!
-//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test cli pods::many -- --nocapture` prints memory and time for so
+//! `PLEGCTL_PODS=10000 PLEGCTL_PODS_OF=PROGRAM cargo test --test slow many_pods -- --nocapture` prints memory and time for so
 //! many, of another program.
 
+use std::fs;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::api_server::Scratch;
-use crate::memory::peak_of;
+use super::memory::peak_of;
 use crate::support::plegctl::Invocation;
+use crate::support::socket::TempDir;
 
 const MIB: usize = 1024 * 1024;
 /// What a run takes that has nothing to do with the pods: mostly the program, of which a debug build maps 20 MiB.
@@ -38,7 +39,7 @@ fn peak_at_the_first_update(arguments: &[&str]) -> usize {
 
 #[test]
 fn very_many_files_take_memory_by_their_bytes() {
-    let scratch = Scratch::new("many-files");
+    let folder = TempDir::new();
     let mut bytes = 0;
     for number in 0..many() {
         let text = format!(
@@ -48,16 +49,16 @@ fn very_many_files_take_memory_by_their_bytes() {
             ""
         );
         bytes += text.len();
-        scratch.file(&format!("web-{number:05}.yaml"), text);
+        fs::write(folder.path().join(format!("web-{number:05}.yaml")), text).unwrap();
     }
-    let peak = peak_at_the_first_update(&["--manifests", scratch.0.to_str().unwrap()]);
+    let peak = peak_at_the_first_update(&["--manifests", folder.path().to_str().unwrap()]);
     // A pod as the kubelet completes it has three times the bytes of its manifest.
     assert!(peak < 12 * bytes + BASE, "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }
 
 #[test]
 fn very_many_pods_of_the_api_server_take_memory_by_their_bytes() {
-    let scratch = Scratch::new("many-pods");
+    let folder = TempDir::new();
     let environment: Vec<Value> = (0..20)
         .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(60)}))
         .collect();
@@ -73,9 +74,10 @@ fn very_many_pods_of_the_api_server_take_memory_by_their_bytes() {
         .collect();
     let text = json!({"kind": "PodList", "apiVersion": "v1", "items": items}).to_string();
     let bytes = text.len();
-    let list = scratch.file("list.json", text);
+    let list = folder.path().join("list.json");
+    fs::write(&list, text).unwrap();
     drop(items);
-    let peak = peak_at_the_first_update(&["--api-pods", &list]);
+    let peak = peak_at_the_first_update(&["--api-pods", list.to_str().unwrap()]);
     // Like any answer never more than eight times its bytes, the program included; and less the more there are.
     assert!(peak < (8 * bytes).min(4 * bytes + BASE), "{} MiB for {} MiB", peak / MIB, bytes / MIB);
 }

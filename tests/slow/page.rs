@@ -6,9 +6,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::browser::{ALONE, Browser};
+use super::browser::{ALONE, Browser};
+use crate::support::captures::{Place, record, skip, word};
 use crate::support::plegctl::plegctl;
-use crate::{Place, record, skip, word};
 
 fn page(place: &Place) -> PathBuf {
     let directory = place.path("capture");

@@ -1,6 +1,6 @@
 //! Memory follows the bytes that came in, whatever they are made of.
 //!
-//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test cli memory -- --nocapture` prints the tables for another program and holds
+//! `PLEGCTL_MEMORY_OF=PROGRAM cargo test --test slow memory -- --nocapture` prints the tables for another program and holds
 //! it to nothing; `PLEGCTL_MEMORY_BUDGET` is the budget of `health`, `PLEGCTL_FLOOD` how many pods live and die.
 
 use std::fs;

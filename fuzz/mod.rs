@@ -4,7 +4,7 @@
 //! them for two seconds, or for as long as `PLEGCTL_FUZZ` says:
 //!
 //! ```text
-//! PLEGCTL_FUZZ=30m cargo test --test fuzz manifests -- --nocapture
+//! PLEGCTL_FUZZ=30m cargo test --test slow fuzz::manifests -- --nocapture
 //! ```
 //!
 //! Without a time the mutations are the same in each run; with one they are not (`PLEGCTL_FUZZ_SEED` repeats them). An input
@@ -21,9 +21,6 @@ mod manifests;
 mod proc_trees;
 mod reports;
 mod scenarios;
-#[path = "../tests/support/socket.rs"]
-#[expect(clippy::missing_panics_doc, reason = "a test fails by panicking")]
-pub mod socket;
 mod stacks;
 
 use std::fs;

@@ -1,0 +1,17 @@
+//! Turns `cargo metadata --locked --format-version 1 --filter-platform TARGET` on stdin into an SBOM in `CycloneDX` 1.5 on
+//! stdout: what is linked into the binary, nothing that only tests or builds need.
+
+mod bom;
+
+use std::io::{self, Read, Write};
+
+use serde_json::Value;
+
+fn main() -> io::Result<()> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let metadata: Value = serde_json::from_str(&text)?;
+    let bom =
+        bom::bom(&metadata).ok_or_else(|| io::Error::other("this is not what cargo metadata prints"))?;
+    writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bom)?)
+}

@@ -1,0 +1,255 @@
+//! The CRI messages of the harness, and which call each of them is.
+//!
+//! What the product reads comes from its own proto. The calls that make pods, change them and remove them are here alone,
+//! with the fields that a test sets: the product must never be able to send them. Names, numbers and types are those of
+//! the interface.
+
+use std::collections::HashMap;
+
+use prost::Message;
+
+#[path = "../../support/wire.rs"]
+pub mod product;
+
+pub use product::{
+    Container, ContainerMetadata, ContainerState, ContainerStatus, ContainerStatusRequest, ImageSpec,
+    ImageStatusRequest, ListContainersRequest, ListPodSandboxRequest, Mount, NamespaceMode, Pair, PodSandbox,
+    PodSandboxMetadata, PodSandboxState, VersionRequest, VersionResponse,
+};
+use product::{ContainerStatusResponse, ImageStatusResponse, ListContainersResponse, ListPodSandboxResponse};
+
+/// A request that knows its call and the answer to it.
+pub trait Request: Message + 'static {
+    /// `/SERVICE/METHOD`.
+    const PATH: &'static str;
+    /// What comes back.
+    type Answer: Message + Default + 'static;
+}
+
+macro_rules! calls {
+    ($($service:literal $method:literal: $request:ty => $answer:ty,)*) => {
+        $(impl Request for $request {
+            const PATH: &'static str = concat!("/runtime.v1.", $service, "/", $method);
+            type Answer = $answer;
+        })*
+    };
+}
+
+calls! {
+    "RuntimeService" "Version": VersionRequest => VersionResponse,
+    "RuntimeService" "ListPodSandbox": ListPodSandboxRequest => ListPodSandboxResponse,
+    "RuntimeService" "ListContainers": ListContainersRequest => ListContainersResponse,
+    "RuntimeService" "ContainerStatus": ContainerStatusRequest => ContainerStatusResponse,
+    "ImageService" "ImageStatus": ImageStatusRequest => ImageStatusResponse,
+    "RuntimeService" "RunPodSandbox": RunPodSandboxRequest => RunPodSandboxResponse,
+    "RuntimeService" "StopPodSandbox": StopPodSandboxRequest => Nothing,
+    "RuntimeService" "RemovePodSandbox": RemovePodSandboxRequest => Nothing,
+    "RuntimeService" "CreateContainer": CreateContainerRequest => CreateContainerResponse,
+    "RuntimeService" "StartContainer": StartContainerRequest => Nothing,
+    "RuntimeService" "StopContainer": StopContainerRequest => Nothing,
+    "RuntimeService" "RemoveContainer": RemoveContainerRequest => Nothing,
+    "RuntimeService" "UpdateContainerResources": UpdateContainerResourcesRequest => Nothing,
+}
+
+/// An answer without fields.
+#[derive(Clone, PartialEq, Message)]
+pub struct Nothing {}
+
+/// No test sets a field of it, but runtimes expect it to be present.
+#[derive(Clone, PartialEq, Message)]
+pub struct DnsConfig {}
+
+/// Which namespaces are the host's own. Pods in the host's network need no CNI plugin.
+#[derive(Clone, PartialEq, Message)]
+pub struct NamespaceOption {
+    #[prost(enumeration = "NamespaceMode", tag = "1")]
+    pub network: i32,
+    #[prost(enumeration = "NamespaceMode", tag = "2")]
+    pub pid: i32,
+    #[prost(enumeration = "NamespaceMode", tag = "3")]
+    pub ipc: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxSandboxSecurityContext {
+    #[prost(message, optional, tag = "1")]
+    pub namespace_options: Option<NamespaceOption>,
+    /// Only such a pod may have a privileged container.
+    #[prost(bool, tag = "6")]
+    pub privileged: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxPodSandboxConfig {
+    /// Every cgroup of the pod lies below it, which is how the tests find what is left to clean up.
+    #[prost(string, tag = "1")]
+    pub cgroup_parent: String,
+    #[prost(message, optional, tag = "2")]
+    pub security_context: Option<LinuxSandboxSecurityContext>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct PodSandboxConfig {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: Option<PodSandboxMetadata>,
+    #[prost(string, tag = "3")]
+    pub log_directory: String,
+    #[prost(message, optional, tag = "4")]
+    pub dns_config: Option<DnsConfig>,
+    #[prost(map = "string, string", tag = "6")]
+    pub labels: HashMap<String, String>,
+    #[prost(map = "string, string", tag = "7")]
+    pub annotations: HashMap<String, String>,
+    #[prost(message, optional, tag = "8")]
+    pub linux: Option<LinuxPodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RunPodSandboxRequest {
+    #[prost(message, optional, tag = "1")]
+    pub config: Option<PodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RunPodSandboxResponse {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StopPodSandboxRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RemovePodSandboxRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Int64Value {
+    #[prost(int64, tag = "1")]
+    pub value: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SecurityProfile {
+    /// `RuntimeDefault` is 0, `Unconfined` 1.
+    #[prost(int32, tag = "1")]
+    pub profile_type: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Capability {
+    #[prost(string, repeated, tag = "1")]
+    pub add_capabilities: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub drop_capabilities: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxContainerSecurityContext {
+    #[prost(message, optional, tag = "1")]
+    pub capabilities: Option<Capability>,
+    #[prost(bool, tag = "2")]
+    pub privileged: bool,
+    #[prost(message, optional, tag = "3")]
+    pub namespace_options: Option<NamespaceOption>,
+    #[prost(message, optional, tag = "5")]
+    pub run_as_user: Option<Int64Value>,
+    #[prost(bool, tag = "7")]
+    pub readonly_rootfs: bool,
+    #[prost(bool, tag = "11")]
+    pub no_new_privs: bool,
+    #[prost(message, optional, tag = "12")]
+    pub run_as_group: Option<Int64Value>,
+    #[prost(message, optional, tag = "15")]
+    pub seccomp: Option<SecurityProfile>,
+}
+
+/// Runtimes expect it to be present even where no field of it is set.
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxContainerConfig {
+    #[prost(message, optional, tag = "2")]
+    pub security_context: Option<LinuxContainerSecurityContext>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerConfig {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: Option<ContainerMetadata>,
+    #[prost(message, optional, tag = "2")]
+    pub image: Option<ImageSpec>,
+    #[prost(string, repeated, tag = "3")]
+    pub command: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub args: Vec<String>,
+    #[prost(message, repeated, tag = "6")]
+    pub envs: Vec<Pair>,
+    #[prost(message, repeated, tag = "7")]
+    pub mounts: Vec<Mount>,
+    #[prost(map = "string, string", tag = "9")]
+    pub labels: HashMap<String, String>,
+    #[prost(map = "string, string", tag = "10")]
+    pub annotations: HashMap<String, String>,
+    /// Relative to the pod's log directory.
+    #[prost(string, tag = "11")]
+    pub log_path: String,
+    #[prost(message, optional, tag = "15")]
+    pub linux: Option<LinuxContainerConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CreateContainerRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub config: Option<ContainerConfig>,
+    /// The configuration that the sandbox was made with, once more.
+    #[prost(message, optional, tag = "3")]
+    pub sandbox_config: Option<PodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct CreateContainerResponse {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StartContainerRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct StopContainerRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    /// Seconds between SIGTERM and SIGKILL.
+    #[prost(int64, tag = "2")]
+    pub timeout: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct RemoveContainerRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LinuxContainerResources {
+    #[prost(int64, tag = "3")]
+    pub cpu_shares: i64,
+}
+
+/// Makes containerd take a container's status lock and then wait for the shim.
+#[derive(Clone, PartialEq, Message)]
+pub struct UpdateContainerResourcesRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+    #[prost(message, optional, tag = "2")]
+    pub linux: Option<LinuxContainerResources>,
+}
