@@ -28,10 +28,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bend::Random;
+
+use crate::support::plegctl;
 
 /// How long a target runs without being told otherwise.
 const SHORT: Duration = Duration::from_secs(2);
@@ -77,11 +79,10 @@ pub fn fuzz(target: &str, mut seeds: Vec<Vec<u8>>, mut check: impl FnMut(&[u8]))
 
 /// Runs the program on a file: it must come to an end of its own, without a fault and without a byte that moves a cursor.
 pub fn shown(words: &[&str], files: &[&str]) {
-    let output = Command::new(env!("CARGO_BIN_EXE_plegctl"))
+    let output = plegctl::command(env!("CARGO_BIN_EXE_plegctl"))
         .args(words)
         .args(files)
         .stdin(Stdio::null())
-        .env_clear()
         .output()
         .unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

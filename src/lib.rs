@@ -44,6 +44,7 @@ pub mod pleg;
 pub mod report;
 pub mod sim;
 pub mod stacks;
+mod test_settings;
 mod threads;
 
 pub use cmd::{Exit, main};

@@ -4,10 +4,9 @@
 //! what changed.
 
 use std::path::Path;
-use std::process::Command;
 use std::{env, fs};
 
-use crate::support::difference;
+use crate::support::{difference, plegctl};
 
 #[test]
 fn committed_completions_are_current() {
@@ -19,11 +18,10 @@ fn committed_completions_are_current() {
         ("elvish", "plegctl.elv"),
         ("powershell", "_plegctl.ps1"),
     ] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_plegctl")).args(["completions", shell]).output().unwrap();
-        assert!(output.status.success());
+        let output = plegctl::plegctl(&["completions", shell]);
+        assert_eq!(output.code, Some(0), "{output}");
         let path = folder.join(file);
-        let printed = String::from_utf8(output.stdout).unwrap();
+        let printed = output.stdout;
         difference::blessed(&path, &printed);
         let committed = fs::read_to_string(&path).unwrap_or_default();
         let changed = difference::difference(&committed, &printed);
@@ -42,15 +40,8 @@ fn offered(lines: &[&str]) -> Vec<Vec<String>> {
     let folder = Path::new(env!("CARGO_BIN_EXE_plegctl")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), env::var("PATH").unwrap_or_default());
     let completions = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/plegctl.bash");
-    let output = Command::new("bash")
-        .args(["-c", script, "bash"])
-        .arg(completions)
-        .args(lines)
-        .env_clear()
-        .env("PATH", path)
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let words = [&["-c", script, "bash", completions.to_str().unwrap()], lines].concat();
+    let text = plegctl::Invocation::program("bash", &words).env("PATH", path).run().stdout;
     text.lines().map(|line| line.split('|').map(|word| word.trim_end().to_owned()).collect()).collect()
 }
 
@@ -75,8 +66,8 @@ fn bash_is_offered_scenarios_ids_namespaces_and_pods() {
 #[test]
 fn there_is_a_man_page_for_each_command() {
     let folder = env::temp_dir().join(format!("plegctl-man-{}", std::process::id()));
-    let output = Command::new(env!("CARGO_BIN_EXE_plegctl")).arg("man").arg(&folder).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let output = plegctl::plegctl(&["man", folder.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output}");
     for page in ["plegctl.1", "plegctl-relist.1", "plegctl-watch.1", "plegctl-diff.1"] {
         let text = fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{page}");

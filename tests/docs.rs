@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 use std::{env, fs};
 
-use crate::support::difference;
+use crate::support::{difference, plegctl};
 
 const RUN: &str = "<!-- run: plegctl ";
 const SAMPLE: &str = "<!-- sample: plegctl ";
@@ -51,13 +50,8 @@ fn check(document: &str) {
 }
 
 fn run(arguments: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_plegctl"))
-        .args(arguments.split_whitespace())
-        .env_clear()
-        .env("PATH", env::var_os("PATH").unwrap_or_default())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let text = plegctl::plegctl(&words).stdout;
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 

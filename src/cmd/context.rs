@@ -15,7 +15,7 @@ use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
 use crate::cri::{self, Client, Endpoint, Tape};
-use crate::host::{HostRoot, PROC};
+use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
@@ -120,10 +120,10 @@ impl Context {
     pub fn look_for_kubelet(&self) {
         if self.kubelet.get().is_none() {
             let (sender, receiver) = mpsc::sync_channel(1);
-            let host = self.host.clone();
+            let root = self.host.clone();
             let search = move || {
                 // Nobody listens any more: it took too long.
-                let _ = sender.send(KubeletProcess::find(Path::new(PROC), &host));
+                let _ = sender.send(KubeletProcess::find(&host::proc(), &root));
             };
             // Without a thread there is no kubelet: the receiver learns that nobody sends.
             drop(thread::Builder::new().name("kubelet".to_owned()).spawn(search));
@@ -161,7 +161,7 @@ impl Context {
         if told.is_none_or(|told| told.flag("hostname-override").is_none()) && downward.is_some() {
             return downward;
         }
-        kubelet::node_name(told, &self.host, Path::new(PROC))
+        kubelet::node_name(told, &self.host, &host::proc())
     }
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.

@@ -42,7 +42,7 @@ use crate::clock::{Clock, Mono};
 use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
-use crate::host::PROC;
+use crate::host;
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{Readers, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
@@ -687,7 +687,7 @@ fn read_only(context: &Context) -> Result<Option<KubeletApi>, Error> {
 /// A simulated node has no processes; this machine's are somebody else's.
 fn proc_of(arguments: &RecordArgs, endpoint: &Endpoint) -> Option<PathBuf> {
     let real = matches!(endpoint, Endpoint::Unix { .. }) && !arguments.no_host;
-    real.then(|| PathBuf::from(PROC))
+    real.then(host::proc)
 }
 
 impl Outside {

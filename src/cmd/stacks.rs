@@ -20,7 +20,7 @@ use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::stacks as text;
 use super::{Error, Exit};
-use crate::host::PROC;
+use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
@@ -185,7 +185,7 @@ fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -
 
 /// What the node gives by itself. A source that fails is said; none at all is no answer.
 fn passive(context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
-    let places = sources::passive(&context.host, Path::new(PROC), None);
+    let places = sources::passive(&context.host, &host::proc(), None);
     let mut found = Vec::new();
     for place in &places {
         let answer = match place {
@@ -208,7 +208,7 @@ fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport) {
         report.limits.push("names are not looked for: --no-live".to_owned());
         return;
     }
-    let node = live::Node { told: arguments.live, ..live::Node::at(Path::new(PROC)) };
+    let node = live::Node { told: arguments.live, ..live::Node::at(&host::proc()) };
     let unnamed = live::name(report, dumps, &node);
     report.limits.extend(unnamed);
     conclude(report);

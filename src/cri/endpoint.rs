@@ -224,7 +224,7 @@ fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointE
     if !path.starts_with('/') {
         return Err(EndpointError::NotAbsolute { value: value.to_owned(), from: from.to_owned() });
     }
-    Ok(Endpoint::Unix { path: host.path(path), name: format!("unix://{path}") })
+    Ok(Endpoint::Unix { path: host.given_path(path), name: format!("unix://{path}") })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::evidence::{Evidence, WrittenDisk};
 use super::proc::{Mount, Ownership};
 use super::{Inputs, offload};
 use crate::host::disks::{Disk, Unseen, disk, way};
-use crate::host::{Arguments, PROC, kernel_text};
+use crate::host::{self, Arguments, kernel_text};
 
 /// What looking at all of them may take.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -39,9 +39,9 @@ pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     };
     let root = inputs.host_root.clone();
     // Of this very process: its mounts are the ones that a path is looked up in.
-    let seen = inputs.proc.as_deref().is_some_and(|proc| proc == Path::new(PROC));
+    let seen = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
     let seen = seen.then(|| host.first.mounts.clone());
-    let own = || Mount::all(&kernel_text(&Path::new(PROC).join("self/mountinfo")).unwrap_or_default());
+    let own = || Mount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
     let work = move |send: &dyn Fn(Look)| {
         let mounts = seen.unwrap_or_else(own);
         for (whose, path) in directories(&owners, &root, &mounts) {

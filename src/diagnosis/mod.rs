@@ -169,7 +169,7 @@ impl<R> Inputs<R> {
             socket: None,
             node: String::new(),
             host_root: PathBuf::from("/"),
-            proc: Some(PathBuf::from(host::PROC)),
+            proc: Some(host::proc()),
             played: None,
             proc_is_explicit: false,
             cgroup: PathBuf::from("/sys/fs/cgroup"),

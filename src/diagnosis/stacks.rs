@@ -2,7 +2,6 @@
 //! answered, only from a source that gives it without a signal, and only once.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::budget::Budget;
@@ -11,7 +10,7 @@ use super::paper::Paper;
 use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{Inputs, Progress};
-use crate::host::{HostRoot, PROC};
+use crate::host::{self, HostRoot};
 use crate::report::load::{LARGEST_REPORT, load};
 use crate::stacks::judge::{Source, Told, conclude, judge};
 use crate::stacks::live;
@@ -148,7 +147,7 @@ async fn passive<R>(
 ) -> Result<(String, Vec<u8>, Option<u32>), String> {
     let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
-    let proc = inputs.proc.clone().unwrap_or_else(|| PathBuf::from(PROC));
+    let proc = inputs.proc.clone().unwrap_or_else(host::proc);
     let places = sources::passive(&host, &proc, Some(pid));
     for place in places {
         let Passive::Socket(path) = place else { continue };

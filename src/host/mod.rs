@@ -22,6 +22,8 @@ pub use scalars::{ScalarsError, file_scalars, scalars};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::test_settings;
+
 /// Sockets that runtimes are known to listen on, in the order they are tried.
 pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("containerd", "/run/containerd/containerd.sock"),
@@ -33,8 +35,16 @@ pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("MicroK8s", "/var/snap/microk8s/common/run/containerd.sock"),
 ];
 
-/// Where this process sees a process table.
-pub const PROC: &str = "/proc";
+/// Where this process finds the process table of the node: `/proc`, unless a test names another.
+pub fn proc() -> PathBuf {
+    test_settings::node().map_or_else(|| PathBuf::from("/proc"), |node| node.join("proc"))
+}
+
+/// The port of this machine at which the kubelet says whether it is well, unless it was given another. A test's node
+/// has no kubelet there, whatever runs on the machine: nobody listens at port 1.
+pub fn healthz_port() -> u16 {
+    if test_settings::node().is_some() { 1 } else { 10248 }
+}
 
 /// Where `kubectl debug node/…` mounts the node.
 const DEBUG_POD_MOUNT: &str = "/host";
@@ -43,6 +53,8 @@ const DEBUG_POD_MOUNT: &str = "/host";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot {
     root: PathBuf,
+    /// What the paths that a user gives are below: the same directory, except on the node of a test.
+    given: PathBuf,
     /// Whether nobody asked for it and we found it ourselves.
     pub assumed: bool,
 }
@@ -51,28 +63,36 @@ impl HostRoot {
     /// The root that was asked for; else `/host` if a node is mounted there and no runtime socket is seen without it.
     pub fn resolve(asked: Option<&Path>) -> Self {
         if let Some(root) = asked {
-            return Self { root: root.to_path_buf(), assumed: false };
+            return Self::at(root);
+        }
+        let plain = Self::at(Path::new("/"));
+        if let Some(root) = test_settings::node() {
+            return Self { root, ..plain };
         }
         let mounted = Path::new(DEBUG_POD_MOUNT);
-        let plain = Self { root: PathBuf::from("/"), assumed: false };
         if holds_a_node(mounted) && !plain.has_a_runtime_socket() {
-            return Self { root: mounted.to_path_buf(), assumed: true };
+            return Self { assumed: true, ..Self::at(mounted) };
         }
         plain
     }
 
-    /// Where the node's `path` is for us. A path that is already below the root is left alone.
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
-        let path = path.as_ref();
-        if self.root == Path::new("/") || path.starts_with(&self.root) {
-            return path.to_path_buf();
-        }
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    fn at(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), given: root.to_path_buf(), assumed: false }
     }
 
-    /// What a path of ours is on the node; nothing if it does not lie below the root.
+    /// Where the node's `path` is for us. A path that is already below the root is left alone.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        below(&self.root, path.as_ref())
+    }
+
+    /// The same for a path of the node that the user gave.
+    pub fn given_path(&self, path: impl AsRef<Path>) -> PathBuf {
+        below(&self.given, path.as_ref())
+    }
+
+    /// What a path that the user gave is on the node; nothing if it does not lie below the root.
     pub fn on_node(&self, path: &Path) -> Option<PathBuf> {
-        Some(Path::new("/").join(path.strip_prefix(&self.root).ok()?))
+        Some(Path::new("/").join(path.strip_prefix(&self.given).ok()?))
     }
 
     /// The directory itself.
@@ -92,6 +112,13 @@ impl HostRoot {
     }
 }
 
+fn below(root: &Path, path: &Path) -> PathBuf {
+    if root == Path::new("/") || path.starts_with(root) {
+        return path.to_path_buf();
+    }
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 fn holds_a_node(root: &Path) -> bool {
     ["etc", "run", "var/lib"].iter().all(|directory| root.join(directory).is_dir())
 }
@@ -100,18 +127,24 @@ fn holds_a_node(root: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn below(root: &str) -> HostRoot {
+    fn rooted(root: &str) -> HostRoot {
         HostRoot::resolve(Some(Path::new(root)))
+    }
+
+    /// No test of the library has a node of its own, so that these are what a user gets.
+    #[test]
+    fn without_a_setting_the_node_is_this_machine() {
+        assert_eq!((proc(), healthz_port()), (PathBuf::from("/proc"), 10248));
     }
 
     #[test]
     fn paths_are_looked_up_below_the_root() {
-        assert_eq!(below("/host").path("/run/x.sock"), Path::new("/host/run/x.sock"));
-        assert_eq!(below("/").path("/run/x.sock"), Path::new("/run/x.sock"));
+        assert_eq!(rooted("/host").path("/run/x.sock"), Path::new("/host/run/x.sock"));
+        assert_eq!(rooted("/").path("/run/x.sock"), Path::new("/run/x.sock"));
     }
 
     #[test]
     fn a_path_that_already_names_the_root_is_not_doubled() {
-        assert_eq!(below("/host").path("/host/run/x.sock"), Path::new("/host/run/x.sock"));
+        assert_eq!(rooted("/host").path("/host/run/x.sock"), Path::new("/host/run/x.sock"));
     }
 }

@@ -9,7 +9,7 @@ use plegctl::cri::Rpc;
 use serde_json::Value;
 
 use crate::support::captures::{Place, record, word};
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::{command, plegctl};
 
 /// Every name that a capture's lists hold.
 fn names(capture: &Path) -> BTreeSet<String> {
@@ -100,7 +100,7 @@ fn an_export_to_stdout_is_the_same_capture() {
     record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]);
     let written = plegctl(&["capture", "export", word(&directory), word(&file)]);
     assert_eq!(written.code, Some(0), "{written}");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_plegctl"))
+    let output = command(env!("CARGO_BIN_EXE_plegctl"))
         .args(["capture", "export", word(&directory), "-"])
         .output()
         .unwrap();

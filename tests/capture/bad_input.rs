@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::captures::{Place, record, replayed, word};
-use crate::support::plegctl::{Invocation, Output, plegctl};
+use crate::support::plegctl::{Invocation, Output, command, plegctl};
 
 fn refused(output: &Output, words: &str) {
     assert_eq!(output.code, Some(2), "{output}");
@@ -47,7 +47,7 @@ fn a_directory_that_may_not_be_written_or_read_is_named() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let root = rustix::process::geteuid().is_root();
     let as_somebody = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(&program);
+        let mut command = command(&program);
         command.args(arguments);
         if root {
             command.uid(65_534).gid(65_534);

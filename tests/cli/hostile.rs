@@ -14,7 +14,7 @@ use prost::bytes::Bytes;
 use serde_json::Value;
 
 use crate::support::impostor::{Answer, Impostor, framed};
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::{EMPTY_PROC, plegctl};
 use crate::support::socket::TempDir;
 use crate::support::wire;
 
@@ -174,7 +174,7 @@ fn issue_12_a_list_that_is_refused_for_its_memory_is_no_failure_of_the_runtime()
             Rpc::ListContainers => Some(Answer::of([nothing.clone()])),
             _ => None,
         });
-        let output = plegctl(&["health", "--proc", "/proc", "-o", "json", "-r", &impostor.endpoint()]);
+        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &impostor.endpoint()]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(report["verdict"], verdict, "{output}");
@@ -217,7 +217,7 @@ fn issue_12_small_sandboxes_by_the_ten_thousand_are_too_many_for_the_kubelet_or_
         let list = Bytes::from(wire::ListPodSandboxResponse { items }.encode_to_vec());
         let impostor =
             Impostor::start(move |rpc| (rpc == Rpc::ListPodSandbox).then(|| Answer::of([list.clone()])));
-        let output = plegctl(&["health", "--proc", "/proc", "-o", "json", "-r", &impostor.endpoint()]);
+        let output = plegctl(&["health", "--proc", EMPTY_PROC, "-o", "json", "-r", &impostor.endpoint()]);
         let report: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
         assert_eq!(

@@ -426,10 +426,7 @@ fn a_closed_pipe_is_no_failure() {
 fn an_interrupt_before_the_answer_ends_it_by_the_signal() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ListContainers).hang();
-    let running = Invocation::new(&["relist", "-r", &fake.endpoint()])
-        .default_signals()
-        .bound(Duration::from_secs(30))
-        .spawn();
+    let running = Invocation::new(&["relist", "-r", &fake.endpoint()]).bound(Duration::from_secs(30)).spawn();
     fake.wait_for(Rpc::ListContainers, 1);
     running.signal("INT");
     assert_eq!(running.wait().signal, Some(2));

@@ -195,6 +195,9 @@ impl Row {
     }
 }
 
+/// The port of the health check on the empty node of the tests.
+const HEALTHZ: &str = "1";
+
 const LISTS: &[Rpc] = &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
 const RELIST: &[Rpc] =
     &[Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::PodSandboxStatus, Rpc::ContainerStatus];
@@ -307,23 +310,23 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
         Row::of(&["watch", "--mode", "compare", "--for", "1s"]).asks(endpoint, EVENTS).starts(&["exe"]),
         Row::of(&["diff", &saved, "live"]).asks(endpoint, LISTS),
         Row::of(&["diff", &saved, &saved]),
-        Row::of(&["health"]).asks(endpoint, HEALTH).starts(look).connects("10248"),
-        Row::of(&["health", "--probe-shims"]).asks(endpoint, SHIMS).starts(look).connects("10248"),
-        Row::of(&["health", "--npd"]).asks(endpoint, HEALTH).starts(look).connects("10248"),
+        Row::of(&["health"]).asks(endpoint, HEALTH).starts(look).connects(HEALTHZ),
+        Row::of(&["health", "--probe-shims"]).asks(endpoint, SHIMS).starts(look).connects(HEALTHZ),
+        Row::of(&["health", "--npd"]).asks(endpoint, HEALTH).starts(look).connects(HEALTHZ),
         Row::of(&["health", "--save", &health])
             .asks(endpoint, HEALTH)
             .starts(look)
-            .connects("10248")
+            .connects(HEALTHZ)
             .writes(&["health.json"]),
         Row::of(&["health", "--bundle", &place("bundle.tar.gz")])
             .asks(endpoint, HEALTH)
             .starts(look)
-            .connects("10248")
+            .connects(HEALTHZ)
             .writes(&["bundle.tar.gz"]),
         Row::of(&["health", "--state", &place("state.json")])
             .asks(endpoint, HEALTH)
             .starts(look)
-            .connects("10248")
+            .connects(HEALTHZ)
             .writes(&["state.json"]),
         Row::of(&["health", "--from", &health]),
         Row::of(&["record", &capture, "--count", "3", "--period", "10ms"])

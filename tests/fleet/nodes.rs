@@ -213,7 +213,7 @@ fn a_watch_tells_what_is_new_since_the_look_before_and_outlives_a_look_that_fail
     let config = kubeconfig(&server.url(), &authority(), "token: t");
     let path = config.0.to_str().unwrap();
     let arguments = ["nodes", "--kubeconfig", path, "--watch", "--interval", "10ms", "-o", "jsonl"];
-    let mut watch = Invocation::new(&arguments).default_signals().spawn();
+    let mut watch = Invocation::new(&arguments).spawn();
     let mut next = || -> Value { serde_json::from_str(&watch.line().expect("another look")).unwrap() };
     let first = &next()["nodes"][0];
     assert_eq!(

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::daemon::RealRuntime;
 use crate::messages::ContainerState;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, plegctl};
+use crate::plegctl::{Invocation, plegctl_on_this_machine};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, real_on_its_own_disk, wait_for};
 
@@ -216,7 +216,7 @@ fn a_bundle_of_a_hang_is_read_again_and_keeps_every_secret(version: Containerd) 
     let endpoint = runtime.endpoint();
     let asked = ["health", "-r", &endpoint, "--host-root", "/", "-o", "json", "--bundle", &bundle];
     let held = runtime.hold_status_lock(&pod.containers[0]);
-    let made = Invocation::new(&asked).env("DB_PASSWORD", PLANTED).run();
+    let made = Invocation::new(&asked).on_this_machine().env("DB_PASSWORD", PLANTED).run();
     drop(held);
     assert_eq!(made.code, Some(1), "{made}");
 
@@ -254,10 +254,10 @@ fn a_bundle_of_a_hang_is_read_again_and_keeps_every_secret(version: Containerd) 
     let everything = tar(&["-xzO"]);
     assert!(everything.contains("guilty") && !everything.contains(PLANTED), "a secret is in the bundle");
 
-    let again = plegctl(&["health", "--from", &bundle, "-o", "json"]);
+    let again = plegctl_on_this_machine(&["health", "--from", &bundle, "-o", "json"]);
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     assert_eq!((again.code, of(&again.stdout)), (Some(1), of(&made.stdout)), "{again}");
-    let screen = plegctl(&["health", "--from", &bundle]);
+    let screen = plegctl_on_this_machine(&["health", "--from", &bundle]);
     // The verdict, the culprit and what becomes of the node in one line, then how old that is.
     let said =
         format!("UNHEALTHY  the shim containerd-shim[{shim}] of default/guilty/app is stopped: NotReady by ");
@@ -378,7 +378,7 @@ fn a_full_disk_is_told_and_nothing_half_written_stays_on_it(version: Containerd)
         &["static-pods", "lint", "--no-cri", &manifests, "--output-file", &sarif],
         &["watch", "-r", &endpoint, "--count", "2", "--log", &log],
     ] {
-        let output = plegctl(arguments);
+        let output = plegctl_on_this_machine(arguments);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(
             output.stderr.contains("cannot write `") && output.stderr.contains("No space left"),

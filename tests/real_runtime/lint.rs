@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::daemon::RealRuntime;
 use crate::messages::ContainerState;
 use crate::packages::Containerd;
-use crate::plegctl::plegctl;
+use crate::plegctl::plegctl_on_this_machine;
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::real;
 
@@ -61,7 +61,7 @@ fn found(runtime: &RealRuntime) -> Vec<String> {
 
 fn report(runtime: &RealRuntime) -> Value {
     let directory = runtime.directory().join("manifests").display().to_string();
-    let output = plegctl(&[
+    let output = plegctl_on_this_machine(&[
         "static-pods",
         "lint",
         &directory,

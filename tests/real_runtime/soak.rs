@@ -167,7 +167,8 @@ impl Churn<'_> {
 /// Health, while nothing is wrong that would make PLEG unhealthy, or while the daemon stands still.
 fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
     let arguments = ["health", "-o", "json", "-r", endpoint];
-    let output = Invocation::program(program.to_str().unwrap(), &arguments).bound(PATIENCE).run();
+    let output =
+        Invocation::program(program.to_str().unwrap(), &arguments).on_this_machine().bound(PATIENCE).run();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     (report["verdict"].as_str().unwrap().to_owned(), report)
 }
@@ -175,7 +176,7 @@ fn verdict(program: &Path, endpoint: &str) -> (String, Value) {
 /// A long run; what it prints is in its log or its capture, and a stdout that nobody reads would hold it up.
 fn start(program: &Path, words: &[&str]) -> Running {
     let quiet = ["-c", "exec \"$0\" \"$@\" > /dev/null", program.to_str().unwrap()];
-    Invocation::program("sh", &[&quiet, words].concat()).bound(STARVED).spawn()
+    Invocation::program("sh", &[&quiet, words].concat()).on_this_machine().bound(STARVED).spawn()
 }
 
 /// How long a command that is not looked at for its speed may take on a machine that others starve: as long as the runs
@@ -186,7 +187,8 @@ const STARVED: Duration = Duration::from_secs(600);
 fn check(program: &Path, capture: &Path) -> (Output, Duration) {
     let began = Instant::now();
     let arguments = ["capture", "check", capture.to_str().unwrap()];
-    let output = Invocation::program(program.to_str().unwrap(), &arguments).bound(STARVED).run();
+    let output =
+        Invocation::program(program.to_str().unwrap(), &arguments).on_this_machine().bound(STARVED).run();
     (output, began.elapsed())
 }
 

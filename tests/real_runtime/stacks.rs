@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, plegctl};
+use crate::plegctl::{Invocation, plegctl_on_this_machine};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::{real, real_on_its_own_disk, wait_for};
 
@@ -227,7 +227,8 @@ fn health_has_the_holder_from_the_runtimes_own_goroutines(version: Containerd) {
     let pod = runtime.run_pod(&PodSpec::new("guilty"), &[ContainerSpec::new("app")]);
     let held = runtime.hold_status_lock(&pod.containers[0]);
     // `--stacks auto` is the default: the debug socket is in the configuration that the daemon was started with.
-    let output = plegctl(&["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"]);
+    let output =
+        plegctl_on_this_machine(&["health", "-r", &runtime.endpoint(), "-o", "json", "--host-root", "/"]);
     let shim = runtime.shim_pid(&pod.sandbox_id).as_raw_nonzero().get();
     drop(held);
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output}"));
@@ -252,14 +253,16 @@ fn a_recording_keeps_the_holder_of_an_incident(version: Containerd) {
     let directory = runtime.directory().join("capture");
     let directory = directory.to_str().unwrap();
     let mut recording =
-        Invocation::new(&["record", "-r", &runtime.endpoint(), directory, "--host-root", "/"]).spawn();
+        Invocation::new(&["record", "-r", &runtime.endpoint(), directory, "--host-root", "/"])
+            .on_this_machine()
+            .spawn();
     // The diagnosis waits for silence to mean something.
     while recording.line().expect("it goes on").split_once(": UNHEALTHY").is_none() {}
     recording.signal("TERM");
     let output = recording.wait();
     drop(held);
     assert_eq!(output.code, Some(0), "{output}");
-    let report = plegctl(&["capture", "report", directory, "-o", "json"]);
+    let report = plegctl_on_this_machine(&["capture", "report", directory, "-o", "json"]);
     let report: Value = serde_json::from_str(&report.stdout).unwrap_or_else(|why| panic!("{why}: {report}"));
     let holder = &report["stacks"][0]["primary"]["holder"];
     assert_eq!(holder["container"]["id"].as_str(), Some(pod.containers[0].as_str()), "{report}");

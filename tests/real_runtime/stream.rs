@@ -45,7 +45,10 @@ impl Watch {
         let _ = std::fs::remove_file(&log);
         let (endpoint, path) = (runtime.endpoint(), log.display().to_string());
         let own = ["watch", "-r", &endpoint, "-o", "jsonl", "--log", &path, "--steal-events"];
-        let running = Invocation::new(&[&own, arguments].concat()).bound(Duration::from_secs(300)).spawn();
+        let running = Invocation::new(&[&own, arguments].concat())
+            .on_this_machine()
+            .bound(Duration::from_secs(300))
+            .spawn();
         let watch = Self { running, log };
         watch.wait_for_stream("connected");
         watch

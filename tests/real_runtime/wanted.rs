@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::daemon::RealRuntime;
 use crate::packages::Containerd;
-use crate::plegctl::{Invocation, Output, Running, plegctl};
+use crate::plegctl::{Invocation, Output, Running, plegctl_on_this_machine};
 use crate::pods::{ContainerSpec, PodSpec};
 use crate::real;
 
@@ -70,7 +70,7 @@ fn pods(runtime: &RealRuntime, more: &[&str]) -> Output {
     let directory = directory(runtime).display().to_string();
     let endpoint = runtime.endpoint();
     let fixed = ["pods", "--manifests", &directory, "--node-name", "node1", "-r", &endpoint, "-o", "json"];
-    plegctl(&[&fixed, more].concat())
+    plegctl_on_this_machine(&[&fixed, more].concat())
 }
 
 /// `verdict name` of each row, and why.
@@ -211,7 +211,7 @@ impl Watch {
             "-o",
             "jsonl",
         ];
-        Self(Invocation::new(&arguments).spawn())
+        Self(Invocation::new(&arguments).on_this_machine().spawn())
     }
 
     /// The next line: `ADD`, `REMOVE`, `running`, …, the UIDs it is about, and the line itself.

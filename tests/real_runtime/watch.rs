@@ -28,7 +28,8 @@ struct Watch {
 impl Watch {
     fn of(runtime: &RealRuntime) -> Self {
         let arguments = ["watch", "-r", &runtime.endpoint(), "--period", "10ms", "-o", "jsonl"];
-        let mut watch = Self { running: Invocation::new(&arguments).spawn(), events: Vec::new() };
+        let mut watch =
+            Self { running: Invocation::new(&arguments).on_this_machine().spawn(), events: Vec::new() };
         watch.relist();
         watch
     }

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -17,6 +17,7 @@ use prost::bytes::Bytes;
 use serde_json::Value;
 
 use crate::support::impostor::{Answer, Impostor};
+use crate::support::plegctl::command;
 use crate::support::wire::{self, pair};
 
 const MIB: usize = 1024 * 1024;
@@ -106,7 +107,7 @@ pub fn peak_of(pid: u32) -> Option<usize> {
 
 /// Runs it and says how it ended and the most memory it had, as often as that was looked at.
 fn peak(program: &str, arguments: &[&str]) -> (Option<i32>, usize) {
-    let mut child = Command::new(program)
+    let mut child = command(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -236,7 +237,7 @@ fn issue_12_a_flood_of_pods_that_live_and_die_stays_within_its_bound() {
         );
         let endpoint = impostor.endpoint();
         let began = Instant::now();
-        let mut watch = Command::new(&program)
+        let mut watch = command(&program)
             .args(["watch", "--mode", mode, "-o", "jsonl", "-r", &endpoint])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -5,6 +5,9 @@
 //! assert_eq!(output.code, Some(0), "{output}");
 //! ```
 //!
+//! Every run is on an empty node (`tests/support/empty-node`), whatever this machine runs: there is no kubelet, no runtime,
+//! no settings file and no socket. A test about this machine says so: [`Invocation::on_this_machine`].
+//!
 //! It stands alone, so that any test target can include it by its path.
 
 use std::ffi::OsStr;
@@ -22,12 +25,52 @@ const BOUND: Duration = Duration::from_secs(60);
 /// How long a killed program's stderr is waited for.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// The node that a debug build takes for its own: no process, no settings, no socket.
+const EMPTY_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node");
+
+/// Its process table.
+pub const EMPTY_PROC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/empty-node/proc");
+
+/// SIGPIPE in the masks of `/proc/PID/status`. It is ignored by every Rust program, and a program that it starts has
+/// it as usual.
+const SIGPIPE: u64 = 1 << 12;
+
+/// A program on the empty node, in UTC and the C locale, with nothing else of this environment but `PATH`, and with every
+/// signal as it is for a program that a person starts.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = if signals_are_ignored() {
+        // Whoever runs the tests in the background may have them ignored, and what is ignored stays ignored.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("PLEGCTL_TEST_NODE", EMPTY_NODE)
+        .envs([("TZ", "UTC"), ("LC_ALL", "C")]);
+    command
+}
+
+fn signals_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    u64::from_str_radix(mask, 16).unwrap() & !SIGPIPE != 0
+}
+
 /// Runs plegctl with these arguments and nothing else.
 pub fn plegctl(arguments: &[impl AsRef<OsStr>]) -> Output {
     Invocation::new(arguments).run()
 }
 
-/// A run in the making. Its environment is empty but for `PATH`.
+/// The same on the machine that runs the tests instead of the empty node.
+pub fn plegctl_on_this_machine(arguments: &[impl AsRef<OsStr>]) -> Output {
+    Invocation::new(arguments).on_this_machine().run()
+}
+
+/// A run in the making: see [`command`].
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation {
@@ -44,8 +87,8 @@ impl Invocation {
 
     /// Another program with these arguments.
     pub fn program(program: &str, arguments: &[impl AsRef<OsStr>]) -> Self {
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let mut command = command(program);
+        command.args(arguments);
         Self { command, stdin: Vec::new(), bound: BOUND }
     }
 
@@ -68,6 +111,12 @@ impl Invocation {
             .env("TERM", "xterm-256color")
     }
 
+    /// On the machine that runs the tests instead of the empty node.
+    pub fn on_this_machine(mut self) -> Self {
+        self.command.env_remove("PLEGCTL_TEST_NODE");
+        self
+    }
+
     /// With this in the environment.
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
@@ -83,21 +132,6 @@ impl Invocation {
     /// In this folder.
     pub fn current_dir(mut self, folder: &std::path::Path) -> Self {
         self.command.current_dir(folder);
-        self
-    }
-
-    /// With every signal as it is for a program that a person starts: whoever runs the tests in the background may have them
-    /// ignored, and what is ignored stays ignored.
-    pub fn default_signals(mut self) -> Self {
-        let mut command = Command::new("env");
-        command.arg("--default-signal").arg(self.command.get_program()).args(self.command.get_args());
-        command.env_clear();
-        for (key, value) in self.command.get_envs() {
-            if let Some(value) = value {
-                command.env(key, value);
-            }
-        }
-        self.command = command;
         self
     }
 

@@ -38,7 +38,7 @@ use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
     Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Way, gather, judge,
 };
-use crate::host::time_on_and_for_processors;
+use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
 use crate::report::save::save;
@@ -52,12 +52,6 @@ const DEEP_BUDGET: Duration = Duration::from_secs(120);
 
 /// The same with `--npd`, whose caller kills it after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
-
-/// The port on which a kubelet serves its health check unless it is told otherwise.
-const HEALTHZ_PORT: u16 = 10248;
-
-/// Where that is for what cannot know a kubelet.
-const HEALTHZ: &str = "http://127.0.0.1:10248/healthz";
 
 /// How often the progress line moves.
 const SPIN: Duration = Duration::from_millis(120);
@@ -465,9 +459,9 @@ fn own_api(given: &KubeletAccess, context: &Context, endpoint: &Endpoint) -> Res
 
 /// The health check of the kubelet that runs here, unless it has none.
 fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
-    let Endpoint::Unix { .. } = endpoint else { return Some(HEALTHZ.to_owned()) };
-    let Some(running) = context.kubelet() else { return Some(HEALTHZ.to_owned()) };
-    let port = running.port("healthz-port", "healthzPort", HEALTHZ_PORT);
+    let Endpoint::Unix { .. } = endpoint else { return Some(usual_healthz()) };
+    let Some(running) = context.kubelet() else { return Some(usual_healthz()) };
+    let port = running.port("healthz-port", "healthzPort", host::healthz_port());
     let address = running.setting("healthz-bind-address", "healthzBindAddress").ok().flatten();
     let address = address.and_then(|address| address.value.parse::<IpAddr>().ok());
     let address = match address {
@@ -476,6 +470,11 @@ fn own_healthz(context: &Context, endpoint: &Endpoint) -> Option<String> {
         _ => Ipv4Addr::LOCALHOST.into(),
     };
     (port != 0).then(|| format!("http://{}/healthz", SocketAddr::new(address, port)))
+}
+
+/// Where a kubelet serves its health check unless it is told otherwise.
+fn usual_healthz() -> String {
+    format!("http://127.0.0.1:{}/healthz", host::healthz_port())
 }
 
 fn metrics(source: &str) -> Result<MetricsSource, Error> {

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -15,6 +15,8 @@ use std::time::Duration;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::support::plegctl::command;
 
 /// The recorder waited so long for silence after a step; where a period of a second matters, so much longer.
 const QUIET: Duration = Duration::from_millis(250);
@@ -156,7 +158,7 @@ impl Drop for Watched {
 }
 
 fn start(script: &Script, url: &str) -> Watched {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plegctl"));
+    let mut command = command(env!("CARGO_BIN_EXE_plegctl"));
     command.args(["pods", "--watch", "-o", "jsonl", "--no-cri", "--quiet", "--kubelet-version", "1.36"]);
     command.args(["--node-name", &script.node]);
     command.args(["--file-check-frequency", &script.file_check_frequency]);
