@@ -1,6 +1,6 @@
 //! The disks that the runtime and the kubelet write to: where their directories are, and how full what they are on is.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +15,14 @@ use crate::host::{self, Arguments, kernel_text};
 /// What looking at all of them may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How much is read of a runtime's settings: the two that are wanted stand before the first table.
+/// How much is read of one file of a runtime's settings.
 const SETTINGS: u64 = 64 * 1024;
+
+/// Drop-ins of CRI-O that are read.
+const DROP_INS: usize = 64;
+
+/// Where containers/storage keeps its settings; the first one that is there counts.
+const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/containers/storage.conf"];
 
 /// Whose directory it is, and where on the node.
 type Directory = (&'static str, PathBuf);
@@ -92,18 +98,25 @@ fn note(looks: Vec<Look>, ended: bool, evidence: &mut Evidence) {
 fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory> {
     let mut found = Vec::new();
     if let Some((comm, told)) = &owners.runtime {
+        let (root_of, state_of) = if comm == "crio" {
+            let set = CrioSettings::read(root, mounts, told);
+            (set.root, set.runroot)
+        } else {
+            let file =
+                told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/containerd/config.toml");
+            let file =
+                if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
+            let of = |name: &str| told.flag(name).or_else(|| setting(&file, None, name)).map(str::to_owned);
+            (of("root"), of("state"))
+        };
         let defaults = match comm.as_str() {
             "crio" => ["/var/lib/containers/storage", "/run/containers/storage"],
             "dockerd" | "cri-dockerd" => ["/var/lib/docker", "/run/docker"],
             _ => ["/var/lib/containerd", "/run/containerd"],
         };
-        let file = told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/containerd/config.toml");
-        let file = if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
-        let state = if comm == "crio" { "runroot" } else { "state" };
         let whose = ["the runtime's root", "the runtime's state"];
-        for ((whose, name), default) in whose.into_iter().zip(["root", state]).zip(defaults) {
-            let told = told.flag(name).or_else(|| setting(&file, name)).unwrap_or(default);
-            found.push((whose, PathBuf::from(told)));
+        for ((whose, set), default) in whose.into_iter().zip([root_of, state_of]).zip(defaults) {
+            found.push((whose, PathBuf::from(set.as_deref().unwrap_or(default))));
         }
     }
     if let Some(told) = &owners.kubelet {
@@ -123,15 +136,76 @@ fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A text that stands before the first table.
-fn setting<'a>(toml: &'a str, key: &str) -> Option<&'a str> {
-    let lines = toml.lines().map(str::trim).take_while(|line| !line.starts_with('['));
-    lines.filter_map(|line| line.split_once('=')).find_map(|(name, value)| {
-        let value = value.trim();
-        let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
-        let (text, _) = value.get(1..)?.split_once(quote)?;
-        (name.trim() == key).then_some(text)
-    })
+/// Where CRI-O is set to write.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CrioSettings {
+    root: Option<String>,
+    runroot: Option<String>,
+}
+
+impl CrioSettings {
+    /// As CRI-O reads them: a flag beats the last drop-in that sets it, that beats crio.conf, and what none of them
+    /// sets is containers/storage's own.
+    fn read(root: &Path, mounts: &[Mount], told: &Arguments) -> Self {
+        let main = told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/crio/crio.conf");
+        let drop_ins = told.flag("config-dir").or_else(|| told.flag("d")).unwrap_or("/etc/crio/crio.conf.d");
+        let mut found = Self::default();
+        let read = |path: &Path| settings(root, mounts, path);
+        let storage = STORAGE_CONF.iter().map(|path| read(Path::new(path))).find(|text| !text.is_empty());
+        if let Some(text) = storage {
+            found.take(&text, "storage", "graphroot");
+        }
+        let files = std::iter::once(PathBuf::from(main)).chain(files_in(root, mounts, Path::new(drop_ins)));
+        for path in files {
+            found.take(&read(&path), "crio", "root");
+        }
+        let flag = |name: &str| told.flag(name).map(str::to_owned);
+        Self { root: flag("root").or(found.root), runroot: flag("runroot").or(found.runroot) }
+    }
+
+    /// What a file sets; a later file beats an earlier one.
+    fn take(&mut self, text: &str, table: &str, root_key: &str) {
+        let set = |key: &str| setting(text, Some(table), key).filter(|value| !value.is_empty());
+        if let Some(value) = set(root_key) {
+            self.root = Some(value.to_owned());
+        }
+        if let Some(value) = set("runroot") {
+            self.runroot = Some(value.to_owned());
+        }
+    }
+}
+
+/// The files of a directory, in the order of their names, as paths of the node.
+fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
+    let Some(entries) = way(root, mounts, dir).ok().and_then(|place| fs::read_dir(place).ok()) else {
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> =
+        entries.flatten().take(DROP_INS).map(|entry| dir.join(entry.file_name())).collect();
+    files.sort_unstable();
+    files
+}
+
+/// A text that stands in `table`, or before the first one.
+fn setting<'a>(toml: &'a str, table: Option<&str>, key: &str) -> Option<&'a str> {
+    let mut at = None;
+    for line in toml.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[') {
+            at = Some(name.split_once(']').map_or("", |(name, _)| name.trim()));
+        } else if at == table
+            && let Some((name, value)) = line.split_once('=')
+            && name.trim() == key
+        {
+            return quoted(value.trim());
+        }
+    }
+    None
+}
+
+/// The text between two quotes at the beginning of `value`.
+fn quoted(value: &str) -> Option<&str> {
+    let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+    Some(value.get(1..)?.split_once(quote)?.0)
 }
 
 #[cfg(test)]
@@ -166,6 +240,41 @@ mod tests {
         assert_eq!(paths(&by_flag, &root), ["/r", "/s", "/k"]);
         let crio = owners("crio", &["crio", "--runroot", "/rr"], &["kubelet"]);
         assert_eq!(paths(&crio, &root), ["/var/lib/containers/storage", "/rr", "/var/lib/kubelet"]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn crio_writes_where_its_files_say() {
+        let root = std::env::temp_dir().join(format!("plegctl-crio-places-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let places = |words: &[&str]| {
+            let crio = Owners { runtime: Some(("crio".to_owned(), told(words))), kubelet: None };
+            paths(&crio, &root)
+        };
+        assert_eq!(places(&["crio"]), ["/var/lib/containers/storage", "/run/containers/storage"]);
+        write("usr/share/containers/storage.conf", "[storage]\ngraphroot = \"/distro\"\n");
+        assert_eq!(places(&["crio"]), ["/distro", "/run/containers/storage"]);
+        write(
+            "etc/containers/storage.conf",
+            "graphroot = \"/no\"\n[storage]\ndriver = \"overlay\"\ngraphroot = \"/storage\" # big\nrunroot = '/storage-run'\n[storage.options]\nrunroot = \"/no\"\n",
+        );
+        assert_eq!(places(&["crio"]), ["/storage", "/storage-run"]);
+        write(
+            "etc/crio/crio.conf",
+            "[crio]\n# root = \"/no\"\nroot = \"/main\"\n[crio.runtime]\nroot = \"/no\"\n",
+        );
+        assert_eq!(places(&["crio"]), ["/main", "/storage-run"]);
+        write("etc/crio/crio.conf.d/20-late.conf", "[crio]\nroot = \"/late\"\n");
+        write("etc/crio/crio.conf.d/10-early.conf", "[crio]\nroot = \"/early\"\nrunroot = \"/early-run\"\n");
+        assert_eq!(places(&["crio"]), ["/late", "/early-run"]);
+        assert_eq!(places(&["crio", "--root", "/flag"]), ["/flag", "/early-run"]);
+        write("other.conf", "[crio]\nroot = \"/other\"\n");
+        let elsewhere = ["crio", "--config=/other.conf", "-d", "/none"];
+        assert_eq!(places(&elsewhere), ["/other", "/storage-run"]);
         std::fs::remove_dir_all(&root).unwrap();
     }
 
