@@ -292,7 +292,7 @@ catalogue! {
         "a ContainerStatus of 3 to 5 s, or twice that, answered with EXITED and exit code -1, on CRI-O";
         confirm ["pgrep -af ID   # its conmon: gone, or in state T", "crictl --timeout 20s inspect ID | grep exitCode"];
         never ["a hang, however many there are"];
-        act ["conmon stopped: kill -CONT PID (changes state); the calls are quick from then on", "conmon gone: the exit code is lost; crictl rm ID (changes state)"];
+        act ["conmon stopped: kill -CONT PID (changes state); the calls are quick from then on", "conmon gone: the exit code is lost; crictl --timeout 60s rm ID (changes state); removing waits for the exit too"];
     D34 8 "disk full" Some(disk::full);
         "the disk under the runtime or the kubelet is full or read-only";
         "What the runtime cannot write down it does not do: creates, exits and removals fail, and its database waits.";

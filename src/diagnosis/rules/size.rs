@@ -250,7 +250,8 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
 
 /// D05 of single calls: answered, and so late that the pod's events wait for them. Late is not hung.
 fn late_answers(case: &Case<'_>) -> Vec<Finding> {
-    let lost = super::state::lost_exits(case.evidence);
+    let mut lost = super::state::lost_exits(case.evidence);
+    lost.extend(super::state::slow_pods_of(case.evidence, &lost));
     let mut slow = case.evidence.runtime.slow_calls();
     slow.retain(|record| !lost.iter().any(|lost| lost.target == record.target));
     let Some(slowest) = slow.first() else { return Vec::new() };

@@ -1,10 +1,11 @@
 //! D16, D19, D20, D31: what the runtime says of itself and of its containers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Case, finding};
 use crate::cri::{
-    Call, Condition, Container, ContainerState, Error, RuntimeStatus, Sandbox, SandboxState, label,
+    Call, Condition, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, label,
 };
 use crate::diagnosis::advice::Family;
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
@@ -406,9 +407,15 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     found.phase = Phase::Status;
     found.rpc = Some(first.rpc.name().to_owned());
     found.ids = lost.iter().map(|record| record.target.id.clone()).collect();
-    let total: std::time::Duration = lost.iter().map(|record| record.duration).sum();
+    let of_pods = slow_pods_of(evidence, &lost);
+    let total: Duration = lost.iter().chain(&of_pods).map(|record| record.duration).sum();
+    let with_pods = if of_pods.is_empty() {
+        ""
+    } else {
+        "; PodSandboxStatus of their pods waits for them too (the runtime sends pod events)"
+    };
     found.evidence.push(format!(
-        "answered EXITED with exit code -1: slow, not hung; a relist over all of them takes {}",
+        "answered EXITED with exit code -1: slow, not hung; a relist over all of them takes {}{with_pods}",
         seconds(total)
     ));
     for record in lost.iter().take(5) {
@@ -429,7 +436,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
             Some(conmon) => found.evidence.push(format!("{who}: its {} lives", conmon.label())),
             None if evidence.node().is_some() => {
                 found.evidence.push(format!("{who}: its conmon is gone, and the exit code with it"));
-                found.next.push(format!("crictl rm {} (changes state)", crate::diagnosis::words::short(id)));
+                found.next.push(remove(id));
             }
             None => found.evidence.push(format!("{who}: its conmon is stopped or gone")),
         }
@@ -437,9 +444,28 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     if found.next.is_empty() {
         let id = crate::diagnosis::words::short(&first.target.id);
         found.next.push(format!("pgrep -af {id}   # its conmon: in state T, let it go on with kill -CONT"));
-        found.next.push(format!("gone: crictl rm {id} (changes state)"));
+        found.next.push(format!("gone: {}", remove(&first.target.id)));
     }
     vec![found]
+}
+
+/// Removing such a container waits for its exit as often as a status call does, and crictl gives up after 2 s.
+fn remove(id: &str) -> String {
+    format!("crictl --timeout 60s rm {} (changes state)", crate::diagnosis::words::short(id))
+}
+
+/// `PodSandboxStatus` of the pods of these containers, where it is slow too: with pod events on it asks for the status of
+/// each container.
+pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&'a StatusRecord> {
+    let pods: BTreeSet<&str> =
+        lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).collect();
+    let slow = |record: &&StatusRecord| {
+        record.rpc == Rpc::PodSandboxStatus
+            && record.duration >= limits::LOST_EXIT_WAIT
+            && record.result.is_ok()
+            && pods.contains(record.target.id.as_str())
+    };
+    evidence.runtime.asked.iter().filter(slow).collect()
 }
 
 /// For D22: whether lists and status calls answer quickly now.

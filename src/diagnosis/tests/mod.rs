@@ -1,5 +1,6 @@
 //! Whole runs against a scripted runtime, on a paused clock.
 
+mod crio;
 mod kubelet;
 mod matrix;
 mod node;

@@ -13,20 +13,20 @@ use crate::host::disks::Disk;
 use crate::host::proc::Shims;
 
 /// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
-struct Node {
-    root: PathBuf,
+pub(super) struct Node {
+    pub(super) root: PathBuf,
 }
 
 /// One process of the copy.
-struct Made<'a> {
-    pid: u32,
-    parent: u32,
-    comm: &'a str,
-    state: char,
-    age: u64,
-    cgroup: &'a str,
-    command: &'a [&'a str],
-    wchan: &'a str,
+pub(super) struct Made<'a> {
+    pub(super) pid: u32,
+    pub(super) parent: u32,
+    pub(super) comm: &'a str,
+    pub(super) state: char,
+    pub(super) age: u64,
+    pub(super) cgroup: &'a str,
+    pub(super) command: &'a [&'a str],
+    pub(super) wchan: &'a str,
 }
 
 impl Default for Made<'_> {
@@ -40,7 +40,7 @@ const UPTIME: u64 = 100_000;
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 impl Node {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("plegctl-node-{}-{name}", std::process::id()));
         let node = Self { root };
         fs::create_dir_all(node.proc()).unwrap();
@@ -90,11 +90,11 @@ impl Node {
         self
     }
 
-    fn proc(&self) -> PathBuf {
+    pub(super) fn proc(&self) -> PathBuf {
         self.root.join("proc")
     }
 
-    fn file(&self, path: &str, text: &str) {
+    pub(super) fn file(&self, path: &str, text: &str) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -105,7 +105,7 @@ impl Node {
         self.file(&format!("proc/pressure/{resource}"), &(line("some") + &line("full")));
     }
 
-    fn process(&self, made: &Made<'_>) {
+    pub(super) fn process(&self, made: &Made<'_>) {
         let dir = format!("proc/{}", made.pid);
         let started = (UPTIME - made.age) * 100;
         let stat = format!(
@@ -179,7 +179,7 @@ fn assert_primary(
     );
 }
 
-fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosis::report::Finding> {
+pub(super) fn find(report: &HealthReport, id: RuleId) -> Option<&crate::diagnosis::report::Finding> {
     report.findings.iter().find(|finding| finding.id == id)
 }
 
@@ -790,7 +790,7 @@ async fn a_second_piece_of_evidence_makes_a_hang_certain_at_five_seconds() {
 }
 
 /// `crio[200]`, which listens on the socket that is asked.
-fn crio(name: &str) -> Node {
+pub(super) fn crio(name: &str) -> Node {
     let node = Node::new(name);
     node.process(&Made {
         pid: 200,
@@ -806,7 +806,7 @@ fn crio(name: &str) -> Node {
 }
 
 /// Containers of CRI-O whose exit was lost, by the number of their pod.
-fn lost(pods: usize, lost: &[usize]) -> Scripted {
+pub(super) fn lost(pods: usize, lost: &[usize]) -> Scripted {
     let mut script = Scripted::with_pods(pods);
     script.crio = true;
     for pod in lost {
@@ -817,7 +817,7 @@ fn lost(pods: usize, lost: &[usize]) -> Scripted {
     script
 }
 
-fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
+pub(super) fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
     let mut inputs = inputs(script);
     inputs.proc = Some(node.proc());
     inputs.cgroup = node.root.join("cgroup");
@@ -844,7 +844,7 @@ async fn an_exit_that_was_lost_is_slow_however_many_there_are() {
     assert_eq!(primary.ids, [container_id(1), container_id(4), container_id(7)]);
     let said = format!("{:?} {:?}", primary.evidence, primary.next);
     assert!(said.contains("conmon[500] is stopped (state T)") && said.contains("kill -CONT 500"), "{said}");
-    assert!(said.contains("its conmon is gone") && said.contains("crictl rm "), "{said}");
+    assert!(said.contains("its conmon is gone") && said.contains("crictl --timeout 60s rm "), "{said}");
     assert!(!said.contains("shim"), "{said}");
 
     // Beside one that really hangs the hang is where to start.
