@@ -7,6 +7,7 @@ use super::evidence::{Evidence, HostEvidence};
 use super::limits;
 use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
 use super::report::Confidence;
+use crate::cri::ContainerState;
 
 /// What the node has of one container or sandbox.
 #[derive(Debug, Default)]
@@ -40,6 +41,7 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
                 || process.container_id.as_deref() == Some(id)
                 || shim.is_some_and(|shim| process.parent == shim.pid && process.command.is_empty())
         })
+        .filter(|process| !waits_to_be_started(evidence, process))
         .collect();
     let blocked = own
         .iter()
@@ -63,6 +65,18 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
             .filter(|mount| uid.is_some() && mount.pod_uid() == uid.as_deref())
             .collect(),
     }
+}
+
+/// Whether this is the first process of a container that is created and not started: the OCI runtime's own program
+/// waits in it until somebody starts the container, however long that takes. One that waits in the kernel is stuck.
+pub fn waits_to_be_started(evidence: &Evidence, process: &Process) -> bool {
+    let is_created = || {
+        let listed = evidence.runtime.containers.latest().into_iter().flatten();
+        let mut created = listed.filter(|container| container.state == ContainerState::Created);
+        created.any(|container| process.container_id.as_deref() == Some(container.id.as_str()))
+    };
+    let is_first = process.comm == "runc:[2:INIT]" || is_created();
+    is_first && process.blocked.is_empty() && !process.is_stopped()
 }
 
 fn of_container<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {

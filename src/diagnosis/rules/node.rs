@@ -184,17 +184,21 @@ pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
 fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     let holders = join::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
+    // A young one is about the call that is silent if its command line says so.
+    let young = holders.oci.iter().find(|process| is_about(process, id));
     // A Go program's main thread sits in a futex all its life: only stopped and uninterruptible count.
     let sick_shim = holders.shim.filter(|shim| {
         shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
     });
-    let (who, pid, what) = match (old, sick_shim) {
-        (Some(process), _) => {
+    // No status call asks a conmon: beside an OCI runtime that does not end it is not the holder.
+    let sick_shim = sick_shim.filter(|shim| young.is_none() || !is_conmon(shim));
+    let (who, pid, what) = match (old, sick_shim, young) {
+        (Some(process), ..) | (None, None, Some(process)) => {
             (process.label(), process.pid, format!("has not finished for {}", seconds(process.age)))
         }
-        (None, Some(shim)) if shim.is_stopped() => (the_monitor(shim), shim.pid, "is stopped".to_owned()),
-        (None, Some(shim)) => (the_monitor(shim), shim.pid, "waits in the kernel".to_owned()),
-        (None, None) => return None,
+        (None, Some(shim), _) if shim.is_stopped() => (the_monitor(shim), shim.pid, "is stopped".to_owned()),
+        (None, Some(shim), _) => (the_monitor(shim), shim.pid, "waits in the kernel".to_owned()),
+        (None, None, None) => return None,
     };
     // Without the id: a line has to have room for what becomes of the node.
     let title = format!("{who} of {} {what}", case.evidence.names.name(id));
@@ -224,6 +228,13 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     found.next.push(format!("cat /proc/{pid}/stack   # as root"));
     found.next.extend(last_resort(&holders));
     Some(found)
+}
+
+/// Whether an OCI runtime's process works on this container, by its command line. A probe's exec ends by itself and holds
+/// up no status call, so a young one says nothing.
+fn is_about(process: &Process, id: &str) -> bool {
+    let is_exec = process.command.iter().any(|word| word == "exec");
+    process.command.mentions(id) && !process.is_zombie() && (!is_exec || process.age >= limits::SILENT_LIKELY)
 }
 
 /// CRI-O's monitor of a container. It is no shim: neither lists nor status calls nor stats ask it.
@@ -314,6 +325,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
         let parent = host.latest().processes.get(&process.parent);
         process.age >= limits::OCI_PROCESS_OLD
             && !process.is_zombie()
+            && !join::waits_to_be_started(case.evidence, process)
             && case.evidence.concerns(process)
             && parent.is_some_and(|parent| matches!(parent.role, Role::Shim | Role::Daemon))
     });

@@ -32,3 +32,97 @@ async fn a_lost_exit_is_counted_in_the_status_of_its_pod_too() {
     let remove = format!("crictl --timeout 60s rm {} (changes state)", &container_id(1)[..12]);
     assert!(primary.next.contains(&remove), "{primary:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_young_oci_process_about_the_silent_call_holds_it_at_once() {
+    let runc = |age: u64, verb: &str| {
+        let node = crio(&format!("young-{verb}-{age}"));
+        let id = container_id(4);
+        let command = ["runc", "--root", "/run/runc", verb, &id];
+        node.process(&Made {
+            pid: 700,
+            parent: 200,
+            comm: "runc",
+            age,
+            command: &command,
+            ..Made::default()
+        });
+        node
+    };
+    let hung = || Scripted::with_pods(20).under_crio().on_id(container_id(4), Behaviour::Hangs);
+    let report = diagnosed(&runc(6, "state"), hung()).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
+    assert!(primary.title.starts_with("runc[700] of default/web-4/app has not finished"), "{primary:#?}");
+
+    // A probe's exec is as young all day long.
+    let report = diagnosed(&runc(1, "exec"), hung()).await;
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+
+    // Somebody else's state is none of this call's.
+    let other = Scripted::with_pods(20).under_crio().on_id(container_id(5), Behaviour::Hangs);
+    let report = diagnosed(&runc(6, "state"), other).await;
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_conmon_is_not_blamed_beside_an_oci_process_that_does_not_end() {
+    let node = crio("conmon-and-runc");
+    let id = container_id(4);
+    node.process(&Made {
+        pid: 500,
+        comm: "conmon",
+        state: 'T',
+        command: &["conmon", "-c", &id],
+        ..Made::default()
+    });
+    let command = ["runc", "--root", "/run/runc", "state", &id];
+    node.process(&Made { pid: 700, parent: 200, comm: "runc", age: 6, command: &command, ..Made::default() });
+    let script = Scripted::with_pods(20).under_crio().on_id(container_id(4), Behaviour::Hangs);
+    let report = diagnosed(&node, script).await;
+    let found = find(&report, RuleId::D10).unwrap();
+    assert!(found.title.starts_with("runc[700] of "), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_container_that_waits_to_be_started_hangs_nowhere() {
+    let made = |name: &str, comm: &str, state: ContainerState| {
+        let node = crio(name);
+        let cgroup = format!("/kubepods/poduid-4/crio-{}.scope", container_id(4));
+        node.process(&Made {
+            pid: 500,
+            comm: "conmon",
+            command: &["conmon", "-c", &container_id(4)],
+            ..Made::default()
+        });
+        node.process(&Made {
+            pid: 501,
+            parent: 500,
+            comm,
+            age: 900,
+            cgroup: &cgroup,
+            command: &[comm],
+            ..Made::default()
+        });
+        let mut script = Scripted::with_pods(8).under_crio();
+        script.containers[4].state = state;
+        (node, script)
+    };
+    for (comm, state) in [
+        ("runc:[2:INIT]", ContainerState::Created),
+        ("runc:[2:INIT]", ContainerState::Running),
+        ("crun", ContainerState::Created),
+    ] {
+        let (node, script) = made("created", comm, state);
+        let report = diagnosed(&node, script).await;
+        assert!(find(&report, RuleId::D10).is_none(), "{comm}: {report:#?}");
+    }
+    // Nor does it hold up a status call of its container.
+    let (node, script) = made("created-silent", "runc:[2:INIT]", ContainerState::Created);
+    let report = diagnosed(&node, script.on_id(container_id(4), Behaviour::Hangs)).await;
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+    // In a container that runs no such process should be left.
+    let (node, script) = made("created-no-more", "crun", ContainerState::Running);
+    let report = diagnosed(&node, script).await;
+    assert!(find(&report, RuleId::D10).is_some(), "{report:#?}");
+}
