@@ -16,9 +16,9 @@ use super::limits::MAX_OUTSIDE_IDS;
 use super::names::{Kind, OutsideId};
 use super::offload;
 use super::proc::cgroup::container_id;
-use super::proc::waits_uninterruptibly;
+use super::proc::{command_line, waits_uninterruptibly};
 use super::report::PodRef;
-use crate::host::{KernelDir, kernel_text};
+use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
 /// Directories in which runtimes keep one directory a container, below the host root.
 const STATE_DIRS: [&str; 4] = [
@@ -129,6 +129,9 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
             ids.push(OutsideId::bare(&id));
         }
         let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
+        if comm.starts_with("conmon") {
+            ids.extend(from_conmon(&command_line(&dir)));
+        }
         if comm.starts_with("containerd-shim")
             && !waits_uninterruptibly(&dir)
             && let Ok(bundle) = fs::read_link(dir.join("cwd"))
@@ -138,6 +141,20 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
         }
     }
     (ids, dirs)
+}
+
+/// CRI-O starts each conmon with the container's id (`-c`) and with the name that it made of pod and container (`-n`).
+fn from_conmon(command: &Arguments) -> Option<OutsideId> {
+    let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?;
+    let name = CriName::parse(command.flag("n").or_else(|| command.flag("name"))?)?;
+    let kind = if name.container.is_some() { Kind::Container } else { Kind::Sandbox };
+    Some(OutsideId {
+        id: id.to_owned(),
+        kind: Some(kind),
+        pod: Some(name.pod),
+        container: name.container,
+        sandbox_id: None,
+    })
 }
 
 #[derive(Deserialize)]

@@ -4,6 +4,7 @@
 //! Nothing is written and no mount point is touched.
 
 mod arguments;
+mod cri_name;
 pub mod disks;
 mod inotify;
 mod kernel;
@@ -12,6 +13,7 @@ mod scalars;
 pub mod yaml;
 
 pub use arguments::{Arguments, truth};
+pub use cri_name::CriName;
 pub use inotify::{PathWatch, Seen};
 pub use kernel::{
     KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_and_for_processors,

@@ -126,3 +126,31 @@ async fn a_created_container_that_waits_to_be_started_hangs_nowhere() {
     let report = diagnosed(&node, script).await;
     assert!(find(&report, RuleId::D10).is_some(), "{report:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_conmon_names_the_container_that_a_restart_waits_for() {
+    let node = crio("restoring-conmon");
+    let id = container_id(4);
+    let name = "k8s_app_web-18_shop_1234-5678_0";
+    node.process(&Made {
+        pid: 500,
+        comm: "conmon",
+        command: &["conmon", "-b", "/run/x", "-c", &id, "-n", name, "-P", "/run/y"],
+        ..Made::default()
+    });
+    let command = ["runc", "--root", "/run/runc", "state", &id];
+    node.process(&Made {
+        pid: 700,
+        parent: 200,
+        comm: "runc",
+        age: 40,
+        command: &command,
+        ..Made::default()
+    });
+    let silent = Scripted::with_pods(5).on(Rpc::Version, Behaviour::Hangs);
+    let report = diagnosed(&node, silent).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!(primary.id, RuleId::D21, "{report:#?}");
+    assert!(primary.title.ends_with("waits for shop/web-18/app"), "{primary:#?}");
+    assert_eq!(primary.pod.as_ref().unwrap().uid, "1234-5678");
+}
