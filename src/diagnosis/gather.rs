@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::net::UnixStream;
+
 use super::budget::Budget;
 use super::commands::{self, Journal, SystemState};
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
@@ -168,10 +170,31 @@ async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
         (None, Some(places)) => {
             let whole = inputs.mode == Mode::Deep || inputs.keeps_papers();
             let shims = if whole { Shims::LookedInto } else { Shims::Counted };
-            look(places, shims, inputs.deadlines().proc.min(budget.left())).await
+            let limit = inputs.deadlines().proc.min(budget.left());
+            let mut sample = look(places.clone(), shims, limit).await;
+            if let Ok(sample) = &mut sample {
+                find_listener(inputs, places, sample).await;
+            }
+            sample
         }
     };
     Look { sample, at }
+}
+
+/// The daemon that listens, by the kernel's own word to whoever connects: files of a daemon that waits in the kernel are
+/// not looked at, and those of another user's may not be.
+async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcSample) {
+    let Some(socket) = inputs.socket.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
+    let path = hunt::below(&inputs.host_root, socket);
+    let Ok(Ok(stream)) = tokio::time::timeout(FILES, UnixStream::connect(path)).await else { return };
+    let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
+    let listens = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);
+    let Some(daemon) = pid.and_then(|pid| sample.processes.get(&pid)).filter(listens).cloned() else {
+        return;
+    };
+    sample.socket_owner = Some(daemon.pid);
+    sample.daemon_throttled =
+        offload::value(FILES, move || proc::throttled_now(&places, &daemon)).await.flatten();
 }
 
 async fn look(places: Places, shims: Shims, limit: Duration) -> Result<ProcSample, String> {

@@ -154,3 +154,29 @@ async fn a_conmon_names_the_container_that_a_restart_waits_for() {
     assert!(primary.title.ends_with("waits for shop/web-18/app"), "{primary:#?}");
     assert_eq!(primary.pod.as_ref().unwrap().uid, "1234-5678");
 }
+
+/// The daemon of the copy is this very process: that is whom the kernel names to a client of the socket.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_with_a_thread_in_the_kernel_is_known_by_who_listens() {
+    let node = Node::new("blocked-daemon");
+    let daemon = std::process::id();
+    let cgroup = "/system.slice/crio.service";
+    node.process(&Made { pid: daemon, comm: "crio", command: &["crio"], cgroup, ..Made::default() });
+    let thread = format!("proc/{daemon}/task/{daemon}/stat");
+    node.file(&thread, &format!("{daemon} (crio) D 1 0 0 0 -1 0 0 0 0 0 1 1 0 0 20 0 5 0 100 0 100\n"));
+    node.file("cgroup/system.slice/crio.service/cpu.stat", "throttled_usec 1000000\n");
+    let script = || Scripted::with_pods(5).under_crio();
+    let without = gather(&at_socket(&node, script()), &|_| ()).await;
+    assert_eq!(without.host.unwrap().ownership, Ownership::Foreign);
+
+    std::fs::create_dir_all(node.root.join("run")).unwrap();
+    let listener = UnixListener::bind(node.root.join("run/test.sock")).unwrap();
+    let evidence = gather(&at_socket(&node, script()), &|_| ()).await;
+    drop(listener);
+    let host = evidence.host.as_ref().unwrap();
+    assert_eq!(host.ownership, Ownership::Ours { daemon: Some(daemon) });
+    assert!(host.first.daemon_throttled.is_some());
+    assert_eq!(evidence.daemon().map(|process| process.comm.as_str()), Some("crio"));
+    let skipped: Vec<&str> = evidence.not_checked.iter().map(|skip| skip.what.as_str()).collect();
+    assert!(!skipped.contains(&"the runtime's daemon"), "{skipped:?}");
+}
