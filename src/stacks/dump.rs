@@ -137,6 +137,20 @@ impl Frame {
         })
     }
 
+    /// The words that are arguments themselves, not parts of a string, a slice or an interface.
+    pub fn outer_words(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        let mut depth = 0_usize;
+        self.arguments.iter().filter_map(move |token| {
+            match token {
+                Token::Open => depth += 1,
+                Token::Close => depth = depth.saturating_sub(1),
+                Token::Word { bits, certain } if depth == 0 => return Some((*bits, *certain)),
+                Token::Word { .. } | Token::Hidden | Token::More => {}
+            }
+            None
+        })
+    }
+
     /// What names the place: package, receiver and method, without the import path.
     pub fn short(&self) -> &str {
         short(&self.function)

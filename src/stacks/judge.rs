@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::conmon;
 use super::daemon::{Daemon, identify};
 use super::dump::{Dump, Form, Goroutine, short};
 use super::holders::{self, Contention, Family, Reason};
 use super::report::{Behind, Chain, DumpInfo, Finding, Group, Holder, Kind, StackReport, Wait, WaitsFor};
-use super::signatures::{LOCK, Pattern, Signature, THREADS, is_normal, normal};
-use super::wait::{self, LockKind};
+use super::signatures::{LOCK, Pattern, Signature, THREADS, TWO_DUMPS, is_normal, normal};
+use super::wait::{self, LockKind, Outside};
 use super::words;
 use crate::report::{Confidence, Severity};
 
@@ -46,7 +47,13 @@ const GRACEFUL: [&str; 1] = ["StopContainer"];
 const LOOPS: usize = 3;
 
 /// What is in two dumps that are nearer than this may be a call that takes a moment.
-const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
+pub const BETWEEN_DUMPS: Duration = Duration::from_secs(10);
+
+/// So many calls that wait for the exit of one container do not meet there by chance.
+const SAME_EXIT: usize = 2;
+
+/// A call that writes for as long as its image is large: to be in two dumps says nothing, unless others wait behind it.
+const WRITES_LONG: &str = "PullImage";
 
 /// Groups and waits beyond this many are counted, not listed.
 const LISTED: usize = 1000;
@@ -77,7 +84,10 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
         let earlier = (0..at).rev().find(|other| same_process(&known, sources, *other, at));
         let apart = earlier.and_then(|other| Some(Apart::of(sources.get(other)?, source)));
         let stuck = match (earlier.and_then(|other| sources.get(other)), apart) {
-            (Some(before), Some(Apart::Enough)) => Some(stuck(&before.dump, &source.dump)),
+            (Some(before), Some(Apart::Enough)) => Some(Stuck {
+                positions: stuck(&before.dump, &source.dump),
+                for_at_least: between(before, source).unwrap_or(BETWEEN_DUMPS),
+            }),
             _ => None,
         };
         limits.extend(apart.and_then(Apart::limit).map(str::to_owned));
@@ -98,9 +108,6 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
         groups.extend(judged.groups);
         limits.extend(limits_of(&source.dump, stuck_known));
     }
-    findings.sort_by(|one, other| {
-        (one.confidence, other.severity, other.waiters).cmp(&(other.confidence, one.severity, one.waiters))
-    });
     groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.frames.cmp(&other.frames)));
     for (what, length) in [("groups", groups.len()), ("waits", waiting)] {
         if length > LISTED {
@@ -122,8 +129,13 @@ pub fn judge(sources: &[Source], signatures: &[Signature], told: &Told) -> Stack
     report
 }
 
-/// Makes the sentence and the first finding anew, after something was added to the findings.
+/// Puts the findings in order and makes the sentence and the first finding anew, after something was added to them: the
+/// surest first, of those the ones with a holder, then the worst.
 pub fn conclude(report: &mut StackReport) {
+    report.findings.sort_by_key(|finding| {
+        let has_no_holder = finding.holder.is_none();
+        (finding.confidence, has_no_holder, Reverse(finding.severity), Reverse(finding.waiters))
+    });
     report.primary = report.findings.first().cloned();
     report.summary = match &report.primary {
         Some(finding) => words::sentence(finding),
@@ -226,15 +238,8 @@ enum Apart {
 impl Apart {
     /// By their own stamps, where they have them; who gives two files means two moments.
     fn of(earlier: &Source, later: &Source) -> Self {
-        let stamp = |source: &Source| {
-            let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
-            humantime::parse_rfc3339(text).ok()
-        };
-        if let (Some(before), Some(after)) = (stamp(earlier), stamp(later)) {
-            let between = after.duration_since(before).or_else(|_| before.duration_since(after));
-            if between.is_ok_and(|between| between < BETWEEN_DUMPS) {
-                return Self::TooLittle;
-            }
+        if between(earlier, later).is_some_and(|between| between < BETWEEN_DUMPS) {
+            return Self::TooLittle;
         }
         let (one, other) = (&earlier.dump.goroutines, &later.dump.goroutines);
         let same = one.len() == other.len()
@@ -257,6 +262,22 @@ impl Apart {
             Self::Same => Some("the same dump was given twice: that is one moment, not two"),
         }
     }
+}
+
+/// The time between two dumps, by their own stamps, where both have one.
+fn between(earlier: &Source, later: &Source) -> Option<Duration> {
+    let stamp = |source: &Source| {
+        let text = source.dump.taken_at.as_ref().or(source.taken_at.as_ref().filter(|_| source.fresh))?;
+        humantime::parse_rfc3339(text).ok()
+    };
+    let (before, after) = (stamp(earlier)?, stamp(later)?);
+    after.duration_since(before).or_else(|_| before.duration_since(after)).ok()
+}
+
+/// Who waits in both dumps, and for how long that is at least.
+struct Stuck {
+    positions: BTreeSet<usize>,
+    for_at_least: Duration,
 }
 
 /// Who waits in both dumps for the same: same number, same functions, same certain arguments.
@@ -298,7 +319,7 @@ struct Judge<'a> {
     number: usize,
     dump: &'a Dump,
     daemon: Daemon,
-    stuck: Option<BTreeSet<usize>>,
+    stuck: Option<Stuck>,
     contentions: Vec<Contention>,
     family: Family,
     /// The call that each goroutine serves or makes itself.
@@ -316,13 +337,7 @@ struct Judged {
 }
 
 impl<'a> Judge<'a> {
-    fn new(
-        number: usize,
-        dump: &'a Dump,
-        daemon: Daemon,
-        stuck: Option<BTreeSet<usize>>,
-        normal: &[Pattern],
-    ) -> Self {
+    fn new(number: usize, dump: &'a Dump, daemon: Daemon, stuck: Option<Stuck>, normal: &[Pattern]) -> Self {
         let contentions = holders::contentions(dump, &|goroutine| is_normal(goroutine, normal));
         Self {
             number,
@@ -358,6 +373,7 @@ impl<'a> Judge<'a> {
         self.roles =
             stacks.of.iter().map(|stack| roles.get(*stack).copied().unwrap_or(Role::Nobody)).collect();
         self.join_loops(signatures);
+        self.join_stops(signatures);
         let covered = self.covered(signatures.len());
         let mut findings: Vec<Finding> = signatures
             .iter()
@@ -411,6 +427,71 @@ impl<'a> Judge<'a> {
                 *role = Role::Queue(pleg);
             }
         }
+    }
+
+    /// A stop waits behind its own loop: where that one waits for the OCI runtime, so does the stop.
+    fn join_stops(&mut self, signatures: &[Signature]) {
+        let position = |id: &str| signatures.iter().position(|signature| signature.id == id);
+        let (Some(oci), Some(stop)) = (position("ST06"), position(conmon::SIGNATURE)) else { return };
+        let of = |at: usize| self.dump.goroutines.get(at).and_then(conmon::container);
+        let held: BTreeSet<u64> = self.positions(Role::Root(oci)).into_iter().filter_map(of).collect();
+        let joined: Vec<usize> = self
+            .positions(Role::Root(stop))
+            .into_iter()
+            .filter(|at| of(*at).is_some_and(|container| held.contains(&container)))
+            .collect();
+        for at in joined {
+            if let Some(role) = self.roles.get_mut(at) {
+                *role = Role::Queue(oci);
+            }
+        }
+    }
+
+    fn positions(&self, role: Role) -> Vec<usize> {
+        self.roles.iter().enumerate().filter(|(_, own)| **own == role).map(|(at, _)| at).collect()
+    }
+
+    /// For how many whole minutes a goroutine waits at least: by its own age, or by that of what it started and still
+    /// waits for. A wait in the kernel has no age of its own until the next garbage collection; what it started may have.
+    fn minutes(&self, at: usize) -> Option<u32> {
+        let goroutine = self.goroutine(at)?;
+        let inside = goroutine.frames.get(wait::leaf(goroutine)).map(|frame| &*frame.function);
+        let waits_for_child = matches!(wait::outside(goroutine), Some(Outside::Child(_) | Outside::Pipe));
+        let started_here = |maker: &str| {
+            (waits_for_child && maker == "os/exec.(*Cmd).Start")
+                || (self.call(at).is_some() && Some(maker) == inside)
+        };
+        let of_children = self.family.children(at).iter().filter_map(|child| {
+            let child = self.goroutine(*child)?;
+            child
+                .minutes
+                .filter(|_| child.created_by.as_ref().is_some_and(|maker| started_here(&maker.function)))
+        });
+        of_children.chain(goroutine.minutes).max()
+    }
+
+    /// For how long a goroutine waits at least, by its age and by an earlier dump.
+    fn waited(&self, at: usize) -> Duration {
+        let by_age = Duration::from_secs(u64::from(self.minutes(at).unwrap_or(0)) * 60);
+        let both = self.stuck.as_ref().filter(|stuck| stuck.positions.contains(&at));
+        by_age.max(both.map_or(Duration::ZERO, |stuck| stuck.for_at_least))
+    }
+
+    fn is_overdue(&self, at: usize) -> bool {
+        let wait = self.goroutine(at).and_then(conmon::Wait::of);
+        wait.is_some_and(|wait| wait.is_overdue(self.waited(at)))
+    }
+
+    /// The most calls that wait for the exit of one container.
+    fn same_exit(&self, roots: &[usize]) -> usize {
+        let mut by_container: BTreeMap<u64, usize> = BTreeMap::new();
+        for at in roots {
+            if let Some(conmon::Wait::Exit(Some(container))) = self.goroutine(*at).and_then(conmon::Wait::of)
+            {
+                *by_container.entry(container).or_default() += 1;
+            }
+        }
+        by_container.into_values().max().unwrap_or(0)
     }
 
     fn root_of(&self, at: usize) -> Option<usize> {
@@ -517,8 +598,7 @@ impl<'a> Judge<'a> {
             }
         }
         roots.sort_by_cached_key(|root| {
-            let minutes = self.goroutine(*root).and_then(|goroutine| goroutine.minutes);
-            (Reverse(held.get(root)), Reverse(minutes))
+            (Reverse(held.get(root)), Reverse(self.is_overdue(*root)), Reverse(self.minutes(*root)))
         });
         let mut waiters: BTreeSet<usize> =
             mine.iter().flat_map(|contention| contention.waiters.iter().copied()).collect();
@@ -568,13 +648,16 @@ impl<'a> Judge<'a> {
         let (confidence, minutes) = (weighed.confidence, weighed.minutes);
         let waiting: u64 = waiters.iter().map(|at| self.count(*at)).sum();
         let target = self.target(signature, roots, root_call);
-        let severity = match (confidence, signature.severity) {
-            (Confidence::Possible, _) | (_, Severity::Info) => Severity::Info,
-            (_, severity) if linked && rpcs.iter().any(|rpc| LISTS.contains(&rpc.as_str())) => {
+        let full_severity = match signature.severity {
+            Severity::Info => Severity::Info,
+            severity if linked && rpcs.iter().any(|rpc| LISTS.contains(&rpc.as_str())) => {
                 severity.max(Severity::Critical)
             }
-            (_, severity) => severity,
+            severity => severity,
         };
+        let severity = if confidence == Confidence::Possible { Severity::Info } else { full_severity };
+        let compared = self.stuck.is_some();
+        let next = signature.act.iter().filter(|act| !(compared && *act == TWO_DUMPS));
         let holder = telling.map(|root| Holder {
             goroutine: root.id,
             function: telling_function(root),
@@ -592,6 +675,9 @@ impl<'a> Judge<'a> {
             target: target.1,
             hangs: signature.hangs.clone(),
             roots: roots.to_vec(),
+            severity: Some(full_severity),
+            by_address: linked,
+            compared,
         };
         Finding {
             id: signature.id.clone(),
@@ -603,7 +689,7 @@ impl<'a> Judge<'a> {
             minutes,
             holder,
             evidence: weighed.evidence,
-            next: signature.act.clone(),
+            next: next.cloned().collect(),
             threads: self.threads(signature, roots, waiters),
             chain,
         }
@@ -614,6 +700,11 @@ impl<'a> Judge<'a> {
         let Some(root) = roots.first().and_then(|root| self.goroutine(*root)) else {
             return (Kind::Unknown, String::new());
         };
+        if signature.id == conmon::SIGNATURE
+            && let Some(wait) = conmon::Wait::of(root)
+        {
+            return (Kind::Process, wait.target().to_owned());
+        }
         let (kind, words) = words::target(wait::outside(root), &signature.id, rpc);
         if kind != Kind::Shim || roots.len() == 1 {
             return (kind, words);
@@ -640,11 +731,11 @@ impl<'a> Judge<'a> {
         // A call whose caller chooses its length is not late by its age, unless others wait behind it.
         let chosen = |at: usize| !linked && self.call(at).is_some_and(|call| GRACEFUL.contains(&call));
         let graceful = signature.id == "ST15";
-        let minutes = everybody()
-            .filter(|at| !(graceful && chosen(*at)))
-            .filter_map(|at| self.goroutine(at)?.minutes)
-            .max();
-        let both = self.stuck.as_ref().map_or(0, |stuck| everybody().filter(|at| stuck.contains(at)).count());
+        let minutes =
+            everybody().filter(|at| !(graceful && chosen(*at))).filter_map(|at| self.minutes(at)).max();
+        let stuck = |at: &usize| self.stuck.as_ref().is_some_and(|stuck| stuck.positions.contains(at));
+        let telling = |at: &usize| linked || self.call(*at) != Some(WRITES_LONG);
+        let both = everybody().filter(|at| stuck(at) && telling(at)).count();
         let measured: Vec<&str> =
             rpcs.iter().filter(|rpc| told.hanging.contains(*rpc)).map(String::as_str).collect();
         let loops = self.loops(signature, roots, waiters);
@@ -652,6 +743,13 @@ impl<'a> Judge<'a> {
         let first = roots.first().and_then(|root| self.goroutine(*root));
         evidence.extend(first.map(where_it_is));
         evidence.extend(first.and_then(wait::shim_call).map(|rpc| format!("it asked for {rpc} by ttrpc")));
+        let same_exit = self.same_exit(roots);
+        if signature.id == conmon::SIGNATURE {
+            evidence.extend(first.and_then(conmon::Wait::of).and_then(conmon::Wait::words));
+            if same_exit >= SAME_EXIT {
+                evidence.push(format!("{same_exit} calls wait for the exit of one container"));
+            }
+        }
         if linked {
             let waiting = waiters.iter().map(|at| self.count(*at)).sum();
             evidence.push(format!("{} behind it, by address", words::counted(waiting, "goroutine")));
@@ -668,7 +766,11 @@ impl<'a> Judge<'a> {
             evidence.push(format!("{loops} loops of the kubelet wait for the runtime at once"));
         }
         let late = minutes.is_some_and(|minutes| minutes >= signature.patience_minutes);
-        let lasting = late || (both > 0 && signature.patience_minutes <= 1);
+        let lasting = if signature.id == conmon::SIGNATURE {
+            same_exit >= SAME_EXIT || roots.iter().any(|at| self.is_overdue(*at))
+        } else {
+            late || (both > 0 && signature.patience_minutes <= 1)
+        };
         let confidence = match () {
             () if !measured.is_empty() || (lasting && linked) => Confidence::Certain,
             () if lasting || loops >= LOOPS => Confidence::Likely,

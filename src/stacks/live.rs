@@ -5,19 +5,22 @@
 //! knows it: the runtime's own lists where they answered, a cgroup of this node, or the name beside it in the CRI's form.
 //! A network plugin that hangs was told by its environment which pod it is for.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::children::{Conmon, OciProcess, is_conmon, is_oci_runtime};
+use super::conmon;
 use super::daemon::Daemon;
 use super::dump::Goroutine;
 use super::judge::Source;
 use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
 use super::wait::{self, ID_LENGTH, Outside};
 use crate::host::proc::{cgroup, command_line};
-use crate::host::{KernelDir, kernel_bytes, kernel_text};
-use crate::report::{ContainerRef, PodRef};
+use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
+use crate::report::{Confidence, ContainerRef, PodRef};
 
 /// A string of the CRI is never longer.
 const LONGEST_STRING: u64 = 512;
@@ -79,6 +82,11 @@ struct Table {
     listed: BTreeSet<String>,
     shims: Vec<u32>,
     parents: HashMap<u32, u32>,
+    /// Processes of OCI runtimes and of conmon, and what their command lines say, read when it is wanted.
+    oci: Vec<u32>,
+    conmons: Vec<u32>,
+    working: OnceCell<Vec<OciProcess>>,
+    watching: OnceCell<Vec<Conmon>>,
 }
 
 impl Table {
@@ -90,6 +98,10 @@ impl Table {
             listed: node.listed.clone(),
             shims: Vec::new(),
             parents: HashMap::new(),
+            oci: Vec::new(),
+            conmons: Vec::new(),
+            working: OnceCell::new(),
+            watching: OnceCell::new(),
         };
         let pids = KernelDir::open(proc).map(|dir| dir.numbered()).unwrap_or_default();
         for pid in pids {
@@ -98,6 +110,12 @@ impl Table {
             table.parents.insert(pid, stat.parent);
             if stat.comm.starts_with("containerd-shim") {
                 table.shims.push(pid);
+            }
+            if is_oci_runtime(&stat.comm) {
+                table.oci.push(pid);
+            }
+            if is_conmon(&stat.comm) {
+                table.conmons.push(pid);
             }
             if let Ok(cgroup) = kernel_text(&dir.join("cgroup"))
                 && let Some(id) = cgroup::id_of(&cgroup)
@@ -165,30 +183,78 @@ impl Table {
 
     /// The oldest child of a process that is an OCI runtime.
     fn oci_runtime(&self, of: u32) -> Option<u32> {
-        const NAMES: [&str; 4] = ["runc", "crun", "runsc", "youki"];
-        let mut children: Vec<u32> = self
-            .parents
-            .iter()
-            .filter(|(_, parent)| **parent == of)
-            .map(|(pid, _)| *pid)
-            .filter(|pid| {
-                self.stat(*pid).is_some_and(|stat| NAMES.iter().any(|name| stat.comm.starts_with(name)))
-            })
-            .collect();
-        children.sort_unstable();
-        children.first().copied()
+        let children = self.oci.iter().copied().filter(|pid| self.parents.get(pid) == Some(&of));
+        children.min()
+    }
+
+    /// The OCI runtime that a shim waits for.
+    fn oci_below(&self, shim: u32) -> Option<&OciProcess> {
+        let oldest = self.oci_runtime(shim)?;
+        self.oci_processes().iter().find(|process| process.pid == oldest)
+    }
+
+    /// Every conmon whose command line says whom it watches over.
+    fn conmons(&self) -> &[Conmon] {
+        self.watching
+            .get_or_init(|| self.conmons.iter().filter_map(|pid| Conmon::of(&self.proc, *pid)).collect())
+    }
+
+    fn conmon_of(&self, id: &str) -> Option<&Conmon> {
+        self.conmons().iter().find(|conmon| conmon.id == id)
+    }
+
+    /// Every OCI runtime that works on a container now.
+    fn oci_processes(&self) -> &[OciProcess] {
+        self.working
+            .get_or_init(|| self.oci.iter().filter_map(|pid| OciProcess::of(&self.proc, *pid)).collect())
+    }
+
+    /// Whose command line has this id, where there is no cgroup of it yet.
+    fn works_on(&self, id: &str) -> Option<String> {
+        let oci = self.oci_processes().iter().find(|process| process.id.as_deref() == Some(id));
+        let conmon = || self.conmon_of(id).map(|conmon| format!("conmon (pid {})", conmon.pid));
+        oci.map(OciProcess::words).or_else(conmon)
+    }
+
+    /// The one create that is under way below a conmon or a shim; with more of them nobody knows which is meant.
+    fn only_create(&self, below_conmon: bool) -> Option<&OciProcess> {
+        let below = |process: &&OciProcess| {
+            let above = if below_conmon { &self.conmons } else { &self.shims };
+            process.verb.as_deref() == Some("create") && above.contains(&process.parent)
+        };
+        let mut creates = self.oci_processes().iter().filter(below);
+        creates.next().filter(|_| creates.next().is_none())
+    }
+
+    /// The container that an OCI runtime works on, with what its conmon or its shim says of the pod.
+    fn worked_on(&self, process: &OciProcess) -> Option<Named> {
+        let id = process.id.clone()?;
+        let name = self.conmon_of(&id).and_then(|conmon| conmon.name.clone());
+        let of_pod = || {
+            let shim = command_line(&self.proc.join(process.parent.to_string()));
+            let sandbox = self.ids.get(shim.flag("id")?)?;
+            let cgroups = kernel_text(&self.proc.join(sandbox.to_string()).join("cgroup")).ok()?;
+            cgroup::pod_uid_of(cgroup::path_of(&cgroups).0)
+        };
+        let uid = if name.is_none() { of_pod() } else { None };
+        let short = id.get(..13).unwrap_or(&id).to_owned();
+        let mut how = format!("{short} is in the command line of {}", process.words());
+        if self.conmons.contains(&process.parent) {
+            how = format!("{how}, which conmon (pid {}) started", process.parent);
+        }
+        Some(Named { id, name, uid, how, ..Named::default() })
     }
 }
 
 /// What `/proc/PID/stat` says.
-struct Stat {
-    comm: String,
+pub(super) struct Stat {
+    pub(super) comm: String,
     state: char,
-    parent: u32,
+    pub(super) parent: u32,
 }
 
 impl Stat {
-    fn read(dir: &Path) -> Option<Self> {
+    pub(super) fn read(dir: &Path) -> Option<Self> {
         let text = kernel_text(&dir.join("stat")).ok()?;
         let (front, rest) = text.rsplit_once(") ")?;
         let comm = front.split_once('(')?.1.to_owned();
@@ -196,7 +262,7 @@ impl Stat {
         Some(Self { comm, state: fields.next()?.chars().next()?, parent: fields.next()?.parse().ok()? })
     }
 
-    fn state_words(&self) -> &'static str {
+    pub(super) fn state_words(&self) -> &'static str {
         match self.state {
             'T' => "stopped",
             't' => "traced",
@@ -258,14 +324,19 @@ impl Process {
             finding.chain.roots.iter().take(ROOTS).filter_map(|at| source.dump.goroutines.get(*at)).collect();
         let Some(first) = roots.first() else { return };
         let Some(holder) = finding.holder.as_mut() else { return };
-        let plugin = matches!(wait::outside(first), Some(Outside::Child(_)))
+        let child = matches!(wait::outside(first), Some(Outside::Child(_)))
             .then(|| self.child(first, &finding.id, table))
-            .flatten()
-            .and_then(|pid| table.plugin_is_for(pid));
+            .flatten();
+        let plugin = child.and_then(|pid| table.plugin_is_for(pid));
+        let oci = match child {
+            Some(pid) => table.oci_processes().iter().find(|process| process.pid == pid),
+            None => self.create_behind(first, finding.chain.root_count, table),
+        };
         // What another goroutine works for is its own affair, unless it waits for the same shim.
         let shim = wait::shim(first);
         let alike = |root: &&&Goroutine| shim.is_some() && wait::shim(root) == shim;
         let named = plugin
+            .or_else(|| oci.and_then(|process| table.worked_on(process)))
             .or_else(|| self.identify(first, table))
             .or_else(|| roots.iter().skip(1).filter(alike).find_map(|root| self.identify(root, table)));
         if let Some(named) = &named {
@@ -280,7 +351,27 @@ impl Process {
                 finding.evidence.push(format!("{} waits for the same: {}", also.whose(), also.how));
             }
         }
-        self.what_it_waits_for(&mut holder.waits_for, first, named.as_ref(), &finding.id, table);
+        let waits = Waits { root: first, named: named.as_ref(), signature: &finding.id, oci };
+        let on = &mut holder.waits_for;
+        let stopped = self.what_it_waits_for(on, &waits, table);
+        if on.kind == Kind::Shim
+            && let Some(shim) = on.pid
+            && let Some(process) = oci.or_else(|| table.oci_below(shim))
+        {
+            finding.evidence.push(format!("that shim waits for {}", process.words()));
+        }
+        if stopped {
+            surer(finding);
+        }
+    }
+
+    /// The create that a goroutine waits for: CRI-O has conmon run it, containerd the shim. It is known if no other is under
+    /// way and nobody else waits for one.
+    fn create_behind<'a>(&self, root: &Goroutine, roots: u64, table: &'a Table) -> Option<&'a OciProcess> {
+        let innermost = root.frames.get(wait::leaf(root)).map_or("", |frame| &*frame.function);
+        let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
+        let by_shim = wait::shim_call(root) == Some("Create");
+        (roots == 1 && (below_conmon || by_shim)).then(|| table.only_create(below_conmon))?
     }
 
     /// The container or the pod that a goroutine works for.
@@ -290,7 +381,7 @@ impl Process {
         }
         let by_value = wait::by_value(goroutine).and_then(|by_value| {
             let id = self.id(by_value.id.0)?;
-            let name = self.string(by_value.name.0, by_value.name.1).and_then(|name| cri_name(&name));
+            let name = self.string(by_value.name.0, by_value.name.1).and_then(|name| CriName::parse(&name));
             let sandbox = by_value.sandbox.and_then(|sandbox| self.id(sandbox.0));
             Some(Named { id, name, sandbox, ..Named::default() })
         });
@@ -304,10 +395,38 @@ impl Process {
             return Named { id, ..Named::default() }
                 .believed(table, "the cgroup of the container's first process");
         }
+        if let Some(named) = self.by_request(goroutine, table) {
+            return Some(named);
+        }
         wait::id_strings(goroutine).into_iter().find_map(|pointer| {
             let id = self.id(pointer)?;
             Named { id, ..Named::default() }.believed(table, "read from the memory of the process")
         })
+    }
+
+    /// The id in the request that a goroutine serves: the first field of it, in either form that the CRI's messages have in Go.
+    fn by_request(&self, goroutine: &Goroutine, table: &Table) -> Option<Named> {
+        const FIRST_FIELD: [u64; 2] = [0, 8];
+        let call = wait::call(goroutine)?;
+        let request = wait::request(goroutine, call.rpc)?;
+        let id = FIRST_FIELD.iter().find_map(|offset| {
+            let (pointer, length) = self.string_header(request.checked_add(*offset)?)?;
+            (length == ID_LENGTH).then(|| self.id(pointer))?
+        })?;
+        let named =
+            Named { id, ..Named::default() }.believed(table, "read from the request that it serves")?;
+        // What these calls name is a sandbox; only its name says of which pod.
+        let is_sandbox = call.rpc.contains("PodSandbox") || call.rpc == "CreateContainer";
+        let says_so = || named.name.as_ref().is_some_and(|name| name.container.is_none());
+        (!is_sandbox || says_so()).then_some(named)
+    }
+
+    /// Where a string is and how long it is, from the place that holds both.
+    fn string_header(&self, at: u64) -> Option<(u64, u64)> {
+        let mut bytes = [0; 16];
+        self.memory.as_ref()?.read_exact_at(&mut bytes, at).ok()?;
+        let (pointer, length) = bytes.split_at_checked(8)?;
+        Some((u64::from_le_bytes(pointer.try_into().ok()?), u64::from_le_bytes(length.try_into().ok()?)))
     }
 
     /// A kubelet's pod worker has its pod's UID.
@@ -336,21 +455,21 @@ impl Process {
         }
     }
 
-    fn what_it_waits_for(
-        &self,
-        on: &mut WaitsFor,
-        root: &Goroutine,
-        named: Option<&Named>,
-        signature: &str,
-        table: &Table,
-    ) {
-        let pid = match wait::outside(root) {
+    /// Fills in what is waited for; says whether that is stopped, where it is known for sure.
+    fn what_it_waits_for(&self, on: &mut WaitsFor, waits: &Waits<'_>, table: &Table) -> bool {
+        let Waits { root, named, signature, oci } = *waits;
+        let outside = wait::outside(root);
+        let asks_conmon = signature == conmon::SIGNATURE
+            && matches!(conmon::Wait::of(root), Some(conmon::Wait::Log | conmon::Wait::Exit(_)));
+        let conmon = named.filter(|_| asks_conmon).and_then(|named| table.conmon_of(&named.id));
+        let conmon = conmon.map(|conmon| conmon.pid);
+        let pid = match outside {
             Some(Outside::Child(_)) => self.child(root, signature, table),
             Some(Outside::Shim(_)) if on.kind == Kind::Shim => {
                 let sandbox = named.and_then(|named| named.sandbox.as_deref().or(Some(&named.id)));
                 let member = wait::update_pid(root)
                     .or_else(|| named.and_then(|named| table.ids.get(&named.id).copied()));
-                table.shim(member, sandbox)
+                table.shim(member, sandbox).or_else(|| oci.map(|process| process.parent))
             }
             Some(Outside::File(_, Some(fd))) => {
                 on.path = fs::read_link(self.dir.join("fd").join(fd.to_string()))
@@ -358,15 +477,21 @@ impl Process {
                     .map(|path| path.display().to_string());
                 None
             }
-            _ => None,
+            _ if conmon.is_some() => conmon,
+            _ => match named.filter(|_| signature == conmon::SIGNATURE) {
+                Some(named) => table.ids.get(&named.id).copied(),
+                None => oci.map(|process| process.pid),
+            },
         };
-        let Some(pid) = pid else { return };
-        let Some(stat) = table.stat(pid) else { return };
+        let Some(pid) = pid else { return false };
+        let Some(stat) = table.stat(pid) else { return false };
         on.pid = Some(pid);
         on.state = Some(stat.state_words().to_owned());
         if on.kind != Kind::Shim {
             on.path = Some(stat.comm);
         }
+        let is_sure = conmon.is_some() || matches!(outside, Some(Outside::Shim(_) | Outside::Child(Some(_))));
+        stat.state == 'T' && is_sure
     }
 
     /// The process behind a pidfd.
@@ -374,6 +499,25 @@ impl Process {
         let text = kernel_text(&self.dir.join("fdinfo").join(fd.to_string())).ok()?;
         text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok()).filter(|pid| *pid > 0)
     }
+}
+
+/// A goroutine that something is to be known of, and what is known already.
+struct Waits<'a> {
+    root: &'a Goroutine,
+    named: Option<&'a Named>,
+    signature: &'a str,
+    oci: Option<&'a OciProcess>,
+}
+
+/// What is waited for is stopped: it does not answer, however young the wait is. With waiters that lead there by address
+/// nothing is left to be doubted.
+fn surer(finding: &mut Finding) {
+    let sure = if finding.chain.by_address { Confidence::Certain } else { Confidence::Likely };
+    finding.confidence = finding.confidence.min(sure);
+    if let Some(severity) = finding.chain.severity {
+        finding.severity = finding.severity.max(severity);
+    }
+    finding.evidence.push("what it waits for is stopped (state T)".to_owned());
 }
 
 fn comm_fits(daemon: Daemon, comm: &str) -> bool {
@@ -410,15 +554,21 @@ struct Named {
 impl Named {
     /// Believed if the runtime lists it, a cgroup of this node has the id, or the name beside it has the CRI's form.
     fn believed(mut self, table: &Table, how: &str) -> Option<Self> {
+        let named_beside = self.name.is_some();
+        if !named_beside {
+            self.name = table.conmon_of(&self.id).and_then(|conmon| conmon.name.clone());
+        }
         let sandbox_listed = || self.sandbox.as_ref().is_some_and(|sandbox| table.listed.contains(sandbox));
         let by = if table.listed.contains(&self.id) {
-            "the runtime lists that id"
+            "the runtime lists that id".to_owned()
         } else if table.ids.contains_key(&self.id) {
-            "a cgroup of this node has that id"
+            "a cgroup of this node has that id".to_owned()
         } else if sandbox_listed() {
-            "the runtime lists its sandbox"
-        } else if self.name.is_some() {
-            "its name has the form of the CRI"
+            "the runtime lists its sandbox".to_owned()
+        } else if let Some(process) = table.works_on(&self.id) {
+            format!("{process} has that id in its command line")
+        } else if named_beside {
+            "its name has the form of the CRI".to_owned()
         } else {
             return None;
         };
@@ -436,41 +586,14 @@ impl Named {
     }
 
     fn give(&self, holder: &mut Holder) {
-        if let Some(uid) = &self.uid {
-            holder.pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
-            return;
-        }
         let container = self.name.as_ref().and_then(|name| name.container.clone()).unwrap_or_default();
         // A sandbox is a pod's, not a container of it.
         let is_sandbox = self.name.as_ref().is_some_and(|name| name.container.is_none());
-        holder.container = (!is_sandbox).then(|| ContainerRef { id: self.id.clone(), name: container });
-        holder.pod = self.name.as_ref().map(|name| name.pod.clone());
+        let is_container = !is_sandbox && !self.id.is_empty();
+        holder.container = is_container.then(|| ContainerRef { id: self.id.clone(), name: container });
+        let by_uid = || self.uid.clone().map(|uid| PodRef { uid, ..PodRef::default() });
+        holder.pod = self.name.as_ref().map(|name| name.pod.clone()).or_else(by_uid);
     }
-}
-
-/// A container's or a sandbox's name in the CRI.
-#[derive(Debug, PartialEq, Eq)]
-struct CriName {
-    container: Option<String>,
-    pod: PodRef,
-}
-
-/// `container_pod_namespace_uid_attempt`, or without the first for a sandbox.
-fn cri_name(text: &str) -> Option<CriName> {
-    let parts: Vec<&str> = text.split('_').collect();
-    let (container, name, namespace, uid, attempt) = match parts.as_slice() {
-        [container, name, namespace, uid, attempt] => {
-            (Some((*container).to_owned()), name, namespace, uid, attempt)
-        }
-        [name, namespace, uid, attempt] => (None, name, namespace, uid, attempt),
-        _ => return None,
-    };
-    let plausible =
-        attempt.bytes().all(|byte| byte.is_ascii_digit()) && !attempt.is_empty() && !name.is_empty();
-    plausible.then(|| CriName {
-        container,
-        pod: PodRef { uid: (*uid).to_owned(), namespace: (*namespace).to_owned(), name: (*name).to_owned() },
-    })
 }
 
 #[cfg(test)]
@@ -478,19 +601,6 @@ mod tests {
     use super::*;
 
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-    #[test]
-    fn a_name_of_the_cri_is_taken_apart() {
-        let name = cri_name("postgres_db-0_shop_1234-5678_2").unwrap();
-        assert_eq!(name.container.as_deref(), Some("postgres"));
-        assert_eq!(
-            (name.pod.namespace.as_str(), name.pod.name.as_str(), name.pod.uid.as_str()),
-            ("shop", "db-0", "1234-5678")
-        );
-        assert_eq!(cri_name("db-0_shop_1234_0").unwrap().container, None);
-        assert_eq!(cri_name("db-0_shop"), None);
-        assert_eq!(cri_name("a_b_c_d"), None);
-    }
 
     #[test]
     fn an_id_is_sixty_four_small_hexadecimal_digits() {
@@ -507,6 +617,10 @@ mod tests {
             listed: BTreeSet::new(),
             shims: Vec::new(),
             parents: HashMap::new(),
+            oci: Vec::new(),
+            conmons: Vec::new(),
+            working: OnceCell::new(),
+            watching: OnceCell::new(),
         };
         let named = || Named { id: ID.to_owned(), ..Named::default() };
         assert!(named().believed(&table(&[]), "here").is_none());
@@ -515,7 +629,7 @@ mod tests {
         assert!(named().believed(&listed, "here").unwrap().how.contains("the runtime lists that id"));
         let sandbox = Named { id: ID.replace('0', "f"), sandbox: Some(ID.to_owned()), ..Named::default() };
         assert!(sandbox.believed(&listed, "here").unwrap().how.contains("lists its sandbox"));
-        let with_name = Named { name: cri_name("a_b_c_d_0"), ..named() };
+        let with_name = Named { name: CriName::parse("a_b_c_d_0"), ..named() };
         assert!(with_name.believed(&table(&[]), "here").is_some());
     }
 

@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod children;
+mod conmon;
 mod daemon;
 pub mod dump;
 pub(crate) mod holders;
@@ -33,5 +35,10 @@ pub mod signatures;
 pub mod sources;
 pub(crate) mod wait;
 pub(crate) mod words;
+
+#[cfg(test)]
+mod live_tests;
+#[cfg(test)]
+mod tests;
 
 pub use daemon::Daemon;

@@ -35,6 +35,14 @@ impl StackReport {
     }
 }
 
+impl StackReport {
+    /// Whether a second dump may say more: something is possible that would matter, and nothing is surer than that.
+    pub fn leaves_a_doubt(&self) -> bool {
+        let matters = |finding: &Finding| finding.chain.severity.is_some_and(|full| full > Severity::Info);
+        !self.is_held_up() && self.findings.iter().any(matters)
+    }
+}
+
 /// One dump that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -112,6 +120,12 @@ pub struct Chain {
     pub target: String,
     /// Which calls hang by it, in the catalogue's words.
     pub hangs: String,
+    /// How much it matters where it is more than possible.
+    pub severity: Option<Severity>,
+    /// Whether addresses lead from the waiters to the holder.
+    pub by_address: bool,
+    /// Whether an earlier dump of the same process was compared.
+    pub compared: bool,
 }
 
 /// Waiters of the same call at the same place.

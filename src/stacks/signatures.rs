@@ -215,10 +215,13 @@ const KUBELET: &[Daemon] = &[Daemon::Kubelet];
 const SHIM_CALLS: &str = "askClient).State|askClient).Kill|askClient).Stats|askClient).Exec|askClient).Delete|askClient).Create|askClient).Start|askClient).Update|askClient).Pids|askClient).Connect|askClient).Shutdown|askClient).Pause|askClient).Resume|askClient).CloseIO|askClient).ResizePty|andboxClient).SandboxStatus|andboxClient).StopSandbox|andboxClient).StartSandbox|andboxClient).SandboxMetrics|andboxClient).CreateSandbox|andboxClient).ShutdownSandbox";
 
 /// A file system that does not answer, as its callers see it.
-const DISK: &str = "syscall.pwrite|syscall.write|syscall.Fsync|syscall.Fdatasync|unix.Fdatasync|syscall.Mkdirat|syscall.Renameat|syscall.openat|syscall.unlinkat|syscall.Ftruncate";
+const DISK: &str = "syscall.pwrite|syscall.write|syscall.Fsync|syscall.Fdatasync|unix.Fdatasync|syscall.Mkdirat|syscall.Renameat|syscall.openat|syscall.unlinkat|syscall.Ftruncate|unix.Pwrite|unix.Write|unix.Fsync|unix.Syncfs|unix.Mkdirat|unix.Renameat|unix.Openat|unix.Unlinkat|unix.Ftruncate";
 
-/// What a shim does while it waits for the OCI runtime.
-const TWO_DUMPS: &str =
+/// The library of CRI-O's image and layer store, by its older and its newer import path.
+const STORAGE: &str = "github.com/containers/storage|go.podman.io/storage";
+
+/// What to do where one dump is not enough.
+pub const TWO_DUMPS: &str =
     "take a second dump a minute later and give both to `plegctl stacks`: what is stuck in both is stuck";
 
 /// ST01 to ST22.
@@ -367,9 +370,9 @@ pub const SIGNATURES: &[Row] = &[
             id: "ST06",
             title: "the OCI runtime's process does not return",
             means: "runc or its like was started and does not end. A shim holds its container's lock meanwhile, so State, Stats and Delete queue in it, and from containerd it looks like a silent shim. In CRI-O it runs under the container's operation lock, and ContainerStats holds the one lock of all stats.",
-            shows: "Shim: go-runc Create, Start, Kill or Exec → reaper.(*Monitor).Wait. CRI-O: oci.(*runtimeOCI).runtimeCmd → exec.Cmd.Wait.",
+            shows: "Shim: go-runc Create, Start, Kill or Exec → reaper.(*Monitor).Wait. CRI-O: oci.(*runtimeOCI).runtimeCmd → exec.Cmd.Wait; of a create oci.(*runtimeOCI).CreateContainer in select.",
             confirm: &[
-                "the OCI runtime is a child of the shim or of CRI-O: look at its age and state",
+                "the OCI runtime is a child of the shim, of conmon or of CRI-O: look at its age and state",
                 TWO_DUMPS,
             ],
             never: &["that the shim is at fault", "anything from a young process: a create takes a moment"],
@@ -390,13 +393,14 @@ pub const SIGNATURES: &[Row] = &[
                 "os/exec.(*Cmd).Wait|os.(*Process).wait",
             ],
             &["oci.(*runtimeOCI).ExecSyncContainer", "os/exec.(*Cmd).Wait|os.(*Process).wait"],
+            // CRI-O has conmon run the create, and waits for what conmon says of it.
+            &["_Handler", "^oci.(*runtimeOCI).CreateContainer"],
         ],
         queue: &[
             &["process.(*Init)", "sync.(*Mutex).Lock"],
             &["task.(*service)", "sync.(*Mutex).Lock"],
             &["statsserver.(*StatsServer)", "sync.(*Mutex).Lock"],
             &["oci.(*Container)", "sync.(*RWMutex)"],
-            &["^oci.(*runtimeOCI).CreateContainer"],
         ],
         hangs: "start, stop, exec and stats of that container; with CRI-O stats of all",
         threads: &["cri-o#9406", "cri-o#9754"],
@@ -489,19 +493,18 @@ pub const SIGNATURES: &[Row] = &[
             id: "ST11",
             title: "CRI-O's image or layer store cannot write",
             means: "The file system below containers/storage does not take writes while the store's lock is held.",
-            shows: "layerStore.saveLayers → LockFile.RecordWrite → write; others at the lock of layers or images.",
+            shows: "Any frame of containers/storage above a write, sync, mkdir, open, rename or unlink, such as layerStore.saveLayers → LockFile.RecordWrite → unix.Pwrite; others at the lock of layers or images.",
             confirm: &["`/proc/PID/fd` says which file it is", TWO_DUMPS],
-            never: &["that the store is corrupt"],
+            never: &[
+                "that the store is corrupt",
+                "anything from one write of an image pull: a large layer takes its time",
+            ],
             act: &["look at the file system below /var/lib/containers"],
         },
         severity: Severity::Warning,
         daemons: CRIO,
-        roots: &[&[
-            "(*layerStore)|(*imageStore)|(*containerStore)",
-            "saveLayers|RecordWrite|Touch|Save",
-            DISK,
-        ]],
-        queue: &[&["storage.(*store)|(*layerStore)|(*imageStore)", "sync.(*RWMutex)|sync.(*Mutex)"]],
+        roots: &[&[STORAGE, DISK]],
+        queue: &[&[STORAGE, "sync.(*RWMutex)|sync.(*Mutex)"]],
         hangs: "RunPodSandbox, CreateContainer, ListImages, ImageStatus",
         threads: &["cri-o#5772"],
         patience_minutes: 1,
@@ -510,15 +513,22 @@ pub const SIGNATURES: &[Row] = &[
         rule: Rule {
             id: "ST12",
             title: "conmon does not answer, or a container does not stop",
-            means: "CRI-O waits for conmon, or for a container that has not ended in its grace period.",
-            shows: "ReopenContainerLog reading conmon's answer; WaitOnStopTimeout or StopLoopForContainer.",
+            means: "CRI-O waits for conmon, or for a container that has not ended in its grace period. Ages seldom tell: a stop may take what its caller allows, and calls that wait for a lost exit end after seconds and begin anew.",
+            shows: "ReopenContainerLog waiting for conmon; several waitForExitFile with one container's address; StopLoopForContainer in BackoffUntil, which is after the kill; WaitOnStopTimeout for longer than the time-out that StopContainer has as its last argument.",
             confirm: &["look at the container's conmon and at its init process", TWO_DUMPS],
             never: &["anything from a stop that is younger than its grace period"],
-            act: &["look whether the container's processes are in D state"],
+            act: &[
+                "look at the container's conmon: in state T, let it go on with `kill -CONT PID` (changes state)",
+                "look whether the container's processes are in D state",
+            ],
         },
         severity: Severity::Warning,
         daemons: CRIO,
-        roots: &[&["ReopenContainerLog", "Read"], &["WaitOnStopTimeout|StopLoopForContainer"]],
+        roots: &[
+            &["ReopenContainerLog_Handler", "oci.(*runtimeOCI).ReopenContainerLog"],
+            &["waitForExitFile"],
+            &["WaitOnStopTimeout|StopLoopForContainer"],
+        ],
         queue: &[],
         hangs: "log rotation, stops; lists answer",
         threads: &["cri-o#8030"],

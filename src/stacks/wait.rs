@@ -33,6 +33,17 @@ pub fn call(goroutine: &Goroutine) -> Option<Call<'_>> {
     None
 }
 
+/// The address of the request that the server's method for `rpc` was called with: its last argument.
+pub fn request(goroutine: &Goroutine, rpc: &str) -> Option<u64> {
+    const SERVERS: [&str; 2] = ["server.(*Server).", "(*criService)."];
+    let is_method = |frame: &&Frame| {
+        let name = SERVERS.iter().find_map(|server| frame.function.split_once(server));
+        name.is_some_and(|(_, name)| name == rpc)
+    };
+    let (address, certain) = goroutine.frames.iter().find(is_method)?.outer_words().last()?;
+    certain.then_some(address)
+}
+
 /// Which kind of lock, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockKind {
@@ -198,6 +209,15 @@ const FILE_CALLS: &[(&str, &str)] = &[
     ("syscall.Fdatasync", "sync"),
     ("syscall.fdatasync", "sync"),
     ("unix.Fdatasync", "sync"),
+    ("unix.Fsync", "sync"),
+    ("unix.Syncfs", "sync"),
+    ("unix.Pwrite", "write"),
+    ("unix.Write", "write"),
+    ("unix.Openat", "open"),
+    ("unix.Mkdirat", "mkdir"),
+    ("unix.Renameat", "rename"),
+    ("unix.Unlinkat", "unlink"),
+    ("unix.Ftruncate", "truncate"),
     ("syscall.Mkdirat", "mkdir"),
     ("syscall.Mkdir", "mkdir"),
     ("syscall.Renameat", "rename"),

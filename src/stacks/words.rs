@@ -22,6 +22,9 @@ pub fn lock(at: &str) -> &'static str {
         ("syscall.forkExec", "the lock that Go forks under"),
         ("layerStore", "the lock of the layers"),
         ("imageStore", "the lock of the images"),
+        ("containerStore", "the lock of the stored containers"),
+        ("storage.(*store)", "the lock of the image store"),
+        ("lockfile.", "a lock of the image store"),
     ];
     LOCKS.iter().find(|(sign, _)| at.contains(sign)).map_or("a lock", |(_, words)| words)
 }
@@ -50,6 +53,7 @@ pub fn target(outside: Option<Outside>, signature: &str, rpc: Option<&str>) -> (
 /// What is waited for where the innermost frames do not say it.
 fn beside(signature: &str) -> (Kind, String) {
     let (kind, words) = match signature {
+        "ST06" => (Kind::Process, "the OCI runtime"),
         "ST07" => (Kind::Network, "the registry"),
         "ST08" => (Kind::Network, "a reader of the event stream"),
         "ST10" => (Kind::Process, "an NRI plugin to register"),
@@ -127,6 +131,10 @@ pub fn sentence(finding: &Finding) -> String {
     }
     let verb = if finding.waiters == 1 { "waits" } else { "wait" };
     match &chain.lock {
+        Some(lock) if chain.root_count == 0 => {
+            let _ = write!(text, " {verb}{minutes} for {lock}; the dump does not show who holds it");
+            return text;
+        }
         Some(lock) => {
             let lock = match &whose {
                 Some(pod) => lock.replacen("a container's", &format!("{pod}'s"), 1).replacen(

@@ -140,7 +140,7 @@ fn acts(finding: &Finding, wide: bool, out: &mut dyn Write) -> io::Result<()> {
     for why in &finding.evidence {
         writeln!(out, "why:   {}", escaped(why))?;
     }
-    if finding.confidence == Confidence::Possible {
+    if finding.confidence == Confidence::Possible && !finding.chain.compared {
         writeln!(out, "       one moment proves nothing: a busy daemon looks like this for milliseconds")?;
     }
     for act in &finding.next {

@@ -1,0 +1,84 @@
+//! Processes behind a wait: OCI runtimes by their command lines, and the conmon that watches over a container.
+//!
+//! Who hangs in `runc create` has no cgroup yet and is on no list. What is known of it is in `/proc`: the OCI runtime's
+//! process has the id in its command line, its parent is the shim or the conmon, and a conmon has the pod's name too.
+
+use std::path::Path;
+
+use super::live::Stat;
+use crate::host::CriName;
+use crate::host::proc::cgroup::container_id;
+use crate::host::proc::command_line;
+
+/// Programs that are OCI runtimes.
+const OCI_RUNTIMES: [&str; 4] = ["runc", "crun", "runsc", "youki"];
+
+/// What an OCI runtime is told to do.
+const VERBS: [&str; 10] =
+    ["create", "start", "kill", "delete", "exec", "update", "state", "pause", "resume", "run"];
+
+/// Whether the kernel's name of a process is an OCI runtime's. What waits inside a container to be started is called
+/// `runc:[2:INIT]` and has done its work.
+pub fn is_oci_runtime(comm: &str) -> bool {
+    OCI_RUNTIMES.iter().any(|name| comm.starts_with(name)) && !comm.contains(':')
+}
+
+/// Whether it is CRI-O's monitor of a container.
+pub fn is_conmon(comm: &str) -> bool {
+    comm.starts_with("conmon")
+}
+
+/// An OCI runtime that works on a container.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OciProcess {
+    pub pid: u32,
+    pub parent: u32,
+    pub comm: String,
+    /// In the kernel's word: `sleeping`.
+    pub state: &'static str,
+    /// `create`
+    pub verb: Option<String>,
+    /// The container.
+    pub id: Option<String>,
+}
+
+impl OciProcess {
+    /// The process `pid`, if it is one.
+    pub fn of(proc: &Path, pid: u32) -> Option<Self> {
+        let dir = proc.join(pid.to_string());
+        let stat = Stat::read(&dir)?;
+        if !is_oci_runtime(&stat.comm) {
+            return None;
+        }
+        let command = command_line(&dir);
+        // The id is the last word that is one: paths and names come before it.
+        let id = command.iter().rev().find(|word| container_id(word) == Some(word)).cloned();
+        let verb = command.iter().find(|word| VERBS.contains(&word.as_str())).cloned();
+        Some(Self { pid, parent: stat.parent, state: stat.state_words(), comm: stat.comm, verb, id })
+    }
+
+    /// `runc create (pid 812, sleeping)`
+    pub fn words(&self) -> String {
+        let verb = self.verb.as_ref().map_or_else(String::new, |verb| format!(" {verb}"));
+        format!("{}{verb} (pid {}, {})", self.comm, self.pid, self.state)
+    }
+}
+
+/// A conmon and the container that it watches over.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Conmon {
+    pub pid: u32,
+    pub id: String,
+    /// By the name that CRI-O gave it.
+    pub name: Option<CriName>,
+}
+
+impl Conmon {
+    /// The process `pid`, if its command line says whom it watches over.
+    pub fn of(proc: &Path, pid: u32) -> Option<Self> {
+        let command = command_line(&proc.join(pid.to_string()));
+        let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?.to_owned();
+        let name = command.flag("n").or_else(|| command.flag("name")).and_then(CriName::parse);
+        Some(Self { pid, id, name })
+    }
+}

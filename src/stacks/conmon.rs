@@ -1,0 +1,173 @@
+//! CRI-O's goroutines that wait for a conmon or for a container to end: how long they may, where their ages do not say.
+//!
+//! A stop may take as long as its caller allows, so its age alone says nothing. What each goroutine shows besides: whether
+//! conmon was ordered to open its log anew, whether the container was killed already, how long the caller allows, and
+//! which container's exit is waited for.
+
+use std::time::Duration;
+
+use super::dump::{Frame, Goroutine};
+
+/// The signature that these waits belong to.
+pub const SIGNATURE: &str = "ST12";
+
+/// An order to conmon, or a kill, that takes longer than this has not worked.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// How much longer than its caller allows a stop may take.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// A stop of which nobody knows how long its caller allows.
+const LONGEST_STOP: Duration = Duration::from_secs(20 * 60);
+
+/// A caller never allows more; a larger number is something else.
+const LONGEST_GRACE: u64 = 24 * 60 * 60;
+
+/// What a goroutine waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// For conmon to open a container's log anew.
+    Log,
+    /// For a container to end that was killed: the kill is repeated by a back-off with a clock of its own, so that the
+    /// goroutine never grows old.
+    Killed,
+    /// For a container to end within the time that the caller allows, as far as it is known.
+    Stop(Option<Duration>),
+    /// For conmon to write down the exit of the container at this address.
+    Exit(Option<u64>),
+}
+
+impl Wait {
+    /// What `goroutine` shows.
+    pub fn of(goroutine: &Goroutine) -> Option<Self> {
+        let frame = |name: &str| goroutine.frames.iter().find(|frame| frame.function.contains(name));
+        if let Some(frame) = frame("waitForExitFile") {
+            return Some(Self::Exit(last_pointer(frame)));
+        }
+        if frame("StopLoopForContainer").is_some() {
+            let repeats = frame("wait.BackoffUntil").or_else(|| frame("wait.JitterUntil"));
+            return Some(if repeats.is_some() { Self::Killed } else { Self::Stop(None) });
+        }
+        if frame("WaitOnStopTimeout").is_some() {
+            return Some(Self::Stop(grace(goroutine)));
+        }
+        frame("ReopenContainerLog").map(|_| Self::Log)
+    }
+
+    /// Whether a wait that has lasted so long is longer than it should be. One for an exit ends after seconds and begins
+    /// anew, so it never is by itself.
+    pub fn is_overdue(self, waited: Duration) -> bool {
+        match self {
+            Self::Log | Self::Killed => waited >= AT_ONCE,
+            Self::Stop(Some(grace)) => waited > grace.saturating_add(MARGIN),
+            Self::Stop(None) => waited >= LONGEST_STOP,
+            Self::Exit(_) => false,
+        }
+    }
+
+    /// What it waits for, in words.
+    pub const fn target(self) -> &'static str {
+        match self {
+            Self::Log => "conmon",
+            Self::Killed => "a container to end that was killed",
+            Self::Stop(_) => "a container to stop",
+            Self::Exit(_) => "conmon to write down an exit",
+        }
+    }
+
+    /// What it shows, as evidence.
+    pub fn words(self) -> Option<String> {
+        match self {
+            Self::Log => Some("conmon was ordered to open the log anew and has not done so".to_owned()),
+            Self::Killed => {
+                Some("the time to stop is over: the container was killed and is still there".to_owned())
+            }
+            Self::Stop(Some(grace)) => Some(format!("its caller allows {} s for the stop", grace.as_secs())),
+            Self::Stop(None) | Self::Exit(_) => None,
+        }
+    }
+}
+
+/// The container that a stop is about, by its address.
+pub fn container(goroutine: &Goroutine) -> Option<u64> {
+    let named = |frame: &&Frame| {
+        ["StopLoopForContainer", "(*runtimeOCI).StopContainer", "(*runtimeOCI).ReopenContainerLog"]
+            .iter()
+            .any(|name| frame.function.ends_with(name))
+    };
+    let frame = goroutine.frames.iter().find(named)?;
+    frame.outer_words().filter(|(bits, certain)| *certain && is_pointer(*bits)).nth(1).map(|(bits, _)| bits)
+}
+
+/// How long the caller allows for a stop: the last argument, in seconds.
+fn grace(goroutine: &Goroutine) -> Option<Duration> {
+    let is_stop = |frame: &&Frame| {
+        frame.function.ends_with("(*runtimeOCI).StopContainer")
+            || frame.function.ends_with("(*Runtime).StopContainer")
+    };
+    let (seconds, certain) = goroutine.frames.iter().find(is_stop)?.outer_words().last()?;
+    (certain && seconds <= LONGEST_GRACE).then(|| Duration::from_secs(seconds))
+}
+
+fn last_pointer(frame: &Frame) -> Option<u64> {
+    let pointers = frame.outer_words().filter(|(bits, certain)| *certain && is_pointer(*bits));
+    pointers.last().map(|(bits, _)| bits)
+}
+
+/// Words below this are counts, lengths and flags.
+const fn is_pointer(bits: u64) -> bool {
+    bits >= 1 << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{Bounds, read};
+    use super::*;
+
+    fn goroutine(frames: &[&str]) -> Goroutine {
+        let lines: Vec<String> = frames.iter().map(|frame| format!("{frame}\n\t/a.go:1 +0x1\n")).collect();
+        let text = format!("goroutine 1 [select]:\n{}", lines.concat());
+        read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0).goroutines.remove(0)
+    }
+
+    const STOP: &str = "x/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {0x2f34b78?, 0xc000200000?}, 0xc000300000, 0x1e)";
+
+    #[test]
+    fn a_stop_is_late_only_after_what_its_caller_allows() {
+        let waits = goroutine(&[
+            "x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000, {0x1, 0x2}, 0x1e?)",
+            STOP,
+        ]);
+        let wait = Wait::of(&waits).unwrap();
+        assert_eq!(wait, Wait::Stop(Some(Duration::from_secs(30))));
+        assert!(!wait.is_overdue(Duration::from_secs(35)) && wait.is_overdue(Duration::from_secs(60)));
+        assert_eq!(container(&waits), Some(0xc000_300000));
+        let unknown = goroutine(&["x/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000)"]);
+        assert_eq!(Wait::of(&unknown), Some(Wait::Stop(None)));
+        assert!(!Wait::Stop(None).is_overdue(Duration::from_secs(300)));
+        let stale =
+            goroutine(&["oci.(*Container).WaitOnStopTimeout(0x1?)", &STOP.replace("0x1e)", "0x1e?)")]);
+        assert_eq!(Wait::of(&stale), Some(Wait::Stop(None)));
+    }
+
+    #[test]
+    fn a_container_that_was_killed_has_had_its_time() {
+        let stop_loop = "x/internal/oci.(*runtimeOCI).StopLoopForContainer(0xc000100000, {0x1, 0x2}, 0xc000300000, {0x3, 0x4})";
+        let asked = goroutine(&[stop_loop]);
+        assert_eq!((Wait::of(&asked), container(&asked)), (Some(Wait::Stop(None)), Some(0xc000_300000)));
+        let killed = goroutine(&["k8s.io/apimachinery/pkg/util/wait.BackoffUntil(0x1, 0x2)", stop_loop]);
+        assert_eq!(Wait::of(&killed), Some(Wait::Killed));
+        assert!(Wait::Killed.is_overdue(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn an_exit_is_waited_for_by_the_containers_address() {
+        let waits =
+            goroutine(&["time.Sleep(0x1)", "x/internal/oci.waitForExitFile({0x1, 0x2}, 0xc000300000)"]);
+        assert_eq!(Wait::of(&waits), Some(Wait::Exit(Some(0xc000_300000))));
+        let log =
+            goroutine(&["x/internal/oci.(*runtimeOCI).ReopenContainerLog(0x1, {0x1, 0x2}, 0xc000300000)"]);
+        assert_eq!(Wait::of(&log), Some(Wait::Log));
+        assert_eq!(Wait::of(&goroutine(&["main.main()"])), None);
+    }
+}

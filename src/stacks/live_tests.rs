@@ -1,0 +1,214 @@
+//! Names and states of what a dump waits for, on copies of `/proc` that the tests make.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::judge::{Source, Told, conclude, judge};
+use super::live::{Node, name};
+use super::read::{Bounds, read};
+use super::report::{Finding, StackReport};
+use super::signatures::signatures;
+use super::tests::{goroutine, serving};
+use super::wait;
+use crate::report::{Confidence, Severity};
+
+const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const SANDBOX: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
+const DAEMON: u32 = 4242;
+
+/// A copy of `/proc`, taken away when it is dropped.
+struct Processes(PathBuf);
+
+impl Processes {
+    fn new(test: &str, daemon: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("plegctl-live-{}-{test}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let processes = Self(path);
+        processes.add(DAEMON, daemon, 'S', 1, "/", &[daemon]);
+        processes
+    }
+
+    fn add(&self, pid: u32, comm: &str, state: char, parent: u32, cgroup: &str, command: &[&str]) {
+        let dir = self.0.join(pid.to_string());
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("stat"), format!("{pid} ({comm}) {state} {parent} 1 1 0\n")).unwrap();
+        fs::write(dir.join("cgroup"), format!("0::{cgroup}\n")).unwrap();
+        fs::write(dir.join("cmdline"), command.join("\0")).unwrap();
+    }
+
+    /// Puts `bytes` at an address of the daemon.
+    fn memory(&self, at: u64, bytes: &[u8]) {
+        let path = self.0.join(DAEMON.to_string()).join("mem");
+        let mut file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    fn conmon(&self, pid: u32, state: char, id: &str) {
+        let command =
+            ["conmon", "-b", "/run/x", "-c", id, "-n", "k8s_app_web-18_shop_uid-18_0", "-P", "/run/y"];
+        self.add(pid, "conmon", state, 1, "/", &command);
+    }
+
+    fn named(&self, source: Source) -> StackReport {
+        let sources = [source];
+        let mut report = judge(&sources, &signatures(), &Told::default());
+        name(&mut report, &sources, &Node::at(&self.0));
+        conclude(&mut report);
+        report
+    }
+
+    fn of_text(&self, text: &str) -> StackReport {
+        let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
+        self.named(Source { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true })
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn first(report: &StackReport) -> &Finding {
+    report.findings.first().unwrap()
+}
+
+fn pod_and_container(finding: &Finding) -> (String, String) {
+    let holder = finding.holder.as_ref().unwrap();
+    let pod = holder.pod.as_ref().map(ToString::to_string).unwrap_or_default();
+    (pod, holder.container.as_ref().map(|container| container.name.clone()).unwrap_or_default())
+}
+
+#[test]
+fn a_stopped_shim_behind_waiters_found_by_address_is_certain_at_once() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks/c2-lock.t5.usr1.gz");
+    let source = || {
+        let dump = read(fs::File::open(&path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
+        Source { name: "dump".into(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }
+    };
+    let init = source().dump.goroutines.iter().find_map(wait::update_pid).unwrap();
+    for (state, confidence, severity) in
+        [('T', Confidence::Certain, Severity::Critical), ('S', Confidence::Possible, Severity::Info)]
+    {
+        let processes = Processes::new(&format!("shim-{state}"), "containerd");
+        processes.add(977, "containerd-shim", state, 1, "/", &["containerd-shim-runc-v2", "-id", SANDBOX]);
+        processes.add(init, "app", 'S', 977, &format!("/kubepods/poduid-1/{ID}"), &["app"]);
+        let report = processes.named(source());
+        let finding = first(&report);
+        assert_eq!(
+            (finding.id.as_str(), finding.confidence, finding.severity),
+            ("ST01", confidence, severity),
+            "{report:#?}"
+        );
+        assert_eq!(finding.holder.as_ref().unwrap().waits_for.pid, Some(977));
+        assert_eq!(report.is_held_up(), state == 'T');
+    }
+}
+
+fn hanging_create(id: u64) -> String {
+    let frame = format!(
+        "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {{0x1, 0x2}}, 0xc000{id:03}800, {{0xc000120000, 0xd}}, 0x0)"
+    );
+    serving(id, "select", "CreateContainer", &[&frame])
+}
+
+#[test]
+fn a_create_that_hangs_under_conmon_names_pod_conmon_and_process() {
+    let processes = Processes::new("create", "crio");
+    processes.conmon(500, 'S', ID);
+    processes.add(
+        600,
+        "runc",
+        'S',
+        500,
+        "/",
+        &["runc", "--root", "/run/runc", "create", "--bundle", "/x", ID],
+    );
+    // What waits in another container to be started has nothing to do with it.
+    processes.add(601, "runc:[2:INIT]", 'S', 500, "/", &["runc", "init"]);
+    let report = processes.of_text(&hanging_create(70));
+    let finding = first(&report);
+    assert_eq!(pod_and_container(finding), ("shop/web-18".to_owned(), "app".to_owned()), "{report:#?}");
+    let on = &finding.holder.as_ref().unwrap().waits_for;
+    assert_eq!(
+        (on.pid, on.path.as_deref(), on.state.as_deref()),
+        (Some(600), Some("runc"), Some("sleeping"))
+    );
+    let evidence = finding.evidence.join("\n");
+    assert!(
+        evidence.contains("runc create (pid 600, sleeping), which conmon (pid 500) started"),
+        "{evidence}"
+    );
+
+    // With two of them nobody knows which is whose.
+    processes.conmon(501, 'S', SANDBOX);
+    processes.add(602, "runc", 'S', 501, "/", &["runc", "create", SANDBOX]);
+    for text in [hanging_create(70), hanging_create(70) + &hanging_create(71)] {
+        let report = processes.of_text(&text);
+        assert_eq!(first(&report).holder.as_ref().unwrap().waits_for.pid, None, "{report:#?}");
+    }
+}
+
+#[test]
+fn a_create_that_hangs_in_a_shim_names_pod_shim_and_process() {
+    let processes = Processes::new("shim-create", "containerd");
+    processes.add(977, "containerd-shim", 'S', 1, "/", &["containerd-shim-runc-v2", "-id", SANDBOX]);
+    processes.add(978, "pause", 'S', 977, &format!("/kubepods/poduid-1/{SANDBOX}"), &["/pause"]);
+    processes.add(
+        812,
+        "runc",
+        'S',
+        977,
+        "/",
+        &["runc", "--root", "/run/containerd/runc/k8s.io", "create", ID],
+    );
+    let text = goroutine(
+        30,
+        "select",
+        &[
+            "github.com/containerd/ttrpc.(*Client).dispatch(0xc000200000, {0x1, 0x2})",
+            "github.com/containerd/containerd/api/runtime/task/v3.(*ttrpctaskClient).Create(0xc000300000)",
+            "github.com/containerd/containerd/v2/internal/cri/server.(*criService).StartContainer(0xc000400000, {0x1, 0x2}, 0x1?)",
+            "k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_StartContainer_Handler({0x1, 0x2})",
+        ],
+    );
+    let report = processes.of_text(&text);
+    let finding = first(&report);
+    assert_eq!(finding.id, "ST02");
+    let holder = finding.holder.as_ref().unwrap();
+    assert_eq!(
+        (holder.pod.as_ref().unwrap().uid.as_str(), holder.waits_for.pid),
+        ("uid-1", Some(977)),
+        "{report:#?}"
+    );
+    assert_eq!(holder.container.as_ref().unwrap().id, ID);
+    let evidence = finding.evidence.join("\n");
+    assert!(evidence.contains("that shim waits for runc create (pid 812, sleeping)"), "{evidence}");
+}
+
+#[test]
+fn a_request_in_memory_and_a_conmon_name_the_container_whose_log_is_not_reopened() {
+    for first_field in [0_u64, 8] {
+        let processes = Processes::new(&format!("log-{first_field}"), "crio");
+        processes.conmon(500, 'T', ID);
+        processes.memory(0xc_0000 + first_field, &0x30_0000_u64.to_le_bytes());
+        processes.memory(0xc_0000 + first_field + 8, &64_u64.to_le_bytes());
+        processes.memory(0x30_0000, ID.as_bytes());
+        let text = serving(
+            40,
+            "select",
+            "ReopenContainerLog",
+            &["github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).ReopenContainerLog(0xc000100000, {0x1, 0x2}, 0xc000300000)"],
+        )
+        .replace("0xc000040000)", "0xc0000)");
+        let report = processes.of_text(&text);
+        let finding = first(&report);
+        assert_eq!(finding.id, "ST12");
+        assert_eq!(pod_and_container(finding), ("shop/web-18".to_owned(), "app".to_owned()), "{report:#?}");
+        let on = &finding.holder.as_ref().unwrap().waits_for;
+        assert_eq!((on.pid, on.state.as_deref()), (Some(500), Some("stopped")), "{report:#?}");
+        assert_eq!(finding.confidence, Confidence::Likely);
+    }
+}

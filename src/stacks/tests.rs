@@ -1,0 +1,312 @@
+//! Whole dumps: scripted ones of faults that no recording has, and what recordings say beyond their first finding.
+
+use super::judge::{Source, Told, judge};
+use super::read::{Bounds, read};
+use super::report::{Finding, StackReport};
+use super::signatures::signatures;
+use crate::report::{Confidence, Severity};
+
+fn source(text: &str, taken_at: Option<&str>) -> Source {
+    let dump = read(text.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
+    let taken_at = taken_at.map(str::to_owned);
+    Source { name: "dump".to_owned(), dump, pid: None, fresh: taken_at.is_some(), taken_at }
+}
+
+fn judged(text: &str) -> StackReport {
+    judge(&[source(text, None)], &signatures(), &Told::default())
+}
+
+/// The same moment twice, eleven seconds apart.
+fn twice(text: &str) -> StackReport {
+    // Another goroutine in the second dump: two equal dumps would be one that was given twice.
+    let later = format!("{text}goroutine 999 [running]:\nmain.main()\n\t/m.go:1 +0x1\n\n");
+    let sources = [source(text, Some("2026-01-01T00:00:00Z")), source(&later, Some("2026-01-01T00:00:11Z"))];
+    judge(&sources, &signatures(), &Told::default())
+}
+
+pub(super) fn goroutine(id: u64, state: &str, frames: &[&str]) -> String {
+    let lines: Vec<String> = frames.iter().map(|frame| format!("{frame}\n\t/a.go:1 +0x1\n")).collect();
+    format!("goroutine {id} [{state}]:\n{}\n", lines.concat())
+}
+
+/// A goroutine of CRI-O that serves `rpc`.
+pub(super) fn serving(id: u64, state: &str, rpc: &str, frames: &[&str]) -> String {
+    let server = format!(
+        "github.com/cri-o/cri-o/server.(*Server).{rpc}(0xc000001000, {{0x1, 0x2}}, 0xc000{id:03}000)"
+    );
+    let handler =
+        format!("k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_{rpc}_Handler({{0x1, 0xc000001000}})");
+    let all: Vec<&str> = frames.iter().copied().chain([server.as_str(), handler.as_str()]).collect();
+    goroutine(id, state, &all)
+}
+
+fn found<'a>(report: &'a StackReport, id: &str) -> Option<&'a Finding> {
+    report.findings.iter().find(|finding| finding.id == id)
+}
+
+/// Two calls at the lock of the layers.
+fn two_at_the_layers() -> String {
+    [(31, "ListImages"), (32, "RunPodSandbox")]
+        .map(|(id, rpc)| {
+            serving(
+                id,
+                "sync.RWMutex.RLock",
+                rpc,
+                &[
+                    "sync.runtime_SemacquireRWMutexR(0x1?, 0x2?, 0x3?)",
+                    "sync.(*RWMutex).RLock(...)",
+                    "go.podman.io/storage.(*layerStore).startReading(0xc000700000, 0x0)",
+                    "go.podman.io/storage.(*store).Layers(0xc000600000)",
+                ],
+            )
+        })
+        .concat()
+}
+
+#[test]
+fn a_storage_lock_behind_the_disk_is_the_stores() {
+    let write = |layers: &str| {
+        let frame = format!("go.podman.io/storage.(*layerStore).saveLayers({layers})");
+        serving(
+            30,
+            "syscall",
+            "CreateContainer",
+            &[
+                "syscall.Syscall6(0x12, 0x6, 0xc000900000, 0x1000, 0x0, 0x0, 0x0)",
+                "golang.org/x/sys/unix.pwrite(0x6?, {0x1, 0x2, 0x3}, 0x0?)",
+                "golang.org/x/sys/unix.Pwrite(...)",
+                "go.podman.io/storage/pkg/lockfile.(*LockFile).RecordWrite(0xc000800000)",
+                &frame,
+            ],
+        )
+    };
+    // The holder by its address, and without any: what it is in says enough.
+    for layers in ["0xc000700000", "..."] {
+        let report = judged(&(write(layers) + &two_at_the_layers()));
+        let primary = report.primary.as_ref().unwrap();
+        assert_eq!((primary.id.as_str(), primary.waiters), ("ST11", 2), "{report:#?}");
+        assert!(found(&report, "ST20").is_none(), "{report:#?}");
+        let sentence = "2 calls (ListImages, RunPodSandbox) wait for the lock of the layers, held by a CreateContainer that \
+                        waits for the file system (write)";
+        assert_eq!(report.summary, sentence);
+    }
+    assert_eq!(
+        twice(&(write("0xc000700000") + &two_at_the_layers())).findings[0].confidence,
+        Confidence::Certain
+    );
+}
+
+#[test]
+fn any_frame_of_the_store_above_the_disk_counts() {
+    for (inner, outer) in [
+        ("syscall.fsync(0x6)", "golang.org/x/sys/unix.Fsync(0x6)"),
+        ("golang.org/x/sys/unix.mkdirat(0x6)", "golang.org/x/sys/unix.Mkdirat(0x6)"),
+        ("syscall.pwrite(0x6)", "syscall.Pwrite(...)"),
+    ] {
+        let store = ["github.com/containers/storage/drivers/overlay.(*Driver).create(0xc000500000)"];
+        let text = serving(30, "syscall, 2 minutes", "CreateContainer", &[inner, outer, store[0]]);
+        let report = judged(&text);
+        assert_eq!(report.findings[0].id, "ST11", "{inner}: {report:#?}");
+        assert_eq!(report.findings[0].confidence, Confidence::Likely);
+    }
+}
+
+#[test]
+fn a_pull_that_writes_for_long_is_not_stuck() {
+    let pull = serving(
+        30,
+        "syscall",
+        "PullImage",
+        &[
+            "syscall.write(0x6, {0xc000100000, 0x8000, 0x8000})",
+            "go.podman.io/storage.(*layerStore).applyDiff(0xc000700000)",
+        ],
+    );
+    assert_eq!(found(&twice(&pull), "ST11").unwrap().confidence, Confidence::Possible);
+}
+
+#[test]
+fn a_lock_whose_holder_is_not_seen_is_not_held_by_nobody() {
+    let report = judged(&two_at_the_layers());
+    assert_eq!(
+        report.summary,
+        "2 calls (ListImages, RunPodSandbox) wait for the lock of the layers; the dump does not show who holds it"
+    );
+}
+
+#[test]
+fn a_log_that_conmon_does_not_reopen_is_seen_at_once_and_likely_in_two_dumps() {
+    let reopen = serving(
+        40,
+        "select",
+        "ReopenContainerLog",
+        &[
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).ReopenContainerLog(0xc000100000, {0x1, 0x2}, 0xc000300000)",
+        ],
+    );
+    let one = judged(&reopen);
+    let finding = found(&one, "ST12").unwrap();
+    assert_eq!(finding.confidence, Confidence::Possible);
+    assert_eq!(one.summary, "a ReopenContainerLog waits for conmon");
+    assert_eq!(found(&twice(&reopen), "ST12").unwrap().confidence, Confidence::Likely);
+    assert!(twice(&reopen).is_held_up());
+}
+
+fn stop(state: &str, grace: &str) -> String {
+    let of_runtime = format!(
+        "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopContainer(0xc000100000, {{0x1?, 0x2?}}, 0xc000300000, {grace})"
+    );
+    let wait =
+        "github.com/cri-o/cri-o/internal/oci.(*Container).WaitOnStopTimeout(0xc000300000, {0x1, 0x2}, 0x1?)";
+    serving(41, state, "StopContainer", &[wait, &of_runtime])
+}
+
+#[test]
+fn a_stop_is_late_only_after_the_time_that_its_caller_allows() {
+    let sure = |report: &StackReport| found(report, "ST12").unwrap().confidence;
+    assert_eq!(sure(&judged(&stop("select", "0x1e"))), Confidence::Possible);
+    assert_eq!(sure(&judged(&stop("select, 1 minutes", "0x1e"))), Confidence::Likely);
+    assert_eq!(sure(&judged(&stop("select, 4 minutes", "0x12c"))), Confidence::Possible);
+    assert_eq!(sure(&twice(&stop("select", "0x1e"))), Confidence::Possible);
+    assert_eq!(sure(&twice(&stop("select", "0x0"))), Confidence::Likely);
+}
+
+#[test]
+fn a_container_that_outlives_its_kill_is_likely_in_two_dumps() {
+    let kill = goroutine(
+        42,
+        "select",
+        &[
+            "k8s.io/apimachinery/pkg/util/wait.BackoffUntil(0xc000100000, {0x1, 0xc000400000}, 0x1, 0xc000500000)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).StopLoopForContainer(0xc000100000, {0x1, 0x2}, 0xc000300000, {0x1, 0xc000400000})",
+        ],
+    );
+    assert_eq!(found(&judged(&kill), "ST12").unwrap().confidence, Confidence::Possible);
+    let report = twice(&kill);
+    let finding = found(&report, "ST12").unwrap();
+    assert_eq!(finding.confidence, Confidence::Likely);
+    assert!(
+        finding.evidence.iter().any(|line| line.contains("was killed and is still there")),
+        "{report:#?}"
+    );
+}
+
+#[test]
+fn calls_that_wait_for_one_exit_are_likely_without_any_age() {
+    let wait = |id: u64, container: &str| {
+        let frame = format!("github.com/cri-o/cri-o/internal/oci.waitForExitFile({{0x1, 0x2}}, {container})");
+        serving(id, "sleep", "ContainerStatus", &["time.Sleep(0x1dcd6500)", &frame])
+    };
+    let same = judged(&(wait(50, "0xc000300000") + &wait(51, "0xc000300000")));
+    let finding = found(&same, "ST12").unwrap();
+    assert_eq!(finding.confidence, Confidence::Likely, "{same:#?}");
+    assert!(finding.evidence.contains(&"2 calls wait for the exit of one container".to_owned()));
+    let others = judged(&(wait(50, "0xc000300000") + &wait(51, "0xc000400000")));
+    assert_eq!(found(&others, "ST12").unwrap().confidence, Confidence::Possible);
+}
+
+#[test]
+fn what_a_goroutine_started_tells_its_age() {
+    let wait = serving(
+        60,
+        "syscall",
+        "StartContainer",
+        &[
+            "syscall.Syscall6(0xf7, 0x3, 0x1d, 0x1, 0x4, 0x1, 0x0)",
+            "os.(*Process).pidfdWait(0x1)",
+            "os/exec.(*Cmd).Wait(0xc000110000)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).runtimeCmd(0xc000100000, {0x1, 0x2, 0x3})",
+        ],
+    );
+    let copy = |maker: &str| {
+        let text = goroutine(
+            61,
+            "IO wait, 3 minutes",
+            &["internal/poll.runtime_pollWait(0x1, 0x72)", "io.Copy(...)"],
+        );
+        format!("{}created by {maker}\n\t/e.go:1 +0x1\n\n", text.trim_end_matches('\n').to_owned() + "\n")
+    };
+    let report = judged(&(wait.clone() + &copy("os/exec.(*Cmd).Start in goroutine 60")));
+    let finding = found(&report, "ST06").unwrap();
+    assert_eq!((finding.minutes, finding.confidence), (Some(3), Confidence::Likely), "{report:#?}");
+    // What others started, or what was started for something else, tells nothing of this wait.
+    for maker in ["os/exec.(*Cmd).Start in goroutine 7", "net/http.(*Server).Serve in goroutine 60"] {
+        let report = judged(&(wait.clone() + &copy(maker)));
+        assert_eq!(found(&report, "ST06").unwrap().minutes, None, "{maker}");
+    }
+}
+
+#[test]
+fn a_create_that_hangs_by_itself_is_a_finding() {
+    let create = serving(
+        70,
+        "select, locked to thread",
+        "CreateContainer",
+        &[
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {0x1, 0x2}, 0xc000300000, {0xc000120000, 0xd}, 0x0)",
+        ],
+    );
+    let report = judged(&create);
+    assert_eq!(report.findings[0].id, "ST06", "{report:#?}");
+    assert_eq!(report.summary, "a CreateContainer waits for the OCI runtime");
+    let reading = goroutine(
+        71,
+        "syscall, 2 minutes",
+        &["syscall.read(0x1)", "x.(*runtimeOCI).CreateContainer.func4()"],
+    );
+    let maker = "created by github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer in goroutine 70\n\t/e.go:1 +0x1\n\n";
+    let report = judged(&(create + reading.trim_end_matches('\n') + "\n" + maker));
+    assert_eq!(found(&report, "ST06").unwrap().minutes, Some(2), "{report:#?}");
+}
+
+#[test]
+fn a_stop_whose_kill_hangs_waits_for_the_oci_runtime() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/stacks/o-runc.t200.usr1.gz");
+    let dump = read(std::fs::File::open(path).unwrap(), Bounds::default()).unwrap().dumps.remove(0);
+    let source = Source { name: path.to_owned(), dump, pid: None, taken_at: None, fresh: false };
+    let report = judge(&[source], &signatures(), &Told::default());
+    assert_eq!(report.findings[0].id, "ST06");
+    assert!(found(&report, "ST12").is_none(), "{:#?}", report.findings);
+}
+
+#[test]
+fn what_has_a_holder_comes_before_what_has_none() {
+    // Five at a lock that nobody seen holds, and one call that waits for its process: both for minutes.
+    let crowd: String = (80..85)
+        .map(|id| {
+            let frames = ["sync.(*RWMutex).RLock(...)", "example.org/x.(*Table).Get(0xc000990000)"];
+            serving(id, "sync.RWMutex.RLock, 2 minutes", "ListImages", &frames)
+        })
+        .collect();
+    let one = serving(
+        86,
+        "syscall, 2 minutes",
+        "StartContainer",
+        &[
+            "os/exec.(*Cmd).Wait(0xc000110000)",
+            "github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).runtimeCmd(0xc000100000)",
+        ],
+    );
+    let report = judged(&(crowd + &one));
+    let order: Vec<(&str, bool)> =
+        report.findings.iter().map(|finding| (finding.id.as_str(), finding.holder.is_some())).collect();
+    assert_eq!(order, [("ST06", true), ("ST20", false)], "{report:#?}");
+}
+
+#[test]
+fn advice_to_take_a_second_dump_ends_with_the_second_dump() {
+    let text = goroutine(
+        90,
+        "syscall",
+        &[
+            "syscall.pwrite(0x1)",
+            "go.etcd.io/bbolt.(*Tx).Commit(0xc000110000)",
+            "github.com/containerd/containerd/v2/internal/cri/server.run()",
+        ],
+    );
+    let advises =
+        |report: &StackReport| report.findings[0].next.iter().any(|next| next.contains("second dump"));
+    assert!(advises(&judged(&text)), "{:#?}", judged(&text));
+    assert!(!advises(&twice(&text)));
+    assert_eq!(judged(&text).findings[0].severity, Severity::Info);
+}
