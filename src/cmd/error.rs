@@ -126,6 +126,9 @@ pub enum Error {
         /// What is wrong with it.
         why: own::Error,
     },
+    /// The runtime that was named is none whose goroutines there are.
+    #[error("{0} gives no goroutine dump")]
+    NoRuntimeStacks(String),
     /// This node gives no goroutine dump by itself.
     #[error(
         "nothing on this node gives a goroutine dump by itself: tried CRI-O's socket, containerd's debug socket, dumps in /tmp"
@@ -187,6 +190,7 @@ impl Error {
             | Self::Nodes(_)
             | Self::Read { .. }
             | Self::Refused(_)
+            | Self::NoRuntimeStacks(_)
             | Self::Output(_)
             | Self::Start(_) => None,
         }

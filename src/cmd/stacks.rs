@@ -20,11 +20,12 @@ use super::kubelet_access::KubeletAccess;
 use super::output::Output;
 use super::render::stacks as text;
 use super::{Error, Exit};
+use crate::cri::Endpoint;
 use crate::host;
 use crate::kubelet::{KubeletApi, http};
 use crate::report::document;
 use crate::report::load::{self, LARGEST_SETTING};
-use crate::stacks::judge::{Source, Told, conclude, judge};
+use crate::stacks::judge::{BETWEEN_DUMPS, Source, Told, conclude, judge};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
 use crate::stacks::signatures::{Signature, signatures};
@@ -33,6 +34,10 @@ use crate::stacks::{live, own};
 
 /// A kubelet answers with its goroutines in milliseconds, or not.
 const URL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause before a second dump: what is in two that are further apart than [`BETWEEN_DUMPS`] is stuck. A little longer,
+/// because the stamps are of the wall clock, which may be slewed.
+const UNTIL_THE_SECOND: Duration = BETWEEN_DUMPS.saturating_add(Duration::from_millis(100));
 
 #[derive(Debug, Args)]
 pub struct StacksArgs {
@@ -48,6 +53,10 @@ pub struct StacksArgs {
     #[arg(long)]
     no_live: bool,
 
+    /// Take one dump only: where the first one of a running process leaves a doubt, no second one follows after 10s
+    #[arg(long)]
+    once: bool,
+
     /// More signatures, in a file: see docs/stacks.md
     #[arg(long, value_name = "FILE")]
     signatures: Option<PathBuf>,
@@ -62,29 +71,58 @@ pub struct StacksArgs {
 
 /// Runs the command.
 pub fn run(arguments: &StacksArgs, context: &Context) -> Result<Exit, Error> {
-    let known = all_signatures(arguments.signatures.as_deref())?;
-    let mut cuts = Vec::new();
-    let mut dumps = Vec::new();
-    for source in &arguments.sources {
-        dumps.extend(named(source, context, &mut cuts)?);
-    }
-    if let Some(kubelet) = arguments.kubelet.api(context)? {
-        dumps.extend(of_kubelet(&kubelet, context, &mut cuts)?);
-    }
-    if arguments.sources.is_empty() {
-        match passive(context, &mut cuts) {
-            Ok(found) => dumps.extend(found),
-            // The kubelet alone is an answer too.
-            Err(Error::NoStacks) if !dumps.is_empty() => {}
-            Err(why) => return Err(why),
-        }
-    }
-    let mut report = judge(&dumps, &known, &Told::default());
-    report.limits.extend(cuts);
-    enrich(arguments, &dumps, &mut report);
+    let pause = |time| block_on(tokio::time::sleep(time));
+    let report = report(arguments, context, &host::proc(), &pause)?;
     let wide = arguments.output == Output::Wide;
     arguments.output.print(&document(&report), |out| text::screen(&report, wide, context.style(), out))?;
     Ok(if report.is_held_up() { Exit::Bad } else { Exit::Good })
+}
+
+/// How a pause is made; a test makes none.
+type Pause<'a> = &'a dyn Fn(Duration) -> Result<(), Error>;
+
+/// What the dumps say: the first ones, and where those leave a doubt a second one of each process that can be asked again.
+fn report(
+    arguments: &StacksArgs,
+    context: &Context,
+    proc: &Path,
+    pause: Pause<'_>,
+) -> Result<StackReport, Error> {
+    let known = all_signatures(arguments.signatures.as_deref())?;
+    let mut taken = Taken::default();
+    for source in &arguments.sources {
+        taken.named(source, context)?;
+    }
+    if let Some(kubelet) = arguments.kubelet.api(context)? {
+        taken.of_kubelet(kubelet, context)?;
+    }
+    if arguments.sources.is_empty() {
+        match taken.passive(context, proc) {
+            // The kubelet alone is an answer too.
+            Err(Error::NoStacks) if !taken.dumps.is_empty() => {}
+            answer => answer?,
+        }
+    }
+    let first = judged(arguments, &taken, &known, proc);
+    if arguments.once || taken.live.is_empty() || !first.leaves_a_doubt() {
+        return Ok(first);
+    }
+    context.note(0, "note: one moment proves nothing; a second dump follows in 10s (--once: only one)");
+    pause(UNTIL_THE_SECOND)?;
+    let live = std::mem::take(&mut taken.live);
+    for place in &live {
+        if let Err(why) = taken.ask(place, context) {
+            context.note(0, &format!("note: no second dump: {why}"));
+        }
+    }
+    Ok(judged(arguments, &taken, &known, proc))
+}
+
+fn judged(arguments: &StacksArgs, taken: &Taken, known: &[Signature], proc: &Path) -> StackReport {
+    let mut report = judge(&taken.dumps, known, &Told::default());
+    report.limits.extend(taken.cuts.iter().cloned());
+    enrich(arguments, &taken.dumps, &mut report, proc);
+    report
 }
 
 /// The catalogue, and what a file adds to it in front: who writes a signature means it.
@@ -119,30 +157,115 @@ impl Origin {
     }
 }
 
-fn named(source: &str, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
-    match Place::parse(source) {
-        Place::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), cuts),
-        Place::File(path) => file(&path, cuts),
-        Place::Socket(path) => socket(&path, source, context, cuts),
-        Place::Url(url) => {
-            let url = sources::with_path(&url);
-            let answer = block_on(http::get(&url, URL_PATIENCE))?.map_err(Error::Kubelet)?;
-            if answer.status != 200 {
-                return Err(no_dump(source, &sources::Error::Status(answer.status)));
+/// A process that can be asked for its goroutines again.
+enum Live {
+    Socket(PathBuf, String),
+    Url(String),
+    Kubelet(KubeletApi),
+}
+
+/// The dumps that were taken so far.
+#[derive(Default)]
+struct Taken {
+    dumps: Vec<Source>,
+    /// What was cut off from them.
+    cuts: Vec<String>,
+    /// Who can be asked again.
+    live: Vec<Live>,
+}
+
+impl Taken {
+    fn named(&mut self, source: &str, context: &Context) -> Result<(), Error> {
+        let found = match Place::parse(source) {
+            Place::Stdin => dumps("stdin", io::stdin().lock(), &Origin::default(), &mut self.cuts)?,
+            Place::File(path) => file(&path, &mut self.cuts)?,
+            Place::Socket(path) => return self.first(Live::Socket(path, source.to_owned()), context),
+            Place::Url(url) => return self.first(Live::Url(url), context),
+        };
+        self.dumps.extend(found);
+        Ok(())
+    }
+
+    /// A kubelet's own, by the credential that was given. A URL that is typed as a source is never shown one.
+    fn of_kubelet(&mut self, kubelet: KubeletApi, context: &Context) -> Result<(), Error> {
+        self.first(Live::Kubelet(kubelet), context)
+    }
+
+    fn first(&mut self, place: Live, context: &Context) -> Result<(), Error> {
+        self.ask(&place, context)?;
+        self.live.push(place);
+        Ok(())
+    }
+
+    fn ask(&mut self, place: &Live, context: &Context) -> Result<(), Error> {
+        let (name, pid, body) = match place {
+            Live::Socket(path, name) => {
+                let answer = block_on(sources::socket(path))?.map_err(|why| no_dump(name, &why))?;
+                (name.clone(), answer.pid, answer.body)
             }
-            dumps(source, answer.body.as_slice(), &Origin::now(None, context), cuts)
+            Live::Url(source) => {
+                let url = sources::with_path(source);
+                let answer = block_on(http::get(&url, URL_PATIENCE))?.map_err(Error::Kubelet)?;
+                (source.clone(), None, body_of(answer, source)?)
+            }
+            Live::Kubelet(kubelet) => {
+                let name = kubelet.url(sources::GOROUTINES);
+                let answer =
+                    block_on(kubelet.get(sources::GOROUTINES, URL_PATIENCE))?.map_err(Error::Kubelet)?;
+                let body = body_of(answer, &name)?;
+                (name, None, body)
+            }
+        };
+        let found = dumps(&name, body.as_slice(), &Origin::now(pid, context), &mut self.cuts)?;
+        self.dumps.extend(found);
+        Ok(())
+    }
+
+    /// What the node gives by itself, or the runtime that was named. A source that fails is said; none at all is no answer.
+    fn passive(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
+        let before = self.dumps.len();
+        let (places, daemon) = passive_places(context, proc)?;
+        for place in places {
+            let answer = match place {
+                Passive::Socket(path) => {
+                    let name = format!("unix://{}", path.display());
+                    self.first(Live::Socket(path, name), context)
+                }
+                Passive::File(path) => file(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
+            };
+            if let Err(why) = answer {
+                context.note(0, &format!("note: {why}"));
+            }
         }
+        // Whoever else answers there is not the runtime that was named.
+        let is_other = |dump: &Source| daemon.is_some() && dump.pid.is_some() && dump.pid != daemon;
+        if self.dumps.iter().skip(before).any(is_other) {
+            self.dumps.truncate(before);
+            self.live.clear();
+        }
+        if self.dumps.len() == before { Err(Error::NoStacks) } else { Ok(()) }
     }
 }
 
-/// A kubelet's own, by the credential that was given. A URL that is typed as a source is never shown one.
-fn of_kubelet(kubelet: &KubeletApi, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
-    let name = kubelet.url(sources::GOROUTINES);
-    let answer = block_on(kubelet.get(sources::GOROUTINES, URL_PATIENCE))?.map_err(Error::Kubelet)?;
-    if answer.status != 200 {
-        return Err(no_dump(&name, &sources::Error::Status(answer.status)));
+/// Where to ask, and whose answer it has to be: of the runtime that was named, else of what this node has.
+fn passive_places(context: &Context, proc: &Path) -> Result<(Vec<Passive>, Option<u32>), Error> {
+    if !context.names_a_runtime() {
+        return Ok((sources::passive(&context.host, proc, None), None));
     }
-    dumps(&name, answer.body.as_slice(), &Origin::now(None, context), cuts)
+    match context.endpoint()? {
+        Endpoint::Unix { path, .. } => {
+            let daemon = block_on(sources::listener(&path))?;
+            Ok((sources::of_runtime(&context.host, proc, &path, daemon), daemon))
+        }
+        other => Err(Error::NoRuntimeStacks(other.to_string())),
+    }
+}
+
+fn body_of(answer: http::Answer, name: &str) -> Result<Vec<u8>, Error> {
+    if answer.status == 200 {
+        return Ok(answer.body);
+    }
+    Err(no_dump(name, &sources::Error::Status(answer.status)))
 }
 
 fn no_dump(source: &str, why: &sources::Error) -> Error {
@@ -157,11 +280,6 @@ fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let origin =
         Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
     dumps(&name, opened, &origin, cuts)
-}
-
-fn socket(path: &Path, name: &str, context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
-    let answer = block_on(sources::socket(path))?.map_err(|why| no_dump(name, &why))?;
-    dumps(name, answer.body.as_slice(), &Origin::now(answer.pid, context), cuts)
 }
 
 fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
@@ -183,33 +301,181 @@ fn dumps(name: &str, from: impl Read, origin: &Origin, cuts: &mut Vec<String>) -
         .collect())
 }
 
-/// What the node gives by itself. A source that fails is said; none at all is no answer.
-fn passive(context: &Context, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
-    let places = sources::passive(&context.host, &host::proc(), None);
-    let mut found = Vec::new();
-    for place in &places {
-        let answer = match place {
-            Passive::Socket(path) => socket(path, &format!("unix://{}", path.display()), context, cuts),
-            Passive::File(path) => file(path, cuts),
-        };
-        match answer {
-            Ok(dumps) => found.extend(dumps),
-            Err(why) => context.note(0, &format!("note: {why}")),
-        }
-    }
-    if found.is_empty() {
-        return Err(Error::NoStacks);
-    }
-    Ok(found)
-}
-
-fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport) {
+fn enrich(arguments: &StacksArgs, dumps: &[Source], report: &mut StackReport, proc: &Path) {
     if arguments.no_live {
         report.limits.push("names are not looked for: --no-live".to_owned());
         return;
     }
-    let node = live::Node { told: arguments.live, ..live::Node::at(&host::proc()) };
+    let node = live::Node { told: arguments.live, ..live::Node::at(proc) };
     let unnamed = live::name(report, dumps, &node);
     report.limits.extend(unnamed);
     conclude(report);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs::{self, File};
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    use clap::Parser;
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::cmd::GlobalArgs;
+    use crate::report::Confidence;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        global: GlobalArgs,
+        #[command(flatten)]
+        stacks: StacksArgs,
+    }
+
+    /// A node's root, taken away when it is dropped.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("plegctl-cmd-stacks-{}-{test}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// A socket that gives these dumps, one a request, then nothing; and how often it was asked.
+        fn serve(&self, socket: &str, dumps: &[&str]) -> Arc<AtomicUsize> {
+            let path = self.0.join(socket);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let listener = UnixListener::bind(path).unwrap();
+            let mut answers: Vec<Vec<u8>> = dumps.iter().map(|name| answer(name)).collect();
+            answers.reverse();
+            let (asked, answers) = (Arc::new(AtomicUsize::new(0)), Mutex::new(answers));
+            let count = Arc::clone(&asked);
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    let mut request = Vec::new();
+                    let mut byte = [0; 1];
+                    // Whoever only wants to know who listens sends nothing.
+                    while !request.ends_with(b"\r\n\r\n")
+                        && stream.read(&mut byte).is_ok_and(|read| read == 1)
+                    {
+                        request.push(byte[0]);
+                    }
+                    if !request.is_empty() {
+                        count.fetch_add(1, Ordering::SeqCst);
+                        let answer = answers.lock().unwrap().pop();
+                        let none = b"HTTP/1.0 404 Not Found\r\n\r\n".to_vec();
+                        let _ = stream.write_all(&answer.unwrap_or(none));
+                    }
+                }
+            });
+            asked
+        }
+
+        /// What the command reports, and for how long it paused.
+        fn report(&self, words: &[&str]) -> (StackReport, Vec<Duration>) {
+            let root = self.0.display().to_string();
+            let front = ["stacks", "-q", "--host-root", &root];
+            let typed = Typed::parse_from(front.iter().chain(words));
+            let clock = Arc::new(ManualClock::default());
+            let mut context = Context::resolve(&typed.global);
+            context.clock = Arc::<ManualClock>::clone(&clock);
+            let pauses = RefCell::new(Vec::new());
+            let pause = |time| {
+                pauses.borrow_mut().push(time);
+                clock.advance(time);
+                Ok(())
+            };
+            let report = report(&typed.stacks, &context, &self.0.join("proc"), &pause).unwrap();
+            (report, pauses.into_inner())
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn answer(recording: &str) -> Vec<u8> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(recording);
+        let mut answer = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
+        GzDecoder::new(File::open(path).unwrap()).read_to_end(&mut answer).unwrap();
+        answer
+    }
+
+    const YOUNG: &str = "c2-lock.t5.usr1.gz";
+    const LATER: &str = "c2-lock.t75.debug2.gz";
+
+    #[test]
+    fn a_doubt_is_followed_by_a_second_dump() {
+        let root = Root::new("second");
+        let asked = root.serve("debug.sock", &[YOUNG, LATER]);
+        let socket = format!("unix://{}", root.0.join("debug.sock").display());
+        let (report, pauses) = root.report(&[&socket]);
+        assert_eq!((asked.load(Ordering::SeqCst), pauses.as_slice()), (2, [UNTIL_THE_SECOND].as_slice()));
+        assert_eq!(report.findings[0].confidence, Confidence::Certain, "{report:#?}");
+        assert_eq!(report.dumps.len(), 2);
+        assert!(report.is_held_up());
+    }
+
+    #[test]
+    fn once_means_one_dump() {
+        let root = Root::new("once");
+        let asked = root.serve("debug.sock", &[YOUNG, LATER]);
+        let socket = format!("unix://{}", root.0.join("debug.sock").display());
+        let (report, pauses) = root.report(&["--once", &socket]);
+        assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (1, 0));
+        assert_eq!(report.findings[0].confidence, Confidence::Possible);
+    }
+
+    #[test]
+    fn what_is_sure_or_well_is_asked_once() {
+        for recording in ["c2-lock.t200.usr1.gz", "c2-base.idle.usr1.gz", "c2-pull.t5.usr1.gz"] {
+            let root = Root::new(&format!("sure-{recording}"));
+            let asked = root.serve("debug.sock", &[recording, recording]);
+            let socket = format!("unix://{}", root.0.join("debug.sock").display());
+            let (_, pauses) = root.report(&[&socket]);
+            assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (1, 0), "{recording}");
+        }
+    }
+
+    #[test]
+    fn a_second_dump_that_fails_leaves_the_first() {
+        let root = Root::new("fails");
+        let asked = root.serve("debug.sock", &[YOUNG]);
+        let socket = format!("unix://{}", root.0.join("debug.sock").display());
+        let (report, pauses) = root.report(&[&socket]);
+        assert_eq!((asked.load(Ordering::SeqCst), pauses.len()), (2, 1));
+        assert_eq!((report.dumps.len(), report.findings[0].confidence), (1, Confidence::Possible));
+    }
+
+    #[test]
+    fn a_saved_dump_is_not_waited_for() {
+        let root = Root::new("saved");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/stacks").join(YOUNG);
+        let (report, pauses) = root.report(&[&path.display().to_string()]);
+        assert_eq!((report.findings[0].confidence, pauses.len()), (Confidence::Possible, 0));
+    }
+
+    #[test]
+    fn the_runtime_that_is_named_is_the_one_that_is_asked() {
+        let root = Root::new("named");
+        let crio = root.serve("run/crio/crio.sock", &["o-base.idle.http.gz"]);
+        let debug = root.serve("run/containerd/debug.sock", &["c2-base.idle.debug2.gz"]);
+        root.serve("run/containerd/containerd.sock", &[]);
+        let asked = || (crio.load(Ordering::SeqCst), debug.load(Ordering::SeqCst));
+        let (report, _) = root.report(&["-r", "unix:///run/crio/crio.sock"]);
+        assert_eq!((report.dumps[0].daemon.as_str(), asked()), ("crio", (1, 0)));
+        let (report, _) = root.report(&["-r", "unix:///run/containerd/containerd.sock"]);
+        assert_eq!((report.dumps[0].daemon.as_str(), asked()), ("containerd", (1, 1)));
+    }
 }

@@ -56,8 +56,11 @@ pub(super) async fn ask<R>(
         Some(Ownership::Ours { daemon }) => *daemon,
         _ => None,
     };
+    let is_crio = evidence.daemon().is_some_and(|daemon| daemon.comm == "crio");
+    let own = inputs.socket.as_deref().filter(|_| is_crio);
+    let own = own.map(|socket| super::hunt::below(&inputs.host_root, socket));
     let listed = listed(evidence);
-    match tokio::time::timeout(limit, report(inputs, daemon, hanging, listed)).await {
+    match tokio::time::timeout(limit, report(inputs, (daemon, own), hanging, listed)).await {
         Ok(Ok((report, dump))) => {
             evidence.stacks = Some(report).filter(|_| !is_quiet);
             evidence.papers.extend(dump.filter(|_| inputs.keeps_papers()));
@@ -93,7 +96,7 @@ fn listed(evidence: &Evidence) -> BTreeSet<String> {
 
 async fn report<R>(
     inputs: &Inputs<R>,
-    daemon: Option<u32>,
+    runtime: (Option<u32>, Option<PathBuf>),
     hanging: BTreeSet<String>,
     listed: BTreeSet<String>,
 ) -> Result<(StackReport, Option<Paper>), String> {
@@ -102,7 +105,7 @@ async fn report<R>(
     let (name, bytes, pid) = match &inputs.stacks {
         Wanted::Never => return Err("left out".to_owned()),
         Wanted::From(source) => given(source).await?,
-        Wanted::Auto => passive(inputs, daemon).await?,
+        Wanted::Auto => passive(inputs, runtime).await?,
     };
     // Parsing and reading memory are work and files: not for the network's thread.
     let work = move || {
@@ -140,16 +143,17 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
     }
 }
 
-/// What the node gives by itself, if it is of this very runtime: the process that listens on the CRI socket.
+/// What the node gives by itself, if it is of this very runtime: the process that listens on the CRI socket. CRI-O gives
+/// it there, wherever its socket is.
 async fn passive<R>(
     inputs: &Inputs<R>,
-    daemon: Option<u32>,
+    (daemon, own): (Option<u32>, Option<PathBuf>),
 ) -> Result<(String, Vec<u8>, Option<u32>), String> {
     let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
     let places = sources::passive(&host, &proc, Some(pid));
-    for place in places {
+    for place in own.map(Passive::Socket).into_iter().chain(places) {
         let Passive::Socket(path) = place else { continue };
         if let Ok(answer) = sources::socket(&path).await
             && answer.pid == Some(pid)

@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::clock::Wall;
-use crate::host::HostRoot;
 use crate::host::proc::command_line;
+use crate::host::{HostRoot, kernel_text};
 
 /// A daemon that takes longer does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -141,7 +141,7 @@ pub async fn socket(path: &Path) -> Result<Answer, Error> {
 
 async fn exchange(path: &Path, request: Request) -> Result<Answer, Error> {
     let mut stream = UnixStream::connect(path).await?;
-    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+    let pid = peer(&stream);
     stream.write_all(request.text().as_bytes()).await?;
     let mut answer = Vec::new();
     stream.take(LARGEST).read_to_end(&mut answer).await?;
@@ -170,25 +170,62 @@ pub fn with_path(url: &str) -> String {
     }
 }
 
+/// The process that listens on a socket, by the kernel's own word; nothing is sent.
+pub async fn listener(socket: &Path) -> Option<u32> {
+    let stream = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await.ok()?.ok()?;
+    peer(&stream)
+}
+
+fn peer(stream: &UnixStream) -> Option<u32> {
+    stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
+}
+
+/// What the runtime behind `socket` gives, whoever else runs on this node; `daemon` is who listens there, where that is
+/// known. CRI-O's own socket has its dump; a containerd says in its configuration which socket has.
+pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> Vec<Passive> {
+    let comm = daemon.and_then(|pid| kernel_text(&proc.join(pid.to_string()).join("comm")).ok());
+    let is_crio = match comm.as_deref().map(str::trim) {
+        Some("crio") => true,
+        Some("containerd") => false,
+        _ => socket.file_name().is_some_and(|name| name.to_string_lossy().contains("crio")),
+    };
+    if is_crio {
+        return vec![Passive::Socket(socket.to_owned())];
+    }
+    if let Some(debug) = debug_socket(host, proc, daemon) {
+        return vec![Passive::Socket(debug)];
+    }
+    let left = left_behind(&host.path("/tmp"), proc)
+        .filter(|path| daemon.is_none() || pid_in_name(path).is_some_and(|pid| Some(pid) == daemon));
+    left.map(Passive::File).into_iter().collect()
+}
+
 /// What this node gives: CRI-O's socket, containerd's debug socket, else the dump that somebody left last. The
 /// configuration is the one that `daemon` was started with, if that is known.
 pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Vec<Passive> {
-    let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
     let mut found: Vec<Passive> = Vec::new();
     let crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path));
     found.extend(crio.into_iter().find(is_socket).map(Passive::Socket));
+    found.extend(debug_socket(host, proc, daemon).map(Passive::Socket));
+    if found.is_empty() {
+        found.extend(left_behind(&host.path("/tmp"), proc).map(Passive::File));
+    }
+    found
+}
+
+fn is_socket(path: &PathBuf) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_socket())
+}
+
+/// containerd's debug socket, by the configuration that it was started with.
+fn debug_socket(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Option<PathBuf> {
     let started_with = daemon.and_then(|pid| config_flag(&proc.join(pid.to_string())));
     let config = started_with.unwrap_or_else(|| "/etc/containerd/config.toml".to_owned());
     let configured =
         small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");
     // The well-known name is a guess that costs one look.
-    let debug = configured.into_iter().chain([well_known]).find(is_socket);
-    found.extend(debug.map(Passive::Socket));
-    if found.is_empty() {
-        found.extend(left_behind(&host.path("/tmp"), proc).map(Passive::File));
-    }
-    found
+    configured.into_iter().chain([well_known]).find(is_socket)
 }
 
 /// `--config FILE` of a daemon's command line.
@@ -284,6 +321,38 @@ mod tests {
         assert_eq!(debug_address(config).as_deref(), Some("/run/d/debug.sock"));
         assert_eq!(debug_address("[debug]\naddress = \"\"\n"), None);
         assert_eq!(debug_address("[grpc]\naddress = \"/run/c.sock\"\n"), None);
+    }
+
+    #[test]
+    fn the_runtime_that_is_named_decides_whose_dump_is_asked_for() {
+        let root = std::env::temp_dir().join(format!("plegctl-sources-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let host = HostRoot::resolve(Some(&root));
+        let socket = |path: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            path
+        };
+        let (crio, debug) = (socket("run/crio/crio.sock"), socket("run/containerd/debug.sock"));
+        let (containerd, other) = (socket("run/containerd/containerd.sock"), socket("srv/runtime.sock"));
+        let proc = root.join("proc");
+        for (pid, comm) in [("7", "crio\n"), ("8", "containerd\n")] {
+            fs::create_dir_all(proc.join(pid)).unwrap();
+            fs::write(proc.join(pid).join("comm"), comm).unwrap();
+        }
+        let of = |socket: &Path, daemon| of_runtime(&host, &proc, socket, daemon);
+        assert_eq!(of(&crio, None), [Passive::Socket(crio.clone())]);
+        assert_eq!(of(&containerd, None), [Passive::Socket(debug.clone())]);
+        assert_eq!(of(&other, Some(7)), [Passive::Socket(other.clone())]);
+        assert_eq!(of(&other, Some(8)), [Passive::Socket(debug.clone())]);
+        fs::remove_file(&debug).unwrap();
+        fs::create_dir_all(root.join("tmp")).unwrap();
+        let left = root.join("tmp/containerd.8.stacks.log");
+        fs::write(&left, "").unwrap();
+        assert_eq!(of(&containerd, Some(8)), [Passive::File(left)]);
+        assert_eq!(of(&containerd, Some(9)), []);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
