@@ -1,5 +1,6 @@
 //! What a node's documents mean. A verdict from outside is a careful one: it names what was seen, not its cause.
 
+use super::Ready;
 use super::histogram::{Histogram, Quantile};
 use super::node::{MetricsTrouble, NodeReading, Read, Readings};
 use super::report::{Counts, NodeReport, NodeVerdict, NodesReport, QuantileReport, Relists};
@@ -11,6 +12,9 @@ const OLD_SHARE: f64 = 0.5;
 
 /// Relists from here on are slow in any cluster; the histogram has nothing above it.
 const SLOW: f64 = 10.0;
+
+/// The age from which on a kubelet that relists every second is late: two slow relists one after the other.
+const LATE: f64 = 2.0 * SLOW;
 
 /// Judges what came back, the worst first. `before` is an earlier look, for what happened since.
 pub fn judge(readings: &Readings, before: Option<&Readings>, server: &str, context: &str) -> NodesReport {
@@ -48,7 +52,7 @@ pub fn judge(readings: &Readings, before: Option<&Readings>, server: &str, conte
 fn node(reading: &NodeReading, earlier: Option<&Read>) -> NodeReport {
     let mut report = NodeReport {
         name: reading.listed.name.clone(),
-        ready: reading.listed.ready.as_ref().map(|(ready, _)| *ready),
+        ready: reading.listed.ready.as_ref().map(|ready| *ready == Ready::Yes),
         kubelet_version: reading.listed.kubelet_version.clone(),
         took_seconds: reading.took,
         ..NodeReport::default()
@@ -61,18 +65,32 @@ fn node(reading: &NodeReading, earlier: Option<&Read>) -> NodeReport {
             (report.verdict, report.why) = of_trouble(why, reading);
         }
     }
-    // The kubelet's own word comes with it: it is what made the node NotReady.
-    if let Some((false, message)) = &reading.listed.ready {
-        if message.contains("PLEG is not healthy") {
-            report.verdict = report.verdict.max(NodeVerdict::Unhealthy);
-        }
-        let message = if message.is_empty() { "NotReady" } else { message };
-        report.why = Some(match report.why.take() {
-            Some(why) => format!("{why}; NotReady: {message}"),
-            None => format!("NotReady: {message}"),
-        });
-    }
+    of_condition(reading.listed.ready.as_ref(), &mut report);
     report
+}
+
+/// Adds what the API server says of the node: whatever the last relist was like, a node that is not ready is not healthy.
+fn of_condition(ready: Option<&Ready>, report: &mut NodeReport) {
+    let (at_least, word, message) = match ready {
+        Some(Ready::Yes) => return,
+        // The kubelet's own words; these two are about what PLEG depends on.
+        Some(Ready::No(message))
+            if ["PLEG is not healthy", "container runtime is down"]
+                .iter()
+                .any(|part| message.contains(part)) =>
+        {
+            (NodeVerdict::Unhealthy, "NotReady", message.as_str())
+        }
+        Some(Ready::No(message)) => (NodeVerdict::Degraded, "NotReady", message.as_str()),
+        Some(Ready::Unknown(message)) => (NodeVerdict::Degraded, "Ready is Unknown", message.as_str()),
+        None => (NodeVerdict::Unknown, "it has no condition Ready", ""),
+    };
+    report.verdict = report.verdict.max(at_least);
+    let said = if message.is_empty() { word.to_owned() } else { format!("{word}: {message}") };
+    report.why = Some(match report.why.take() {
+        Some(why) => format!("{why}; {said}"),
+        None => said,
+    });
 }
 
 fn of_metrics(read: &Read, earlier: Option<&Read>, report: &mut NodeReport) {
@@ -96,7 +114,8 @@ fn of_metrics(read: &Read, earlier: Option<&Read>, report: &mut NodeReport) {
     let age = (read.now - seen).max(0.0);
     report.pleg_age_seconds = Some(age);
     let threshold = if report.evented_pleg.is_some() { EVENTED_THRESHOLD } else { THRESHOLD }.as_secs_f64();
-    let p99 = recent.as_ref().and_then(|recent| recent.quantile(0.99));
+    let slow = |relists: &Histogram| relists.quantile(0.99).is_some_and(|p99| p99.seconds >= SLOW);
+    let evented = report.evented_pleg.is_some();
     (report.verdict, report.why) = if age > threshold {
         (
             NodeVerdict::Unhealthy,
@@ -104,8 +123,16 @@ fn of_metrics(read: &Read, earlier: Option<&Read>, report: &mut NodeReport) {
         )
     } else if age > threshold * OLD_SHARE {
         (NodeVerdict::Degraded, Some(format!("PLEG was last seen {age:.0} s ago")))
-    } else if p99.is_some_and(|p99| p99.seconds >= SLOW) {
+    } else if !evented && age > LATE {
+        // With Evented PLEG a relist comes every 300 s.
+        let why = format!("PLEG was last seen {age:.0} s ago, the kubelet relists every second");
+        (NodeVerdict::Degraded, Some(why))
+    } else if recent.as_ref().is_some_and(slow) {
         (NodeVerdict::Degraded, Some(format!("relists take {SLOW:.0} s and more")))
+    } else if recent.is_none() && slow(&read.relists) {
+        // When they did is not known: this is no verdict.
+        let why = format!("1 % of the relists since its start took {SLOW:.0} s and more");
+        (NodeVerdict::Healthy, Some(why))
     } else {
         (NodeVerdict::Healthy, None)
     };
@@ -118,13 +145,21 @@ const fn shown(quantile: Quantile) -> QuantileReport {
 fn of_trouble(why: &MetricsTrouble, reading: &NodeReading) -> (NodeVerdict, Option<String>) {
     let configz_answers = reading.configz.is_ok();
     match why {
-        MetricsTrouble::Http(why) if why.is_silent() && configz_answers => (
+        MetricsTrouble::Http(why) if why.is_silent() && reading.answers_after => (
             NodeVerdict::Silent,
             Some("its /metrics is silent and its /configz answers, as in a hang of a list".to_owned()),
         ),
-        MetricsTrouble::Http(why) if why.is_silent() => {
-            (NodeVerdict::Unreachable, Some("nothing of it answers".to_owned()))
-        }
+        MetricsTrouble::Http(why) if why.is_silent() && configz_answers => (
+            NodeVerdict::Unknown,
+            Some("not known: its /configz answered, and then nothing came through the API server".to_owned()),
+        ),
+        MetricsTrouble::Http(why) if why.is_silent() => (
+            NodeVerdict::Unreachable,
+            Some(
+                "nothing comes through the API server: it, the way from there or the kubelet hangs"
+                    .to_owned(),
+            ),
+        ),
         MetricsTrouble::Http(why @ (http::Error::Unauthorized { .. } | http::Error::Forbidden { .. })) => {
             (NodeVerdict::Unknown, Some(format!("may not be read: {}", words(why))))
         }

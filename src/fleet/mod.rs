@@ -48,8 +48,29 @@ pub struct Listed {
     pub name: String,
     /// What its kubelet calls itself.
     pub kubelet_version: Option<String>,
-    /// The condition Ready: its status and its message.
-    pub ready: Option<(bool, String)>,
+    /// The condition Ready.
+    pub ready: Option<Ready>,
+}
+
+/// What the API server says of whether a node is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// Its kubelet says that it is.
+    Yes,
+    /// Its kubelet says that it is not, in these words.
+    No(String),
+    /// Its kubelet has not said anything for too long; the API server's words.
+    Unknown(String),
+}
+
+impl From<Condition> for Ready {
+    fn from(condition: Condition) -> Self {
+        match condition.status.as_str() {
+            "True" => Self::Yes,
+            "False" => Self::No(condition.message),
+            _ => Self::Unknown(condition.message),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -146,7 +167,7 @@ impl From<Item> for Listed {
         Self {
             name: item.metadata.name,
             kubelet_version: (!version.is_empty()).then_some(version),
-            ready: ready.map(|condition| (condition.status == "True", condition.message)),
+            ready: ready.map(Ready::from),
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct NodeReading {
     pub configz: Result<Configz, http::Error>,
     /// Its metrics, or why not.
     pub metrics: Result<Read, MetricsTrouble>,
+    /// Whether its configuration was answered once more after the metrics had been silent.
+    pub answers_after: bool,
     /// What both took.
     pub took: Seconds,
 }
@@ -70,7 +72,13 @@ pub(super) async fn read(
         Err(why) => Err(why),
     };
     let metrics = metrics(session, &format!("{base}/metrics"), patience, clock).await;
-    NodeReading { listed, configz, metrics, took: clock.mono().since(started).into() }
+    let silent = matches!(&metrics, Err(MetricsTrouble::Http(why)) if why.is_silent());
+    // An API server that fell silent after the first answer makes no hang of the kubelet.
+    let answers_after = silent && configz.is_ok() && {
+        let again = session.get(&url, patience).await.and_then(|answer| answer.document(&url));
+        again.is_ok()
+    };
+    NodeReading { listed, configz, metrics, answers_after, took: clock.mono().since(started).into() }
 }
 
 async fn metrics(

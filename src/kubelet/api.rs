@@ -32,6 +32,8 @@ pub struct KubeletApi {
     client: Client,
     /// Whether anybody may claim to be it.
     pub insecure: bool,
+    /// Whether an API server is asked, which asks the kubelet.
+    pub proxied: bool,
 }
 
 impl KubeletApi {
@@ -65,6 +67,7 @@ impl KubeletApi {
             base: url.trim_end_matches('/').to_owned(),
             client: client.with_token(token.as_deref()).with_largest(LARGEST),
             insecure: credentials.insecure,
+            proxied: false,
         })
     }
 
@@ -74,6 +77,7 @@ impl KubeletApi {
             base: format!("{}/api/v1/nodes/{}/proxy", cluster.server, http::encoded(node)),
             client: cluster.client.clone().with_largest(LARGEST),
             insecure: cluster.insecure,
+            proxied: true,
         }
     }
 

@@ -132,6 +132,54 @@ fn silence_is_evidence_and_never_healthy() {
 }
 
 #[test]
+fn silence_of_every_path_that_needs_a_credential_accuses_nobody() {
+    // The kubelet waits for the API server, which reviews the token.
+    let server = Server::start("server", Clients::Any, |_| Reply::Silent);
+    let (output, report) = with_token(&server, &[]);
+    assert_eq!((&report["verdict"], output.code), (&"healthy".into(), Some(0)), "{output}");
+    assert!(why_not(&report, "the kubelet's metrics").starts_with("not known: "), "{output}");
+    assert_eq!(outcome(&report, "kubelet metrics"), "silent", "{output}");
+    assert!(!output.stdout.contains("waits for a list"), "{output}");
+    let paths: Vec<String> = server.asked().into_iter().map(|asked| asked.path).collect();
+    assert!(paths.contains(&"/metrics/probes".to_owned()), "{paths:?}");
+}
+
+#[test]
+fn api_server_that_hangs_is_not_the_kubelet_that_hangs() {
+    let server = Server::start("server", Clients::Any, |_| Reply::Silent);
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let known = ["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"];
+    let (output, report) = health(&known);
+    assert_eq!((&report["verdict"], output.code), (&"healthy".into(), Some(0)), "{output}");
+    for what in ["the kubelet's metrics", "the kubelet's /healthz"] {
+        assert!(why_not(&report, what).starts_with("not known: "), "{what}: {output}");
+    }
+    // Another path of the same kubelet answers: the way is open.
+    let server = Server::start("server", Clients::Any, |asked| {
+        if asked.path.ends_with("/healthz") { Reply::Silent } else { document(asked) }
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+    assert_eq!(report["primary"]["title"], "the kubelet does not answer /healthz", "{output}");
+}
+
+#[test]
+fn metrics_that_are_silent_through_the_api_server_need_a_second_path() {
+    for (probes, primary) in
+        [(Reply::ok("prober_probe_total 1\n"), "D32"), (Reply::Say(504, String::new()), "D00")]
+    {
+        let server = Server::start("server", Clients::Any, move |asked| match &asked.path {
+            path if path.ends_with("/metrics") => Reply::Silent,
+            path if path.ends_with("/metrics/probes") => probes.clone(),
+            _ => document(asked),
+        });
+        let config = kubeconfig(&server.url(), &authority(), "token: t");
+        let (output, report) = health(&["--kubeconfig", config.0.to_str().unwrap(), "--node", "n1"]);
+        assert_eq!(report["primary"]["id"], primary, "{output}");
+    }
+}
+
+#[test]
 fn whatever_is_wrong_with_a_kubelet_has_its_name() {
     let page = "<html>Welcome</html>";
     let said = [

@@ -157,7 +157,7 @@ fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
         ("stale", "unhealthy", "last seen 300 s ago, the threshold is 180 s"),
         ("silent", "silent", "its /metrics is silent and its /configz answers"),
         ("half", "silent", "as in a hang of a list"),
-        ("gone", "unreachable", "nothing of it answers"),
+        ("gone", "unreachable", "nothing comes through the API server"),
         ("away", "unreachable", "no route to host"),
         ("old", "degraded", "100 s ago"),
         ("forbidden", "unknown", "may not be read: nodes \"forbidden\" is forbidden"),
@@ -176,6 +176,94 @@ fn the_worst_comes_first_and_each_kind_of_trouble_has_its_name() {
             .ends_with("9 nodes: 1 unhealthy, 2 silent, 2 unreachable, 1 degraded, 2 unknown, 1 healthy\n"),
         "{table}"
     );
+}
+
+/// A list of one node for each condition Ready: its status and its message.
+fn conditions(nodes: &[(&str, Option<(&str, &str)>)]) -> String {
+    let items: Vec<Value> = nodes
+        .iter()
+        .map(|(name, ready)| {
+            let ready = ready.map(|(status, message)| {
+                serde_json::json!({"type": "Ready", "status": status, "message": message})
+            });
+            let ready: Vec<Value> = ready.into_iter().collect();
+            serde_json::json!({"metadata": {"name": name}, "status": {"conditions": ready}})
+        })
+        .collect();
+    serde_json::json!({"kind": "NodeList", "metadata": {}, "items": items}).to_string()
+}
+
+#[test]
+fn node_that_is_not_ready_is_never_healthy() {
+    let server = Server::start("server", Clients::Any, |asked| match proxied(&asked.path) {
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(_) => Reply::ok(metrics(1)),
+        None => Reply::ok(conditions(&[
+            ("ready", Some(("True", "kubelet is posting ready status"))),
+            ("down", Some(("False", "container runtime is down"))),
+            ("network", Some(("False", "cni plugin not initialized"))),
+            ("lost", Some(("Unknown", "Kubelet stopped posting node status."))),
+            ("mute", None),
+        ])),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-o", "json"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let report = report(&output);
+    for (name, expected, why) in [
+        ("ready", "healthy", ""),
+        ("down", "unhealthy", "NotReady: container runtime is down"),
+        ("network", "degraded", "NotReady: cni plugin not initialized"),
+        ("lost", "degraded", "Ready is Unknown: Kubelet stopped posting node status."),
+        ("mute", "unknown", "no condition Ready"),
+    ] {
+        let (verdict, reason) = verdict(&report, name);
+        assert_eq!(verdict, expected, "{name}: {output}");
+        assert!(reason.contains(why), "{name}: {reason}");
+    }
+}
+
+#[test]
+fn late_or_slow_relists_have_a_reason() {
+    let slow = |age| metrics(age).replace("le=\"0.01\"} 1000", "le=\"10\"} 900");
+    let names = ["late", "slow", "quick", "evented"].map(str::to_owned);
+    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+        None => Reply::ok(node_list(&names)),
+        Some(("evented", "configz")) => {
+            Reply::ok(r#"{"kubeletconfig":{"featureGates":{"EventedPLEG":true}}}"#)
+        }
+        Some((_, "configz")) => Reply::ok(CONFIGZ),
+        Some(("late", _)) => Reply::ok(slow(61)),
+        Some(("slow", _)) => Reply::ok(slow(2)),
+        Some(("evented", _)) => Reply::ok(metrics(61)),
+        Some(_) => Reply::ok(metrics(11)),
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let report = report(&nodes(&config, &["-o", "json"]));
+    let (late, why) = verdict(&report, "late");
+    assert_eq!(late, "degraded");
+    assert!(why.contains("61 s ago"), "{why}");
+    let (slow, why) = verdict(&report, "slow");
+    assert_eq!(slow, "healthy");
+    assert!(why.contains("took 10 s and more"), "{why}");
+    assert_eq!(verdict(&report, "quick"), ("healthy", ""));
+    assert_eq!(verdict(&report, "evented"), ("healthy", ""));
+}
+
+#[test]
+fn api_server_that_falls_silent_is_not_a_hang_of_the_node() {
+    let answered = AtomicU32::new(0);
+    let server = Server::start("server", Clients::Any, move |asked| match proxied(&asked.path) {
+        None => Reply::ok(node_list(&["n1".to_owned()])),
+        Some((_, "configz")) if answered.fetch_add(1, Ordering::Relaxed) == 0 => Reply::ok(CONFIGZ),
+        Some(_) => Reply::Silent,
+    });
+    let config = kubeconfig(&server.url(), &authority(), "token: t");
+    let output = nodes(&config, &["-o", "json", "--timeout", "2s"]);
+    let report = report(&output);
+    let (verdict, why) = verdict(&report, "n1");
+    assert_eq!((verdict, output.code), ("unknown", Some(2)), "{output}");
+    assert!(why.starts_with("not known"), "{why}");
 }
 
 #[test]

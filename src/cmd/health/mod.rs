@@ -427,8 +427,14 @@ impl HealthArgs {
             None => own_api(&self.kubelet, context, endpoint)?,
         };
         let metrics = self.kubelet_metrics.as_deref().map(metrics).transpose()?;
+        // Through the API server it is asked as well, but a kubelet of this node can be asked without it.
+        let is_here = |node: &String| {
+            matches!(endpoint, Endpoint::Unix { .. }) && context.node_name().as_ref() == Some(node)
+        };
+        let asked_through_server = self.kubelet_healthz.is_none() && self.node.as_ref().is_some_and(is_here);
         Ok(KubeletInputs {
             healthz,
+            healthz_on_node: asked_through_server.then(|| own_healthz(context, endpoint)).flatten(),
             metrics: metrics.or_else(|| api.clone().map(MetricsSource::Api)),
             api,
             version: self.kubelet_version,

@@ -17,6 +17,23 @@ use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::redaction::without_secret_keys;
 
+/// What is in every path by which an API server, or `kubectl proxy`, leads to a kubelet.
+const PROXY: &str = "/proxy/";
+
+/// A document below `/metrics`: the same right opens it, and the kubelet makes it without a list.
+const NEIGHBOUR: &str = "/probes";
+
+/// Why a silence through an API server is not the kubelet's.
+const NOTHING_THROUGH_SERVER: &str = "not known: no path to the kubelet through the API server answers; the API server, \
+    the way from there or the kubelet may hang";
+
+/// Why a silence of everything that needs a credential is not the kubelet's.
+const NOTHING_AUTHORISED: &str = "not known: neither it nor its /metrics/probes answers; the kubelet may wait for the API \
+    server, which reviews the credential";
+
+/// Why a recorded silence proves nothing.
+const RECORDED_SILENCE: &str = "not known: it was silent, and no other path of the kubelet was asked then";
+
 /// What the kubelet said, and what it was not asked.
 #[derive(Default)]
 pub(in crate::diagnosis) struct Answers {
@@ -33,7 +50,9 @@ impl Answers {
 
     fn trouble(&mut self, what: &str, trouble: Trouble) {
         match trouble {
-            Trouble::Silent(_) => self.skip(what, "it did not answer in time".into()),
+            Trouble::Silent(_) | Trouble::SilentAlone(_) => {
+                self.skip(what, "it did not answer in time".into());
+            }
             Trouble::Away(why) => self.skip(what, why),
             Trouble::Bad(why) => {
                 self.bad_input.push(why.clone());
@@ -49,18 +68,21 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written = None;
     let asked = &inputs.kubelet;
-    let (healthz, metrics, configz) = tokio::join!(
+    let (on_node, healthz, metrics, configz) = tokio::join!(
+        timed(inputs, asked.healthz_on_node.as_deref().map(|url| healthz(asked, url, limit, budget))),
         timed(inputs, asked.healthz.as_deref().map(|url| healthz(asked, url, limit, budget))),
         timed(
             inputs,
             asked.metrics.as_ref().map(async |source| {
                 let Given { source, at } = given(source, budget).await?;
                 written = at;
-                read_metrics(&source, limit, budget).await
+                metrics_or_silence(&source, limit, budget).await
             })
         ),
         timed(inputs, asked.api.as_ref().map(|way| configz(way, limit, budget))),
     );
+    let (healthz, on_node) = preferred(on_node, healthz);
+    let through_server = !on_node && is_proxied(asked, asked.healthz.as_deref());
     match healthz {
         None => answers.skip("the kubelet's /healthz", "left out".into()),
         Some((answer, took)) => {
@@ -70,8 +92,13 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
                 _ => Outcome::Error,
             };
             answers.found.asked.push(("kubelet /healthz", outcome, took));
+            let another_answers =
+                matches!(&configz, Some((Ok(_), _))) || matches!(&metrics, Some((Ok(_), _)));
             match answer {
                 Ok(found) => answers.found.healthz = Some(found),
+                Err((Trouble::Silent(_), _)) if through_server && !another_answers => {
+                    answers.skip("the kubelet's /healthz", NOTHING_THROUGH_SERVER.into());
+                }
                 Err((Trouble::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
                 Err((trouble, refused)) => {
                     answers.found.healthz = refused.then_some(Healthz::Refused);
@@ -124,12 +151,21 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             }
             answers.found.first = Some(Reading { at, metrics });
         }
-        Some(Err(trouble)) => {
-            if let Trouble::Silent(waited) = &trouble {
-                answers.found.metrics_silent = Some(*waited);
-            }
-            answers.trouble("the kubelet's metrics", trouble);
+        Some(Err(Trouble::SilentAlone(waited))) => {
+            answers.found.metrics_silent = Some(waited);
+            answers.trouble("the kubelet's metrics", Trouble::Silent(waited));
         }
+        Some(Err(Trouble::Silent(_))) => {
+            let proxied = matches!(&asked.metrics, Some(MetricsSource::Api(way)) if way.is_proxied())
+                || matches!(&asked.metrics, Some(MetricsSource::Url(url)) if url.contains(PROXY));
+            let why = match &asked.metrics {
+                Some(MetricsSource::Silent(_)) => RECORDED_SILENCE,
+                _ if proxied => NOTHING_THROUGH_SERVER,
+                _ => NOTHING_AUTHORISED,
+            };
+            answers.skip("the kubelet's metrics", why.into());
+        }
+        Some(Err(trouble)) => answers.trouble("the kubelet's metrics", trouble),
     }
     answers
 }
@@ -138,6 +174,8 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
 pub(in crate::diagnosis) enum Trouble {
     /// It was asked and said nothing, or stopped in the middle.
     Silent(Duration),
+    /// The same, while another path under the same right answered.
+    SilentAlone(Duration),
     /// What somebody pointed to is not what it should be.
     Bad(String),
     /// Something is in the way.
@@ -168,7 +206,7 @@ impl From<Lost> for Trouble {
 const fn outcome<T>(answer: &Result<T, Trouble>) -> Outcome {
     match answer {
         Ok(_) => Outcome::Ok,
-        Err(Trouble::Silent(_)) => Outcome::Silent,
+        Err(Trouble::Silent(_) | Trouble::SilentAlone(_)) => Outcome::Silent,
         Err(_) => Outcome::Error,
     }
 }
@@ -265,6 +303,63 @@ fn written(path: &Path) -> Option<Wall> {
     Some(Wall::from_nanos(0).plus(since))
 }
 
+/// What came of `/healthz`, and how long that took.
+type HealthzAnswer = Option<(Result<Healthz, (Trouble, bool)>, Duration)>;
+
+/// Of two answers the one that was given on the node itself, if anybody listens there; and whether it is that one.
+fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bool) {
+    let says_something = |answer: &Result<_, (Trouble, bool)>| {
+        answer.is_ok() || matches!(answer, Err((Trouble::Silent(_), _)))
+    };
+    match on_node {
+        Some((answer, took)) if says_something(&answer) => (Some((answer, took)), true),
+        _ => (other, false),
+    }
+}
+
+/// Whether what is asked by this URL or path comes through an API server.
+fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
+    url.is_some_and(|url| match &asked.api {
+        Some(way) if url.starts_with('/') => way.is_proxied(),
+        _ => url.contains(PROXY),
+    })
+}
+
+/// Reads the metrics once. When they have been silent for half of `limit`, another document under the same right is asked
+/// for: if that answers, the kubelet itself waits, and neither an API server nor the review of a credential.
+async fn metrics_or_silence(
+    source: &MetricsSource,
+    limit: Duration,
+    budget: &Budget,
+) -> Result<(Metrics, String), Trouble> {
+    let mut read = std::pin::pin!(read_metrics(source, limit, budget));
+    if let Ok(ended) = tokio::time::timeout(limit / 2, &mut read).await {
+        return ended;
+    }
+    let (ended, neighbour) = tokio::join!(read, neighbour_answers(source, limit / 2, budget));
+    ended.map_err(|trouble| match trouble {
+        Trouble::Silent(waited) if neighbour => Trouble::SilentAlone(waited),
+        other => other,
+    })
+}
+
+/// Whether the document below the metrics is answered by the kubelet. Its refusal is an answer too; of what comes through
+/// an API server only the document is certainly the kubelet's.
+async fn neighbour_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
+    let (answer, proxied) = match source {
+        MetricsSource::Api(way) => {
+            let answer = way.document(&format!("/metrics{NEIGHBOUR}"), limit, budget).await;
+            (answer.ok().map(|(_, answer)| answer), way.is_proxied())
+        }
+        MetricsSource::Url(url) => {
+            let answer = get(&format!("{}{NEIGHBOUR}", url.trim_end_matches('/')), limit, budget).await;
+            (answer.ok(), url.contains(PROXY))
+        }
+        _ => (None, false),
+    };
+    answer.is_some_and(|answer| answer.status == 200 || !proxied)
+}
+
 /// Reads the metrics once; they, and the text that they were in.
 pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
@@ -289,5 +384,21 @@ pub(in crate::diagnosis) async fn read_metrics(
     match Metrics::parse(&text) {
         Ok(metrics) => Ok((metrics, text)),
         Err(why) => Err(Trouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn healthz_on_the_node_counts_and_not_a_silence_through_the_api_server() {
+        let second = Duration::from_secs(1);
+        let silent = || Some((Err((Trouble::Silent(second), false)), second));
+        let (answer, on_node) = preferred(Some((Ok(Healthz::Ok), second)), silent());
+        assert!(on_node && matches!(answer, Some((Ok(Healthz::Ok), _))));
+        let refused = Some((Err((Trouble::Away("refused".into()), true)), second));
+        let (answer, on_node) = preferred(refused, silent());
+        assert!(!on_node && matches!(answer, Some((Err((Trouble::Silent(_), _)), _))));
     }
 }

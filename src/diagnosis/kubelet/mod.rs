@@ -44,6 +44,9 @@ pub enum MetricsSource {
 pub struct KubeletInputs {
     /// URL of `/healthz`, or its path in [`Self::api`]; `None` leaves it out.
     pub healthz: Option<String>,
+    /// URL of `/healthz` on this node, which needs neither a credential nor an API server; where it answers, its answer
+    /// counts and not that of [`Self::healthz`].
+    pub healthz_on_node: Option<String>,
     /// Its API, for its configuration, and for its metrics unless they come from elsewhere.
     pub api: Option<Way>,
     /// Where its metrics are.
@@ -98,7 +101,8 @@ pub struct KubeletEvidence {
     pub healthz: Option<Healthz>,
     /// What was asked of it over HTTP, and how long that took.
     pub asked: Vec<(&'static str, Outcome, Duration)>,
-    /// The metrics were asked for by URL and did not come.
+    /// `/metrics` was silent for so long while another path under the same right answered: the kubelet itself waits. A
+    /// silence that an API server may have caused is not here.
     pub metrics_silent: Option<Duration>,
     /// First reading of the metrics.
     pub first: Option<Reading>,

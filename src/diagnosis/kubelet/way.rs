@@ -68,6 +68,11 @@ impl Way {
         matches!(self.made.get(), Some(Ok(api)) if api.insecure)
     }
 
+    /// Whether an API server is asked, which asks the kubelet.
+    pub(super) fn is_proxied(&self) -> bool {
+        matches!(self.made.get(), Some(Ok(api)) if api.proxied)
+    }
+
     /// A document, if it comes while we listen for so long.
     pub(super) async fn document(
         &self,

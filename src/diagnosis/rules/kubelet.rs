@@ -129,7 +129,11 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
         lines.push(format!("its /healthz answers {status}; the runtime answers well"));
     }
     if kubelet.metrics_silent.is_some() && kubelet.healthz == Some(Healthz::Ok) {
-        lines.push("its /healthz says ok and its /metrics is silent: it waits for a list itself".to_owned());
+        lines.push(if evidence.runtime.hung_lists().is_empty() {
+            "its /healthz says ok and its /metrics is silent; the lists answer us".to_owned()
+        } else {
+            "its /healthz says ok and its /metrics is silent: it waits for a list itself".to_owned()
+        });
     }
     if let Some(used) = &kubelet.config.endpoint {
         let plain = |endpoint: &str| endpoint.trim_start_matches("unix://").to_owned();
