@@ -41,7 +41,7 @@ use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, S
 use crate::clock::{Clock, Mono};
 use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
-use crate::diagnosis::{HealthReport, KnownHang};
+use crate::diagnosis::{CallEnd, HealthReport, KnownHang};
 use crate::host;
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{Readers, empty_stream, readers_of};
@@ -338,8 +338,8 @@ struct State {
     /// When it was looked last at what lasts.
     looked: Mono,
     open: Option<OpenCall>,
-    /// Told how long the open call took, when it is answered.
-    answered: watch::Sender<Option<Duration>>,
+    /// Is sent how the open call ended.
+    ended: watch::Sender<Option<CallEnd>>,
     healthy: Option<bool>,
     incidents: u64,
     culprit: Option<Culprit>,
@@ -375,16 +375,18 @@ impl Sink for Log<'_> {
     fn call_started(&mut self, call: &OpenCall) {
         let mut state = locked(self.state);
         state.open = Some(call.clone());
-        state.answered = watch::Sender::new(None);
+        state.ended = watch::Sender::new(None);
     }
 
     fn call_finished(&mut self, call: &CallRecord) {
         let mut state = locked(self.state);
         state.open = None;
         // A diagnosis that took it for hung wants to know.
-        if call.outcome != Outcome::Silent {
-            state.answered.send_replace(Some(call.duration_seconds.duration()));
-        }
+        let took = call.duration_seconds.duration();
+        state.ended.send_replace(Some(match call.outcome {
+            Outcome::Silent => CallEnd::GivenUp(took),
+            Outcome::Ok | Outcome::Error => CallEnd::Answered(took),
+        }));
     }
 }
 
@@ -438,7 +440,7 @@ impl<'a> Flight<'a> {
             watchman: Watchman::new(rules, last),
             looked: context.clock.mono(),
             open: None,
-            answered: watch::Sender::new(None),
+            ended: watch::Sender::new(None),
             healthy: None,
             incidents: 0,
             culprit: None,
@@ -823,13 +825,13 @@ impl Desk<'_, '_> {
             rpc: open.rpc,
             id: open.id.clone(),
             waited: now.since(open.started),
-            answered: Some(state.answered.subscribe()),
+            ended: Some(state.ended.subscribe()),
         });
         drop(state);
         let (context, endpoint) = (*self.context, *self.endpoint);
         let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
         self.aside.diagnosis =
-            Some(Box::pin(async move { diagnose(context, endpoint, known, stacks).await.ok() }));
+            Some(Box::pin(async move { diagnose(context, endpoint, known, Vec::new(), stacks).await.ok() }));
     }
 
     /// Something beside the relists is over.

@@ -31,6 +31,13 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
             named(record, CulpritOutcome::Silent, case.evidence.sure_of(&record.target.id, record.duration))
         })
         .collect();
+    let young = runtime.silent_so_far(case.evidence.interrupted);
+    let is_young = |record: &&StatusRecord| {
+        record.is_silent()
+            && young.iter().any(|(rpc, target, _)| (*rpc, *target) == (record.rpc, Some(&record.target)))
+    };
+    let records = runtime.asked.iter().chain(&runtime.shims).filter(is_young);
+    all.extend(records.map(|record| named(record, CulpritOutcome::Silent, Confidence::Possible)));
     let slow = runtime.slow_calls().into_iter().filter(|record| record.result.is_ok());
     all.extend(slow.map(|record| named(record, CulpritOutcome::Slow, Confidence::Certain)));
     let failing = runtime.asked.iter().filter(|record| record.result.as_ref().is_err_and(Error::is_failure));

@@ -60,6 +60,8 @@ pub struct Evidence {
     pub papers: Vec<Paper>,
     /// Why the run ended before it had asked everything.
     pub cut_off: Option<String>,
+    /// Whether that is because somebody wanted its end.
+    pub interrupted: bool,
     /// What was not looked at, and why.
     pub not_checked: Vec<NotChecked>,
     /// What the user pointed us to and is not what it should be.
@@ -194,6 +196,33 @@ impl RuntimeEvidence {
             (other.duration, &one.target.id).cmp(&(one.duration, &other.target.id))
         });
         slow
+    }
+
+    /// Calls without an answer that are too young to be called hung: those that are open when the run ends, and those that
+    /// were given up. The longest first; a moment's silence is none.
+    pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&Target>, Duration)> {
+        fn open<T>(call: Option<&Call<T>>) -> Option<(Rpc, Duration)> {
+            match call?.result {
+                Err(Error::Silent { rpc, waited }) => Some((rpc, waited)),
+                _ => None,
+            }
+        }
+        let single = [
+            open(self.version.as_ref()),
+            open(self.status.as_ref()),
+            open(self.sandboxes.first.as_ref()),
+            open(self.containers.first.as_ref()),
+        ];
+        let single = single.into_iter().flatten().filter(|_| interrupted);
+        let records = self.asked.iter().chain(&self.shims);
+        let records = records.filter(|record| record.is_silent() && (interrupted || !record.pending));
+        let mut silent: Vec<(Rpc, Option<&Target>, Duration)> = single
+            .map(|(rpc, waited)| (rpc, None, waited))
+            .chain(records.map(|record| (record.rpc, Some(&record.target), record.duration)))
+            .filter(|(_, _, waited)| *waited >= limits::SILENT_AT_LEAST && !self.silence.hangs(*waited))
+            .collect();
+        silent.sort_unstable_by(|one, other| (other.2, one.0, one.1).cmp(&(one.2, other.0, other.1)));
+        silent
     }
 
     /// Status calls for which the run ended too early: not answered, and not silent for long.
@@ -381,6 +410,11 @@ impl<T> ListEvidence<T> {
             Error::Silent { rpc, waited } => Some((*rpc, *waited)),
             _ => None,
         }
+    }
+
+    /// Whether the call has ended, with an answer or an error of the runtime's.
+    pub fn has_ended(&self) -> bool {
+        self.first.is_some() && self.silent().is_none()
     }
 
     /// How long an answered list took.

@@ -50,9 +50,10 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence.disown();
     note_what_is_missing(&mut evidence);
     evidence.took = budget.used();
+    evidence.interrupted = !in_time && budget.is_stopped();
     if !in_time {
         let took = seconds(evidence.took);
-        evidence.cut_off = Some(if budget.is_stopped() {
+        evidence.cut_off = Some(if evidence.interrupted {
             format!("interrupted after {took}")
         } else {
             format!("the budget of {} was spent", seconds(inputs.budget))

@@ -51,7 +51,9 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         probes: probes(evidence),
         abandoned_calls: abandoned(evidence),
         not_checked: not_checked(evidence).into_iter().chain(failed.into_iter().map(not_applied)).collect(),
-        estimate: version.map(|_| case.estimate.report(&evidence.settings)),
+        estimate: version
+            .filter(|_| case.estimate_is_known())
+            .map(|_| case.estimate.report(&evidence.settings)),
         kubelet: kubelet(&case),
         keep,
         stacks: evidence.stacks.clone(),

@@ -72,7 +72,7 @@ pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource, Way};
 pub use listening::{OwnTime, Slowed};
 pub use played::{Played, PlayedPod};
-pub use probes::KnownHang;
+pub use probes::{CallEnd, GivenUp, KnownHang};
 pub use report::HealthReport;
 
 use crate::clock::{Clock, Mono};
@@ -147,6 +147,8 @@ pub struct Inputs<R> {
     pub stacks: stacks::Wanted,
     /// A call that somebody else waits for right now and that is not to be made again.
     pub known: Option<KnownHang>,
+    /// Calls that somebody else gave up a moment ago and that are not to be made again.
+    pub given_up: Vec<GivenUp>,
     /// What is wanted beside what the rules need.
     pub keep: Keep,
     /// Ends the run early, with what is known by then.
@@ -182,6 +184,7 @@ impl<R> Inputs<R> {
             commands: false,
             stacks: stacks::Wanted::Never,
             known: None,
+            given_up: Vec::new(),
             keep: Keep::Nothing,
             stop: None,
             own_time: host::time_on_processors,

@@ -28,9 +28,14 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
                 .map(|why| format!("; not judged: {why}"));
             format!("{title}{}", open.unwrap_or_default())
         }
-        Verdict::Degraded if case.estimate.hung_calls > 0 => format!("{title}: this node stays Ready"),
+        Verdict::Degraded if case.estimate.hung_calls > 0 && case.estimate_is_known() => {
+            format!("{title}: this node stays Ready")
+        }
         Verdict::Healthy | Verdict::Degraded => title.clone(),
         Verdict::Unhealthy => {
+            if !case.estimate_is_known() && !case.evidence.kubelet_is_over() {
+                return title.clone();
+            }
             let fate = fate(case, primary);
             let fits = |text: &String| text.chars().count() <= SENTENCE;
             let ways = ["this node ", "node "].map(|node| format!("{title}: {node}{fate}"));

@@ -167,6 +167,21 @@ fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
 }
 
 #[test]
+fn call_that_timed_out_is_not_made_again_by_the_diagnosis() {
+    let fake = FakeRuntime::start(node());
+    for id in ["c1", "c2"] {
+        fake.on(Rpc::ContainerStatus).id(id).hang();
+    }
+    let endpoint = fake.endpoint();
+    let output = plegctl(&["watch", "-r", &endpoint, "--timeout", "1s", "--until-slow", "500ms"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let asked = fake.calls_of(Rpc::ContainerStatus);
+    for id in ["c1", "c2"] {
+        assert!(asked.iter().filter(|call| call.id == id).count() <= 1, "{asked:?}\n{output}");
+    }
+}
+
+#[test]
 fn a_silent_call_is_a_line_while_it_is_silent_and_is_diagnosed_without_being_repeated() {
     let fake = FakeRuntime::start(node());
     let gate = Gate::new();

@@ -36,7 +36,8 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
-    Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Way, gather, judge,
+    GivenUp, Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Way, gather,
+    judge,
 };
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
@@ -319,6 +320,7 @@ pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
     known: Option<KnownHang>,
+    given_up: Vec<GivenUp>,
     stacks: Wanted,
 ) -> Result<HealthReport, Error> {
     let api = own_api(&KubeletAccess::default(), context, endpoint)?;
@@ -330,6 +332,7 @@ pub async fn diagnose(
     };
     let mut inputs = inputs(context, endpoint, BUDGET, kubelet)?;
     inputs.known = known;
+    inputs.given_up = given_up;
     // A simulated or recorded runtime has no goroutines.
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;

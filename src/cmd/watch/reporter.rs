@@ -17,8 +17,8 @@ use crate::cmd::context::Context;
 use crate::cmd::render::health::{Style, screen};
 use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
-use crate::cri::{ReceivedEvent, Version};
-use crate::diagnosis::HealthReport;
+use crate::cri::{Outcome, ReceivedEvent, Version};
+use crate::diagnosis::{CallEnd, GivenUp, HealthReport};
 use crate::pleg::readers::silent_about_removal;
 use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Silence, Stream, WatchStarted};
@@ -36,7 +36,9 @@ pub struct Reporter {
     columns: Mutex<Columns>,
     tally: Mutex<Tally>,
     /// Who waits for the end of the open call.
-    waited_for: Mutex<Option<watch::Sender<Option<Duration>>>>,
+    waited_for: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
+    /// Calls of this relist that were given up.
+    given_up: Mutex<Vec<GivenUp>>,
     comparison: Option<Mutex<Comparison>>,
 }
 
@@ -61,6 +63,7 @@ impl Reporter {
             columns: Mutex::default(),
             tally: Mutex::default(),
             waited_for: Mutex::default(),
+            given_up: Mutex::default(),
             comparison: (arguments.mode == Mode::Compare).then(|| {
                 let comparison = Comparison::default();
                 Mutex::new(match silent_about_removal(version) {
@@ -157,11 +160,21 @@ impl Reporter {
         (tally.open.clone(), tally.waiting(now).unwrap_or_default())
     }
 
-    /// Tells how long the call that is open took, once it is answered.
-    pub fn when_answered(&self) -> watch::Receiver<Option<Duration>> {
-        let (tell, told) = watch::channel(None);
-        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = Some(tell);
-        told
+    /// Receives how the call that is open ended, once it has.
+    pub fn when_ended(&self) -> watch::Receiver<Option<CallEnd>> {
+        let (sender, ended) = watch::channel(None);
+        *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        ended
+    }
+
+    /// A relist begins: it makes every call anew.
+    pub fn relist_begins(&self) {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The calls of this relist that were given up.
+    pub fn given_up(&self) -> Vec<GivenUp> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What holds PLEG up, in one line, while it does.
@@ -283,9 +296,20 @@ impl Sink for &Reporter {
     }
 
     fn call_finished(&mut self, call: &CallRecord) {
+        let open = self.tally().open.clone();
         self.tally().call(call);
-        if let Some(tell) = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tell.send_replace(Some(call.duration_seconds.duration()));
+        let took = call.duration_seconds.duration();
+        let given_up = call.outcome == Outcome::Silent;
+        if let Some(sender) = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            sender.send_replace(Some(if given_up {
+                CallEnd::GivenUp(took)
+            } else {
+                CallEnd::Answered(took)
+            }));
+        }
+        if let Some(open) = open.filter(|_| given_up) {
+            let given_up = GivenUp { rpc: open.rpc, id: open.id, waited: took };
+            self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(given_up);
         }
         if call.duration_seconds.duration() >= SILENT_AFTER {
             self.lines([text::answered_late(self.clock.wall(), call)]);

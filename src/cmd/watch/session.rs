@@ -207,7 +207,8 @@ impl<'a> Session<'a> {
         };
         if matches!(end, End::Came(_)) && !self.looked {
             // Nothing is under way: what came was over when it was noticed, or came in a pause.
-            let diagnosis = diagnose(self.look.context, &self.endpoint, None, Wanted::Auto);
+            let given_up = self.look.reporter.given_up();
+            let diagnosis = diagnose(self.look.context, &self.endpoint, None, given_up, Wanted::Auto);
             self.found = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.outside.stops.next() => None,
@@ -275,6 +276,7 @@ impl<'a> Session<'a> {
             tap.relisted();
         }
         *found = None;
+        reporter.relist_begins();
         let mut sink = reporter;
         let report = {
             let mut diagnosis = Diagnosis { context, endpoint, reporter, running: None, begun: false };
@@ -503,11 +505,11 @@ impl Diagnosis<'_> {
             return;
         }
         self.begun = true;
-        let answered = self.reporter.when_answered();
+        let ended = self.reporter.when_ended();
+        let given_up = self.reporter.given_up();
         let (open, waited) = self.reporter.open_call(self.context.clock.mono());
-        let known =
-            open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, answered: Some(answered) });
-        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known, Wanted::Auto)));
+        let known = open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
+        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto)));
     }
 
     /// What was found; never, if nothing is looked for.

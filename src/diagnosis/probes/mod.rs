@@ -16,7 +16,7 @@ pub(super) use self::flight::Flight;
 use self::flight::{InFlight, end_of};
 use self::pass::{Answers, Question};
 use super::budget::Budget;
-use super::evidence::{RuntimeEvidence, Target};
+use super::evidence::{RuntimeEvidence, StatusRecord, Target};
 use super::hunt;
 use super::names::{Kind, OutsideId};
 use super::{Inputs, limits};
@@ -45,18 +45,43 @@ pub struct KnownHang {
     pub id: Option<String>,
     /// How long it has been pending.
     pub waited: Duration,
-    /// Told how long it took, when it is answered after all.
-    pub answered: Option<watch::Receiver<Option<Duration>>>,
+    /// How it ended, once it has.
+    pub ended: Option<watch::Receiver<Option<CallEnd>>>,
+}
+
+/// How a call of somebody else ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// It was answered after so long.
+    Answered(Duration),
+    /// It was given up after so long without an answer; it is not made again.
+    GivenUp(Duration),
+}
+
+/// A call that somebody else made and gave up without an answer: it is reported, and not made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The call.
+    pub rpc: Rpc,
+    /// The id it was about, if it was about one.
+    pub id: Option<String>,
+    /// How long it was silent until then.
+    pub waited: Duration,
+}
+
+/// The sandbox or container that a status call is about.
+fn target_of(rpc: Rpc, id: Option<&String>) -> Option<Target> {
+    let kind = match rpc {
+        Rpc::PodSandboxStatus => Kind::Sandbox,
+        Rpc::ContainerStatus => Kind::Container,
+        _ => return None,
+    };
+    Some(Target { kind, id: id?.clone() })
 }
 
 impl KnownHang {
     fn target(&self) -> Option<Target> {
-        let kind = match self.rpc {
-            Rpc::PodSandboxStatus => Kind::Sandbox,
-            Rpc::ContainerStatus => Kind::Container,
-            _ => return None,
-        };
-        Some(Target { kind, id: self.id.clone()? })
+        target_of(self.rpc, self.id.as_ref())
     }
 
     fn is_list(&self, rpc: Rpc) -> bool {
@@ -64,14 +89,19 @@ impl KnownHang {
     }
 }
 
-/// Returns when somebody else's call has been answered, with the time it took; never if nobody tells.
-async fn elsewhere(answered: Option<watch::Receiver<Option<Duration>>>) -> Duration {
-    let Some(mut answered) = answered else { return std::future::pending().await };
-    let took = answered.wait_for(Option::is_some).await.map(|took| *took);
-    match took {
-        Ok(Some(took)) => took,
+/// Returns when somebody else's call has ended, with how it did; never if nobody says so.
+async fn elsewhere(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
+    let Some(mut ended) = ended else { return std::future::pending().await };
+    let how = ended.wait_for(Option::is_some).await.map(|how| *how);
+    match how {
+        Ok(Some(how)) => how,
         _ => std::future::pending().await,
     }
+}
+
+/// A list that was not answered for so long.
+const fn silent_list<T>(rpc: Rpc, waited: Duration) -> Call<T> {
+    Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) }
 }
 
 /// Asks the runtime everything. What it said so far, the ids that the hunt found elsewhere and the calls that are still
@@ -89,6 +119,7 @@ pub(super) async fn ladder<R: Runtime + 'static>(
     };
     let asker = Asker { runtime, inputs, budget, progress };
     asker.take_known(flight);
+    asker.note_given_up(evidence);
     asker.status(flight);
     asker.lists(evidence, outside, flight).await;
     flight.note(budget, evidence).await;
@@ -169,15 +200,39 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         else {
             return;
         };
-        let answered = known.answered.clone();
+        let ended = known.ended.clone();
         let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
+        let (rpc, about) = (known.rpc, target.clone());
         let call = async move {
-            let took = elsewhere(answered).await;
-            let mut record = again.await;
-            record.duration = took;
-            record
+            match elsewhere(ended).await {
+                CallEnd::Answered(took) => {
+                    let mut record = again.await;
+                    record.duration = took;
+                    record
+                }
+                CallEnd::GivenUp(waited) => {
+                    StatusRecord { pending: false, ..StatusRecord::silent(about, rpc, waited) }
+                }
+            }
         };
         flight.asking.take_over(&self.budget.listening, known.waited, target, known.rpc, call);
+    }
+
+    /// Writes down the status calls that somebody else gave up, so that they are not made again.
+    fn note_given_up(&self, evidence: &mut RuntimeEvidence) {
+        let records = self.inputs.given_up.iter().filter_map(|given_up| {
+            let target = target_of(given_up.rpc, given_up.id.as_ref())?;
+            let record = StatusRecord::silent(target, given_up.rpc, given_up.waited);
+            Some(StatusRecord { pending: false, ..record })
+        });
+        evidence.asked.extend(records);
+    }
+
+    /// A list that somebody else gave up, and that therefore is not made again.
+    fn given_up_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
+        let given_up =
+            self.inputs.given_up.iter().find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
+        Some(silent_list(rpc, given_up.waited))
     }
 
     /// A list that somebody else waits for is asked for again only when that one has been answered.
@@ -187,10 +242,12 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> InFlight<T> {
         if let Some(known) = self.inputs.known.as_ref().filter(|known| known.is_list(rpc)) {
-            let answered = known.answered.clone();
+            let ended = known.ended.clone();
             let call = async move {
-                let took = elsewhere(answered).await;
-                Call { duration: took, ..call.await }
+                match elsewhere(ended).await {
+                    CallEnd::Answered(took) => Call { duration: took, ..call.await },
+                    CallEnd::GivenUp(waited) => silent_list(rpc, waited),
+                }
             };
             return InFlight::start(&self.budget.listening, rpc, call).begun(known.waited);
         }
@@ -215,14 +272,20 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             return;
         }
         let soon = limits::HUNT_AFTER.min(self.inputs.budget / 8);
-        flight.sandboxes = Some(self.list_sandboxes());
-        evidence.sandboxes.first = self.unless_silent(&mut flight.sandboxes, soon).await;
+        evidence.sandboxes.first = self.given_up_list(Rpc::ListPodSandbox);
+        if evidence.sandboxes.first.is_none() {
+            flight.sandboxes = Some(self.list_sandboxes());
+            evidence.sandboxes.first = self.unless_silent(&mut flight.sandboxes, soon).await;
+        }
         if self.budget.for_asking().is_zero() {
             return;
         }
-        flight.containers = Some(self.list_containers());
-        evidence.containers.first = self.unless_silent(&mut flight.containers, soon).await;
-        if evidence.sandboxes.first.is_some() && evidence.containers.first.is_some() {
+        evidence.containers.first = self.given_up_list(Rpc::ListContainers);
+        if evidence.containers.first.is_none() {
+            flight.containers = Some(self.list_containers());
+            evidence.containers.first = self.unless_silent(&mut flight.containers, soon).await;
+        }
+        if evidence.sandboxes.has_ended() && evidence.containers.has_ended() {
             return;
         }
         let listed =
@@ -314,7 +377,10 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                 add(Kind::Sandbox, sandbox);
             }
         }
-        let targets = targets.into_iter().filter(|target| !asking.is_pending(target)).collect();
+        targets.retain(|target| {
+            !asking.is_pending(target) && !answers.records.iter().any(|record| record.target == *target)
+        });
+        let targets = targets.into_iter().collect();
         self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking, answers).await;
     }
 

@@ -3,7 +3,7 @@
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
 use crate::diagnosis::advice;
-use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord};
+use crate::diagnosis::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use crate::diagnosis::kubelet::Healthz;
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
@@ -192,6 +192,42 @@ fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<Stri
         lines.extend(named.map(|culprit| format!("  {}", case.evidence.names.describe(&culprit.id))));
     }
     lines
+}
+
+/// D01, D02, D07, possible: calls that had no answer when somebody ended the run, or when whoever made them gave up.
+pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
+    let evidence = case.evidence;
+    let silent = evidence.runtime.silent_so_far(evidence.interrupted);
+    let Some((rpc, target, waited)) = silent.first() else { return Vec::new() };
+    let about = |rpc: &Rpc, target: &Option<&Target>| match target {
+        Some(target) => format!("{rpc} of {}", evidence.names.name(&target.id)),
+        None => rpc.to_string(),
+    };
+    let more = match silent.len() {
+        1 => String::new(),
+        many => format!(" (and {})", plural(many - 1, "other call")),
+    };
+    let title = format!("{}{more} has not answered for {}", about(rpc, target), seconds(*waited));
+    let (id, phase) = match rpc {
+        Rpc::Version => (RuleId::D07, Phase::Connect),
+        Rpc::ListPodSandbox | Rpc::ListContainers => (RuleId::D02, Phase::List),
+        _ => (RuleId::D01, Phase::Status),
+    };
+    let mut found = finding(id, Severity::Info, Confidence::Possible, title);
+    if let Some(target) = target {
+        found = case.about(found, &target.id);
+    }
+    found.phase = phase;
+    found.rpc = Some(rpc.name().to_owned());
+    found.ids = silent.iter().filter_map(|(_, target, _)| Some(target.as_ref()?.id.clone())).collect();
+    let lines = silent.iter().take(limits::MAX_CULPRITS);
+    found.evidence.extend(lines.map(|(rpc, target, waited)| {
+        format!("{}: no answer within {}", about(rpc, target), seconds(*waited))
+    }));
+    let likely = seconds(evidence.runtime.silence.likely);
+    found.evidence.push(format!("too short to be called hung: that is likely after {likely}"));
+    found.next.push("run it again and let it end: plegctl health".to_owned());
+    vec![found]
 }
 
 /// D01. Certain of which one, silent on why: its volume, its OCI runtime and its shim are as likely as the

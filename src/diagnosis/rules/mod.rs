@@ -58,6 +58,13 @@ impl<'a> Case<'a> {
         Self { evidence, estimate: Self::estimate_of(evidence), culprits: hang::culprits(evidence) }
     }
 
+    /// Whether what the estimate rests on was seen. A run that somebody ended has not asked everything.
+    pub fn estimate_is_known(&self) -> bool {
+        let runtime = &self.evidence.runtime;
+        !self.evidence.interrupted
+            || (runtime.lists_are_known() && runtime.unasked == 0 && runtime.cut_short().next().is_none())
+    }
+
     /// Whether any call of the relist hangs.
     pub fn hangs(&self) -> bool {
         !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.hung().next().is_some()
@@ -122,6 +129,10 @@ impl<'a> Case<'a> {
 pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
     let (mut findings, mut failed) = judged(judges, case);
+    match held(|| hang::silent_so_far(case)) {
+        Ok(silent) => findings.extend(silent),
+        Err(why) => failed.push((RuleId::D01, why)),
+    }
     match held(|| size::slow_lists(case, &findings)) {
         Ok(slow) => findings.extend(slow),
         Err(why) => failed.push((RuleId::D30, why)),

@@ -510,7 +510,7 @@ async fn a_hang_that_is_known_is_not_made_again() {
         rpc: Rpc::ContainerStatus,
         id: Some(guilty.clone()),
         waited: Duration::from_secs(40),
-        answered: None,
+        ended: None,
     });
     let report = diagnose(&inputs).await;
     assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
@@ -522,12 +522,8 @@ async fn a_hang_that_is_known_is_not_made_again() {
         .on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = super::scripted::inputs(script);
     inputs.host_root = root_with_logs("known", 5);
-    inputs.known = Some(KnownHang {
-        rpc: Rpc::ListContainers,
-        id: None,
-        waited: Duration::from_secs(40),
-        answered: None,
-    });
+    inputs.known =
+        Some(KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40), ended: None });
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
-use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
+use crate::diagnosis::{CallEnd, GivenUp, Inputs, KnownHang, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -164,17 +164,17 @@ async fn the_end_of_a_short_run_accuses_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
-    let (tell, answered) = tokio::sync::watch::channel(None);
+    let (tell, ended) = tokio::sync::watch::channel(None);
     let mut inputs = inputs(Scripted::with_pods(5));
     inputs.known = Some(KnownHang {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(1)),
         waited: Duration::from_secs(2),
-        answered: Some(answered),
+        ended: Some(ended),
     });
     let answer = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        tell.send(Some(Duration::from_secs(4))).unwrap();
+        tell.send(Some(CallEnd::Answered(Duration::from_secs(4)))).unwrap();
     };
     let (report, ()) = tokio::join!(diagnose(&inputs), answer);
     assert_slow(&report, Verdict::Degraded, RuleId::D05);
@@ -398,4 +398,89 @@ async fn issue_12_a_status_that_arrives_is_no_culprit() {
     assert!(report.culprits.is_empty(), "{report:#?}");
     assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
     assert!(find(&report, RuleId::D01).is_none(), "{report:#?}");
+}
+
+/// A run that somebody ends after so long.
+async fn interrupted_after(mut inputs: Inputs<Scripted>, length: Duration) -> HealthReport {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    inputs.stop = Some(stopped);
+    let interruption = async {
+        tokio::time::sleep(length).await;
+        stop.send_replace(true);
+    };
+    let (report, ()) = tokio::join!(diagnose(&inputs), interruption);
+    report
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupted_run_names_the_silent_calls_as_possible_and_estimates_nothing() {
+    let script = Scripted::with_pods(20)
+        .on_id(container_id(3), Behaviour::Hangs)
+        .on_id(container_id(11), Behaviour::Hangs);
+    let report = interrupted_after(inputs(script), Duration::from_millis(4500)).await;
+    assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D01, Confidence::Possible));
+    let mut ids = primary.ids.clone();
+    ids.sort();
+    assert_eq!(ids, [container_id(3), container_id(11)]);
+    assert_eq!(report.culprits.len(), 2, "{report:#?}");
+    for culprit in &report.culprits {
+        assert_eq!(culprit.confidence, Confidence::Possible);
+        assert!((1.0..4.6).contains(&culprit.waited_seconds), "{culprit:#?}");
+    }
+    assert!(report.summary.contains("has not answered for"), "{}", report.summary);
+    assert!(report.summary.contains("interrupted after"), "{}", report.summary);
+    assert!(report.estimate.is_none(), "{report:#?}");
+    assert!(!format!("{report:#?}").contains("stays Ready"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupted_run_names_a_silent_list_and_no_call_of_a_moment() {
+    let script = Scripted::with_pods(3).on(Rpc::ListContainers, Behaviour::Hangs);
+    let report = interrupted_after(inputs(script), Duration::from_secs(4)).await;
+    let primary = report.primary.as_ref().unwrap();
+    assert_eq!((primary.id, primary.confidence), (RuleId::D02, Confidence::Possible));
+    assert!(primary.title.starts_with("ListContainers has not answered for"), "{}", primary.title);
+    // Half a second of silence says nothing about anybody.
+    let script = Scripted::with_pods(3).on_id(container_id(1), Behaviour::Hangs);
+    let report = interrupted_after(inputs(script), Duration::from_millis(500)).await;
+    assert!(report.culprits.is_empty() && report.primary.is_none(), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_that_was_given_up_is_reported_and_not_made_again() {
+    let mut inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
+    inputs.given_up = vec![GivenUp {
+        rpc: Rpc::ContainerStatus,
+        id: Some(container_id(1)),
+        waited: Duration::from_secs(2),
+    }];
+    let (sender, ended) = tokio::sync::watch::channel(None);
+    inputs.known = Some(KnownHang {
+        rpc: Rpc::ContainerStatus,
+        id: Some(container_id(2)),
+        waited: Duration::from_secs(1),
+        ended: Some(ended),
+    });
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        sender.send(Some(CallEnd::GivenUp(Duration::from_secs(2)))).unwrap();
+    };
+    let (report, ()) = tokio::join!(diagnose(&inputs), end);
+    for pod in [1, 2] {
+        assert_eq!(inputs.runtime.times_asked(Rpc::ContainerStatus, &container_id(pod)), 0);
+    }
+    assert_eq!(report.culprits.len(), 2, "{report:#?}");
+    assert!(report.culprits.iter().all(|culprit| culprit.confidence == Confidence::Possible), "{report:#?}");
+    assert!(report.culprits.iter().all(|culprit| culprit.waited_seconds <= 2.0), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_was_given_up_is_not_made_again() {
+    let mut inputs = inputs(Scripted::with_pods(5));
+    inputs.given_up = vec![GivenUp { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(20) }];
+    let report = diagnose(&inputs).await;
+    assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
+    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D02, "{report:#?}");
 }
