@@ -5,8 +5,10 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,6 +18,24 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     // Nobody may be waiting any more.
     spawn("blocking", move || drop(sender.send(work())))?;
     answer.await.map_err(|_| io::Error::other("plegctl itself failed over it"))
+}
+
+/// Runs what may block in a thread of its own, and waits for it no longer than `limit`: then the thread is left behind, and
+/// the error is [`io::ErrorKind::TimedOut`].
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (sender, answer) = mpsc::sync_channel(1);
+    // Nobody may be waiting any more.
+    spawn("within", move || drop(sender.send(work())))?;
+    answer.recv_timeout(limit).map_err(|why| match why {
+        RecvTimeoutError::Timeout => {
+            let why = format!("it did not answer within {}", humantime::format_duration(limit));
+            io::Error::new(io::ErrorKind::TimedOut, why)
+        }
+        RecvTimeoutError::Disconnected => io::Error::other("plegctl itself failed over it"),
+    })
 }
 
 /// Starts a thread that nobody waits for.
@@ -57,6 +77,15 @@ pub async fn addresses(place: &str) -> io::Result<Vec<SocketAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_that_blocks_is_left_behind() {
+        let (release, blocked) = mpsc::channel::<()>();
+        let late = within(Duration::from_millis(1), move || blocked.recv());
+        assert_eq!(late.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(release);
+        assert_eq!(within(Duration::from_secs(60), || 7).unwrap(), 7);
+    }
 
     #[tokio::test]
     async fn what_blocks_comes_back_and_what_panics_is_an_error() {

@@ -20,6 +20,7 @@ use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
+use crate::threads;
 
 /// Deadline of a call in a command that runs once.
 pub const ONE_SHOT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,7 +162,27 @@ impl Context {
         if told.is_none_or(|told| told.flag("hostname-override").is_none()) && downward.is_some() {
             return downward;
         }
-        kubelet::node_name(told, &self.host, &host::proc())
+        let (told, host, proc) = (told.cloned(), self.host.clone(), host::proc());
+        let name = move || kubelet::node_name(told.as_ref(), &host, &proc);
+        self.in_time("the file with the node's name", name).flatten()
+    }
+
+    /// What comes of reading files that may lie on a disk that does not answer; nothing, and a remark, if that takes too
+    /// long.
+    pub fn in_time<T: Send + 'static>(
+        &self,
+        what: &str,
+        work: impl FnOnce() -> T + Clone + Send + 'static,
+    ) -> Option<T> {
+        match threads::within(SEARCH, work.clone()) {
+            Ok(found) => Some(found),
+            Err(why) if why.kind() == io::ErrorKind::TimedOut => {
+                self.remark(&format!("{what} is left out: {why}"));
+                None
+            }
+            // No thread can be had: then without one.
+            Err(_) => Some(work()),
+        }
     }
 
     /// The release of the kubelet that runs here, where its read-only port is open and tells it.
@@ -198,6 +219,9 @@ impl Context {
         })?;
         if self.host.assumed {
             self.note(1, &format!("the node's root is taken to be {}", self.host.as_path().display()));
+        }
+        if let Some(path) = &resolved.silent_file {
+            self.remark(&format!("`{}` is left out: it does not answer", path.display()));
         }
         self.note(1, &format!("runtime {} from {}", resolved.endpoint, resolved.source));
         Ok(resolved.endpoint)

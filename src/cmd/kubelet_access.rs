@@ -1,16 +1,23 @@
 //! How a kubelet's own API is reached: the flags that every command has for it.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
 use super::Error;
 use super::context::Context;
+use crate::kubelet::http::PemError;
 use crate::kubelet::kubeconfig::ACCOUNT;
 use crate::kubelet::{Credentials, KubeletApi, KubeletProcess, http};
+use crate::threads;
 
 /// Where a kubelet listens unless it is told otherwise.
 const PORT: u16 = 10250;
+
+/// How long files with credentials are waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The kubelet's own API.
 #[derive(Debug, Default, Args)]
@@ -67,7 +74,7 @@ impl KubeletAccess {
             shown: running.and_then(KubeletProcess::certificate).map(<[u8]>::to_vec),
             insecure: self.insecure_tls,
         };
-        Ok(Some(KubeletApi::new(&url, &credentials)?))
+        made(&url, credentials).map(Some)
     }
 
     /// The kubelet that was named, else the one that runs here, if we are a pod whose account may be shown to it.
@@ -79,7 +86,25 @@ impl KubeletAccess {
         let url = own_url(context.kubelet());
         context.note(1, &format!("kubelet {url} by the account of this pod"));
         // What nobody has asked for is no reason to fail.
-        Ok(KubeletApi::new(&url, &credentials).ok())
+        Ok(made(&url, credentials).ok())
+    }
+}
+
+/// The API at `url`, for which files are read that may lie on a disk that does not answer.
+fn made(url: &str, credentials: Credentials) -> Result<KubeletApi, Error> {
+    let read = {
+        let (url, credentials) = (url.to_owned(), credentials.clone());
+        threads::within(PATIENCE, move || KubeletApi::new(&url, &credentials))
+    };
+    match read {
+        Ok(api) => Ok(api?),
+        Err(source) if source.kind() == io::ErrorKind::TimedOut => {
+            let certificate = credentials.certificate.map(|(certificate, _)| certificate);
+            let path = credentials.token.or(credentials.authority).or(certificate).unwrap_or_default();
+            Err(PemError::Read { path, source }.into())
+        }
+        // No thread can be had: then without one.
+        Err(_) => Ok(KubeletApi::new(url, &credentials)?),
     }
 }
 

@@ -10,7 +10,6 @@ use crate::cri::{Call, Client, Endpoint, Filter, Outcome, Rpc, Runtime};
 use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
 use crate::diagnosis::standing::{Hang, Standing, Step};
 use crate::report::load::{LARGEST_REPORT, load};
-use crate::report::save::save;
 
 /// How long the call that hung, and who is there, are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,7 +21,11 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> Standing {
         context.remark(&format!("`{name}` is begun anew: {why}"));
         Standing::new(&endpoint.to_string())
     };
-    match load(path, LARGEST_REPORT) {
+    let file = path.to_path_buf();
+    let Some(read) = context.in_time(&format!("`{name}`"), move || load(&file, LARGEST_REPORT)) else {
+        return Standing::new(&endpoint.to_string());
+    };
+    match read {
         Ok(bytes) => match serde_json::from_slice::<Standing>(&bytes) {
             Ok(standing) if standing.is_about(&endpoint.to_string()) => standing,
             Ok(_) => begin("it is about another runtime"),
@@ -30,13 +33,6 @@ pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> Standing {
         },
         Err(why) if why.kind() == io::ErrorKind::NotFound => Standing::new(&endpoint.to_string()),
         Err(why) => begin(&why.to_string()),
-    }
-}
-
-/// Leaves `standing` for the next run. What cannot be left loses nothing of this one.
-pub fn write(path: &Path, standing: &Standing, context: &Context) {
-    if let Err(why) = save(standing, path) {
-        context.remark(&format!("{why}: the next run asks everything again"));
     }
 }
 

@@ -5,11 +5,14 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
 use crate::kubelet::KubeletProcess;
+use crate::threads;
 
 /// Where crictl keeps its settings.
 const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
@@ -63,6 +66,8 @@ pub struct Resolved {
     pub endpoint: Endpoint,
     /// Who said so, in words for `-v`.
     pub source: String,
+    /// A settings file that did not answer in time and therefore says nothing.
+    pub silent_file: Option<PathBuf>,
 }
 
 /// Why there is no endpoint.
@@ -114,6 +119,9 @@ impl EndpointError {
     }
 }
 
+/// How long a settings file is waited for.
+const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What the sources are read from.
 #[derive(Debug)]
 pub struct Sources<'a> {
@@ -134,15 +142,17 @@ type Said = Option<(String, String)>;
 
 /// Finds the endpoint.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
+    let mut silent_file = None;
     let said = match from_flag(sources).or_else(|| from_variable(sources)) {
         Some(said) => Some(said),
-        None => from_crictl(sources)?.or_else(|| from_kubelet(sources)),
+        None => from_crictl(sources, &mut silent_file)?.or_else(|| from_kubelet(sources)),
     };
     if let Some((value, source)) = said {
         let endpoint = parse(&value, &source, sources.host)?;
-        return Ok(Resolved { endpoint, source });
+        return Ok(Resolved { endpoint, source, silent_file });
     }
-    well_known(sources.host).ok_or_else(|| EndpointError::NothingFound { tried: places(sources) })
+    let found = well_known(sources.host).map(|found| Resolved { silent_file, ..found });
+    found.ok_or_else(|| EndpointError::NothingFound { tried: places(sources) })
 }
 
 fn said(value: Option<&str>, source: &str) -> Said {
@@ -158,10 +168,26 @@ fn from_variable(sources: &Sources<'_>) -> Said {
     said(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
 }
 
-/// A missing file is fine unless it was asked for by name.
-fn from_crictl(sources: &Sources<'_>) -> Result<Said, EndpointError> {
+/// A missing file is fine unless it was asked for by name, and so is one on a disk that does not answer.
+fn from_crictl(sources: &Sources<'_>, silent_file: &mut Option<PathBuf>) -> Result<Said, EndpointError> {
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
-    match file_scalars(&file) {
+    let read = {
+        let file = file.clone();
+        threads::within(SETTINGS_PATIENCE, move || file_scalars(&file))
+    };
+    let read = match read {
+        Ok(read) => read,
+        Err(why) if why.kind() == io::ErrorKind::TimedOut && sources.crictl_config.is_none() => {
+            *silent_file = Some(file);
+            return Ok(None);
+        }
+        Err(why) if why.kind() == io::ErrorKind::TimedOut => {
+            return Err(ScalarsError::Read { path: file, source: why }.into());
+        }
+        // No thread can be had: then without one.
+        Err(_) => file_scalars(&file),
+    };
+    match read {
         Ok(scalars) => {
             let value = scalars.get("runtime-endpoint").map(String::as_str);
             Ok(said(value, &format!("runtime-endpoint in {}", file.display())))
@@ -187,6 +213,7 @@ fn well_known(host: &HostRoot) -> Option<Resolved> {
     found.map(|(runtime, socket)| Resolved {
         endpoint: Endpoint::Unix { path: host.path(socket), name: format!("unix://{socket}") },
         source: format!("the well-known socket of {runtime}"),
+        silent_file: None,
     })
 }
 
@@ -313,5 +340,27 @@ mod tests {
             host: &host,
         };
         assert!(matches!(resolve(&sources), Err(EndpointError::Settings(_))));
+    }
+
+    #[test]
+    fn settings_file_that_does_not_answer_is_passed_over() {
+        let root = std::env::temp_dir().join(format!("plegctl-silent-settings-{}", std::process::id()));
+        fs::create_dir_all(root.join("etc")).unwrap();
+        fs::create_dir_all(root.join("run/crio")).unwrap();
+        // Nobody writes into it.
+        let fifo = root.join("etc/crictl.yaml");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let listening = std::os::unix::net::UnixListener::bind(root.join("run/crio/crio.sock")).unwrap();
+        let host = HostRoot::resolve(Some(&root));
+        let found = |crictl_config| {
+            resolve(&Sources { flag: None, variable: None, crictl_config, kubelet: None, host: &host })
+        };
+        let resolved = found(None).unwrap();
+        let named = found(Some(fifo.as_path()));
+        drop(listening);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(resolved.endpoint.to_string(), "unix:///run/crio/crio.sock");
+        assert_eq!(resolved.silent_file, Some(fifo));
+        assert!(matches!(named, Err(EndpointError::Settings(_))), "one that was named must answer");
     }
 }

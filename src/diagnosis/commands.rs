@@ -1,10 +1,10 @@
 //! The only place that runs other programs: `journalctl` and `systemctl is-system-running`, each bounded and each
 //! allowed to be absent.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::offload;
@@ -87,57 +87,95 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
 
 /// Reads the last minutes of the journal of kubelet, runtime and kernel.
 pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
-    // A journal that is not kept across boots is under /run.
-    let kept = host_root.join("var/log/journal");
-    let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
-    let dir = dir.to_string_lossy();
-    let mut args =
-        vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
-    if host_root != Path::new("/") {
-        args.extend(["--directory", &dir]);
-    }
-    // Matches of one field are alternatives; `+` begins another set of matches.
-    args.extend(UNITS);
-    args.extend(["+", "_TRANSPORT=kernel"]);
-    run("journalctl", &args, limit).await
+    let host_root = host_root.to_path_buf();
+    run_by("journalctl", limit, move || {
+        // A journal that is not kept across boots is under /run.
+        let kept = host_root.join("var/log/journal");
+        let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
+        let dir = dir.to_string_lossy();
+        let mut args =
+            vec!["--no-pager", "--quiet", "--output=short-unix", "--since", SINCE, "--lines", MAX_LINES];
+        if host_root != Path::new("/") {
+            args.extend(["--directory", &dir]);
+        }
+        // Matches of one field are alternatives; `+` begins another set of matches.
+        args.extend(UNITS);
+        args.extend(["+", "_TRANSPORT=kernel"]);
+        start("journalctl", &args)
+    })
+    .await
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that the ban on other programs names as its exception"
 )]
-fn start(program: &'static str, args: &[&str]) -> std::io::Result<Child> {
+fn start(program: &'static str, args: &[&str]) -> io::Result<Child> {
     Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
 }
 
-async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
-    let mut child = start(program, args).map_err(|why| match (why.kind(), why.to_string()) {
-        (std::io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
-        (_, detail) => Error::NotStarted { program, detail },
-    })?;
-    let Some(stdout) = child.stdout.take() else {
-        return Ok(String::new());
-    };
-    let child = Arc::new(Mutex::new(child));
-    let waited_for = Arc::clone(&child);
+async fn run(program: &'static str, args: &'static [&str], limit: Duration) -> Result<String, Error> {
+    run_by(program, limit, move || start(program, args)).await
+}
+
+/// The program that runs, or that nobody wants any more.
+#[derive(Default)]
+struct Running {
+    child: Option<Child>,
+    is_unwanted: bool,
+}
+
+impl Running {
+    fn end(&mut self) {
+        self.is_unwanted = true;
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+        }
+    }
+}
+
+/// What a program prints that `start` starts. To start it is to read it from a disk that may not answer, so that happens in
+/// the thread that reads its output, and never on the event loop.
+async fn run_by(
+    program: &'static str,
+    limit: Duration,
+    start: impl FnOnce() -> io::Result<Child> + Send + 'static,
+) -> Result<String, Error> {
+    let running = Arc::new(Mutex::new(Running::default()));
+    let ours = Arc::clone(&running);
     let text = offload::value(limit, move || {
+        let mut child = start()?;
+        let stdout = child.stdout.take();
+        let locked = || ours.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut running = locked();
+            running.child = Some(child);
+            if running.is_unwanted {
+                running.end();
+            }
+        }
         let mut text = Vec::new();
-        // What could be read before an error is still worth having.
-        let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut text);
-        if let Ok(mut child) = waited_for.lock() {
+        if let Some(stdout) = stdout {
+            // What could be read before an error is still worth having.
+            let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut text);
+        }
+        let child = locked().child.take();
+        if let Some(mut child) = child {
             let _ = child.kill();
             let _ = child.wait();
         }
-        String::from_utf8_lossy(&text).into_owned()
+        Ok(String::from_utf8_lossy(&text).into_owned())
     })
     .await;
-    if text.is_none()
-        && let Ok(mut child) = child.try_lock()
-    {
+    let Some(text) = text else {
         // Our own child; its reader ends with it.
-        let _ = child.kill();
-    }
-    text.ok_or(Error::Silent { program, waited: limit })
+        running.lock().unwrap_or_else(PoisonError::into_inner).end();
+        return Err(Error::Silent { program, waited: limit });
+    };
+    text.map_err(|why: io::Error| match (why.kind(), why.to_string()) {
+        (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
+        (_, detail) => Error::NotStarted { program, detail },
+    })
 }
 
 /// What the journal has, counted.
@@ -282,5 +320,30 @@ mod tests {
     async fn an_absent_program_is_absent_not_clean() {
         let answer = run("plegctl-test-no-such-program", &[], Duration::from_secs(5)).await;
         assert!(matches!(answer, Err(Error::Absent { .. })));
+    }
+
+    #[tokio::test]
+    async fn starting_a_program_does_not_hold_up_the_event_loop() {
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let start = move || {
+            // As an exec from a disk that does not answer: only the other task on this event loop ends it.
+            let _ = blocked.recv();
+            Err(io::ErrorKind::NotFound.into())
+        };
+        let (answer, ()) =
+            tokio::join!(run_by("journalctl", Duration::from_secs(600), start), async { drop(release) });
+        assert!(matches!(answer, Err(Error::Absent { .. })), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn program_that_does_not_start_in_time_is_silent() {
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let start = move || {
+            let _ = blocked.recv();
+            Err(io::ErrorKind::NotFound.into())
+        };
+        let answer = run_by("journalctl", Duration::from_millis(1), start).await;
+        drop(release);
+        assert!(matches!(answer, Err(Error::Silent { .. })), "{answer:?}");
     }
 }

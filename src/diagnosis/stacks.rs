@@ -152,7 +152,9 @@ async fn passive<R>(
     let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
-    let places = sources::passive(&host, &proc, Some(pid));
+    // The daemon's settings say where; they may lie on a disk that does not answer.
+    let places = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
+    let places = places.await.unwrap_or_default();
     for place in own.map(Passive::Socket).into_iter().chain(places) {
         let Passive::Socket(path) = place else { continue };
         if let Ok(answer) = sources::socket(&path).await

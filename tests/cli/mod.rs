@@ -1,5 +1,6 @@
 //! The real binary and the product's client against a scripted runtime, one module per sub-command.
 
+mod blocked_files;
 mod crictl;
 mod diff;
 mod evented;

@@ -10,6 +10,7 @@
 
 mod bundle;
 mod calls;
+mod files;
 mod saved;
 
 use std::convert::Infallible;
@@ -32,6 +33,7 @@ use super::stops::Stops;
 use super::{Error, Exit, positive_duration, standing};
 use crate::clock::Mono;
 use crate::cri::{Client, Endpoint, EndpointError};
+use crate::diagnosis::evidence::Evidence;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
@@ -42,7 +44,6 @@ use crate::diagnosis::{
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
-use crate::report::save::save;
 use crate::sim::{self, KubeletLife, KubeletPages};
 
 /// The time for everything, unless somebody says otherwise.
@@ -161,17 +162,16 @@ enum FailOn {
 
 /// Runs the command.
 pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
-    // A file that cannot be written is an error once the verdict is told: a full disk is what this may be about.
-    let (mut standing, mut written) = (None, Ok(()));
+    let mut standing = None;
     let asked = match &arguments.from {
-        Some(path) => Asked::Ended(Box::new(saved::saved(path)?), None),
+        Some(path) => Asked::Ended(Box::new(Found { report: saved::saved(path)?, evidence: None }), None),
         None => match context.endpoint() {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
                     context.tape(Arc::<EveryCall>::default());
                 }
                 standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
-                let answer = answer(arguments, context, &endpoint, standing.as_mut(), &mut written);
+                let answer = answer(arguments, context, &endpoint, standing.as_mut());
                 // Who wants every call is told of those that are given up.
                 if context.verbose >= 2 { block_on(answer) } else { block_on_to_the_end(answer) }??
             }
@@ -182,43 +182,47 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
             Err(error) => return Err(error),
         },
     };
-    let (report, still) = match asked {
-        Asked::Ended(report, still) => (*report, still),
-        Asked::Interrupted(report) => {
+    let (found, still) = match asked {
+        Asked::Ended(found, still) => (*found, still),
+        Asked::Interrupted(found) => {
             // What is half known is nothing to remember.
-            if let Some(report) = report {
-                let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&*report, path));
-                print(arguments, context, &report, None)?;
-                written?;
-                saved?;
+            if let Some(found) = found {
+                let printed = print(arguments, context, &found.report, None);
+                files::write(arguments, context, *found, None)?;
+                printed?;
             }
             return Ok(Exit::Interrupted);
         }
     };
-    let saved = arguments.save.as_deref().map_or(Ok(()), |path| save(&report, path));
+    let report = &found.report;
     let mut exit = match (report.verdict, arguments.fail_on) {
         (Verdict::Healthy, _) | (Verdict::Degraded, FailOn::Critical) => Exit::Good,
         (Verdict::Degraded, FailOn::Warning) | (Verdict::Unhealthy, _) => Exit::Bad,
         (Verdict::Unknown, _) => Exit::NoAnswer,
     };
-    if let (Some(standing), Some(path)) = (&mut standing, &arguments.state) {
-        if arguments.npd {
-            exit = standing::settle(standing, &report, exit);
-        }
-        standing::write(path, standing, context);
+    if let Some(standing) = standing.as_mut().filter(|_| arguments.npd) {
+        exit = standing::settle(standing, report, exit);
     }
-    print(arguments, context, &report, still)?;
-    written?;
-    saved?;
+    // The verdict comes first: the disk that the files are on may be what hangs. Who reads no further wants the files.
+    let printed = print(arguments, context, report, still);
+    files::write(arguments, context, found, standing)?;
+    printed?;
     Ok(exit)
+}
+
+/// What a run has found.
+struct Found {
+    report: HealthReport,
+    /// What the bundle is made of, where one is wanted.
+    evidence: Option<Box<Evidence>>,
 }
 
 /// How the asking ended.
 enum Asked {
     /// By itself, or by the end of its budget; and for how long it has been so, where the last run knew it already.
-    Ended(Box<HealthReport>, Option<Duration>),
+    Ended(Box<Found>, Option<Duration>),
     /// Somebody wanted its end: what was known by then, unless even that took too long.
-    Interrupted(Option<Box<HealthReport>>),
+    Interrupted(Option<Box<Found>>),
 }
 
 /// Asks everything; or where the last run left something hanging, that alone, and then how long it has.
@@ -227,28 +231,22 @@ async fn answer(
     context: &Context,
     endpoint: &Endpoint,
     standing: Option<&mut Standing>,
-    written: &mut Result<(), Error>,
 ) -> Result<Asked, Error> {
     let Some(standing) = standing else {
-        return ask(arguments, context, endpoint, written).await;
+        return ask(arguments, context, endpoint).await;
     };
     if let Some(report) = Box::pin(standing::still(standing, context, endpoint)).await? {
         let age = standing.hang().map(|hang| hang.age(report.taken_at));
-        return Ok(Asked::Ended(Box::new(report), age));
+        return Ok(Asked::Ended(Box::new(Found { report, evidence: None }), age));
     }
-    let asked = ask(arguments, context, endpoint, written).await?;
-    if let Asked::Ended(report, _) = &asked {
-        standing.learn(report, context.clock.wall());
+    let asked = ask(arguments, context, endpoint).await?;
+    if let Asked::Ended(found, _) = &asked {
+        standing.learn(&found.report, context.clock.wall());
     }
     Ok(asked)
 }
 
-async fn ask(
-    arguments: &HealthArgs,
-    context: &Context,
-    endpoint: &Endpoint,
-    written: &mut Result<(), Error>,
-) -> Result<Asked, Error> {
+async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> Result<Asked, Error> {
     let mut stops = Stops::listen(None).map_err(Error::Start)?;
     let (stop, stopped) = watch::channel(false);
     let mode = match (arguments.npd, arguments.deep) {
@@ -296,15 +294,19 @@ async fn ask(
     };
     progress.end();
     let Some(evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
-    let report = Box::new(judge(&evidence));
-    if let Some(path) = &arguments.bundle {
-        *written = bundle::write(path, &report, &evidence, &*context.clock).await;
-    }
-    // To let go of a hundred thousand entries one by one takes a part of the budget; they go with the process.
-    std::mem::forget(evidence);
+    let report = judge(&evidence);
+    let evidence = if arguments.bundle.is_some() {
+        Some(Box::new(evidence))
+    } else {
+        // To let go of a hundred thousand entries one by one takes a part of the budget; they go with the process.
+        std::mem::forget(evidence);
+        None
+    };
+    let found = Box::new(Found { report, evidence });
     if *stop.borrow() {
-        return Ok(Asked::Interrupted(Some(report)));
+        return Ok(Asked::Interrupted(Some(found)));
     }
+    let report = &found.report;
     let of_metrics = || {
         let said = report.kubelet.as_ref()?.version.as_deref()?;
         KubeletVersion::parse(said).ok()
@@ -312,7 +314,7 @@ async fn ask(
     if let Some(note) = arguments.kubelet_version.or_else(of_metrics).and_then(KubeletVersion::note) {
         context.remark(&note);
     }
-    Ok(Asked::Ended(report, None))
+    Ok(Asked::Ended(found, None))
 }
 
 /// The diagnosis for a watch that has met what it waited for. The call that hangs is not made again.
@@ -460,10 +462,18 @@ impl HealthArgs {
 /// The kubelet's own API: as it was given, or found where it is this machine's runtime that is asked.
 fn own_api(given: &KubeletAccess, context: &Context, endpoint: &Endpoint) -> Result<Option<Way>, Error> {
     let api = match endpoint {
-        Endpoint::Unix { .. } => given.api_or_own(context)?,
-        Endpoint::Sim { .. } | Endpoint::Capture { .. } => given.api(context)?,
+        Endpoint::Unix { .. } => given.api_or_own(context),
+        Endpoint::Sim { .. } | Endpoint::Capture { .. } => given.api(context),
     };
-    Ok(api.map(Way::known))
+    match api {
+        Ok(api) => Ok(api.map(Way::known)),
+        // The verdict does not wait for a file on a disk that does not answer, and is there without it.
+        Err(Error::Credential(why)) if why.is_late() => {
+            let why = why.to_string();
+            Ok(Some(Way::made_by(move |_| Err(why.clone()))))
+        }
+        Err(why) => Err(why),
+    }
 }
 
 /// The health check of the kubelet that runs here, unless it has none.

@@ -79,6 +79,13 @@ pub enum PemError {
     NoBundle,
 }
 
+impl PemError {
+    /// Whether a file lies where reading does not come to an end.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
 impl Identity {
     /// From PEM; `name` is for the messages.
     pub fn from_pem(certificate: &[u8], key: &[u8], name: &str) -> Result<Self, PemError> {

@@ -1,0 +1,57 @@
+//! The files that `health` leaves behind: `--state`, `--save`, `--bundle`. They are written after the verdict was printed, each
+//! in a thread that is left behind when its disk does not answer.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Error, Found, HealthArgs, bundle};
+use crate::cmd::context::{Context, block_on};
+use crate::diagnosis::standing::Standing;
+use crate::report::save::{self, save};
+use crate::threads;
+
+/// How long a file is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same with `--npd`, whose caller kills it five seconds after its start.
+const NPD_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Writes what was asked for. The state loses nothing of this run; another file that cannot be written is an error.
+pub(super) fn write(
+    arguments: &HealthArgs,
+    context: &Context,
+    found: Found,
+    standing: Option<Standing>,
+) -> Result<(), Error> {
+    let patience = if arguments.npd { NPD_PATIENCE } else { PATIENCE };
+    if let (Some(path), Some(standing)) = (arguments.state.clone(), standing) {
+        let state = path.clone();
+        let written = in_time(&path, patience, move || Ok(save(&standing, &state)?));
+        if let Err(why) = written {
+            context.remark(&format!("{why}: the next run asks everything again"));
+        }
+    }
+    let Found { report, evidence } = found;
+    let report = Arc::new(report);
+    let saved = arguments.save.clone().map_or(Ok(()), |path| {
+        let (report, file) = (Arc::clone(&report), path.clone());
+        in_time(&path, patience, move || Ok(save(&*report, &file)?))
+    });
+    let bundled = arguments.bundle.clone().zip(evidence).map_or(Ok(()), |(path, evidence)| {
+        let (clock, file) = (Arc::clone(&context.clock), path.clone());
+        in_time(&path, patience, move || block_on(bundle::write(&file, &report, &evidence, &*clock))?)
+    });
+    bundled.and(saved)
+}
+
+/// Does `work`, which writes to `path`; an error if that takes too long.
+fn in_time(
+    path: &Path,
+    patience: Duration,
+    work: impl FnOnce() -> Result<(), Error> + Send + 'static,
+) -> Result<(), Error> {
+    let failed = |source: io::Error| Err(save::Error { path: path.to_path_buf(), source }.into());
+    threads::within(patience, work).unwrap_or_else(failed)
+}
