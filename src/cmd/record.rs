@@ -32,7 +32,7 @@ use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
 use super::health::diagnose;
 use super::kubelet_access::KubeletAccess;
 use super::render::capture as text;
-use super::stops::{Stops, Suspension};
+use super::stops::{Stops, Suspension, outlive_hangup};
 use super::watch::{Audience, News, Outlet, StreamSettings, Tap};
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
@@ -165,8 +165,11 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
-    let endpoint = context.endpoint()?;
-    block_on(async { Box::pin(Flight::begin(arguments, context, &endpoint).await?.run()).await })?
+    block_on(async {
+        outlive_hangup().map_err(Error::Start)?;
+        let endpoint = context.endpoint()?;
+        Box::pin(Flight::begin(arguments, context, &endpoint).await?.run()).await
+    })?
 }
 
 /// A recording from its first word to its last.
@@ -449,7 +452,7 @@ impl<'a> Flight<'a> {
         let hub = Arc::new(Hub::new(false));
         if let Some(address) = arguments.metrics_listen {
             let own = own_page(recorder.clone(), Arc::clone(&state));
-            let bound = super::watch::serve_metrics(address, Arc::clone(&hub), own).await;
+            let bound = super::watch::serve_metrics(address, Arc::clone(&hub), own);
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let timing = Timing { period: arguments.period, threshold: arguments.threshold };

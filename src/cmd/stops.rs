@@ -8,6 +8,25 @@ use rustix::process::{Signal as Kind, getpid, kill_process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Sleep;
 
+/// Signals that end a program which does not handle them, and that nobody sends to end one: the last is a file that grows
+/// beyond `ulimit -f`, which is an error of that file.
+const HARMLESS: [Kind; 4] = [Kind::USR1, Kind::USR2, Kind::ALARM, Kind::XFSZ];
+
+/// Keeps this process alive through signals that do not ask for its end, from now on and for good: tokio never gives a
+/// handler back. Has to be called inside an event loop.
+pub fn outlive_harmless() -> io::Result<()> {
+    HARMLESS.into_iter().try_for_each(outlive)
+}
+
+/// The same for the end of a terminal, or a request to open files again that comes before anybody listens for it.
+pub fn outlive_hangup() -> io::Result<()> {
+    outlive(Kind::HUP)
+}
+
+fn outlive(kind: Kind) -> io::Result<()> {
+    signal(SignalKind::from_raw(kind.as_raw())).map(drop)
+}
+
 /// Ctrl-C, SIGTERM and `--for`.
 pub struct Stops {
     interrupt: Signal,

@@ -2,6 +2,7 @@
 //! answered, only from a source that gives it without a signal, and only once.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::budget::Budget;

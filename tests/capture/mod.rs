@@ -9,4 +9,5 @@ mod kubelet;
 mod matrix;
 mod replay;
 mod service;
+mod signals;
 mod stream;

@@ -8,43 +8,95 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::pleg::Hub;
+use crate::threads;
 
-/// A scraper that is slower than this is not served.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that are served at the same time. One more is refused at once.
+const MOST_CONNECTIONS: usize = 32;
+
+/// How long a client may take to send its request. Then the connection is closed, whether it is new or kept alive.
+const HEAD_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a connection may last, from the accept to the last byte.
+const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A pause after a connection that could not be accepted.
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
-/// A request line longer than this is not a scraper's.
-const LONGEST_LINE: u64 = 4096;
+/// As much of a request as is read.
+const LONGEST_REQUEST: u64 = 4096;
+
+/// The buffer of a connection in this process.
+const BUFFER: usize = 512;
+
+/// The buffers of a connection in the kernel: a request is some hundred bytes, a page some ten thousand.
+const SOCKET_RECEIVE: u32 = 4 * 1024;
+const SOCKET_SEND: u32 = 32 * 1024;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 512;
+
+/// The answer to a connection above the limit.
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// What is on the page besides the kubelet's own.
 pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Binds `address` and serves until the runtime ends.
-pub async fn serve(address: SocketAddr, hub: Arc<Hub>, more: Page) -> io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
-    tokio::spawn(async move {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let (hub, more) = (Arc::clone(&hub), Arc::clone(&more));
-                    tokio::spawn(async move {
-                        // A scraper that hangs up or dawdles is its own problem.
-                        let _ = timeout(PATIENCE, answer(stream, &hub, &*more)).await;
-                    });
-                }
-                // No more file descriptors, most likely: that passes.
-                Err(_) => tokio::time::sleep(AFTER_TROUBLE).await,
-            }
+/// Binds `address` and serves in a thread of its own: whoever connects takes no time from the relists. Has to be called
+/// inside an event loop.
+pub fn serve(address: SocketAddr, hub: Arc<Hub>, more: Page) -> io::Result<()> {
+    let listener = bind(address)?.into_std()?;
+    threads::drive("metrics", async move {
+        // It was registered with an event loop a moment ago; where this one refuses it, nothing is served.
+        if let Ok(listener) = TcpListener::from_std(listener) {
+            accept_all(&listener, &hub, &more).await;
         }
-    });
-    Ok(())
+    })
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    // Connections inherit these from their listener.
+    socket.set_recv_buffer_size(SOCKET_RECEIVE)?;
+    socket.set_send_buffer_size(SOCKET_SEND)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+async fn accept_all(listener: &TcpListener, hub: &Arc<Hub>, more: &Page) {
+    let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No more file descriptors, most likely: that passes.
+            tokio::time::sleep(AFTER_TROUBLE).await;
+            continue;
+        };
+        let Ok(slot) = Arc::clone(&free).try_acquire_owned() else {
+            // Whoever does not get even this has its answer in the closed connection.
+            let _ = stream.try_write(BUSY);
+            continue;
+        };
+        let (hub, more) = (Arc::clone(hub), Arc::clone(more));
+        tokio::spawn(async move {
+            // A client that hangs up or is slow loses its own answer and nothing else.
+            let _ = timeout(DEADLINE, answer(stream, &hub, &*more)).await;
+            drop(slot);
+        });
+    }
+}
+
+/// The first line of a request, once the whole of its head is here.
+async fn request(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<String> {
+    let mut lines = BufReader::with_capacity(BUFFER, reader.take(LONGEST_REQUEST)).lines();
+    let request = lines.next_line().await?.unwrap_or_default();
+    while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
+    Ok(request)
 }
 
 async fn answer(
@@ -53,9 +105,7 @@ async fn answer(
     more: &(dyn Fn() -> String + Send + Sync),
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
-    let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reader, LONGEST_LINE)).lines();
-    let request = lines.next_line().await?.unwrap_or_default();
-    while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
+    let request = timeout(HEAD_DEADLINE, request(reader)).await.map_err(io::Error::from)??;
     let (status, body) = reply(&request, hub, more);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -95,6 +145,74 @@ fn reply(request: &str, hub: &Hub, more: impl Fn() -> String) -> (&'static str, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n";
+
+    /// A server on an event loop that the test drives, and its address.
+    fn server() -> SocketAddr {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let page: Page = Arc::new(String::new);
+        tokio::spawn(async move { accept_all(&listener, &Arc::new(Hub::new(false)), &page).await });
+        address
+    }
+
+    /// What comes until the server closes the connection, by whatever means.
+    async fn rest(mut stream: TcpStream) -> String {
+        let (mut text, mut piece) = (Vec::new(), [0; 256]);
+        while let Ok(length @ 1..) = stream.read(&mut piece).await {
+            text.extend_from_slice(&piece[..length]);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn connection_above_the_limit_is_refused_at_once_and_a_free_place_is_used_again() {
+        let address = server();
+        let mut idle = Vec::new();
+        for _ in 0..MOST_CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        for _ in 0..3 {
+            let refused = rest(TcpStream::connect(address).await.unwrap()).await;
+            assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        }
+        let mut served = idle.pop().unwrap();
+        served.write_all(GET).await.unwrap();
+        assert!(rest(served).await.starts_with("HTTP/1.1 200 OK"));
+        // Its place is free by now, or a moment later.
+        loop {
+            let mut next = TcpStream::connect(address).await.unwrap();
+            let _ = next.write_all(GET).await;
+            if rest(next).await.starts_with("HTTP/1.1 200 OK") {
+                break;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connection_is_closed_and_so_is_one_that_sends_a_byte_now_and_then() {
+        let address = server();
+        let idle = TcpStream::connect(address).await.unwrap();
+        assert_eq!(rest(idle).await, "");
+        let (mut reader, mut writer) = TcpStream::connect(address).await.unwrap().into_split();
+        let slow = tokio::spawn(async move {
+            while writer.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let mut byte = [0];
+        assert!(!matches!(reader.read(&mut byte).await, Ok(1..)), "there is nothing to answer");
+        slow.abort();
+    }
+
+    #[tokio::test]
+    async fn answered_connection_is_not_kept_alive() {
+        let mut stream = TcpStream::connect(server()).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: keep-alive\r\n\r\n").await.unwrap();
+        let page = rest(stream).await;
+        assert!(page.contains("Connection: close") && page.contains("kubelet_pleg_"), "{page}");
+    }
 
     #[test]
     fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {

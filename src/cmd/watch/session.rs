@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         let evented_gate = arguments.mode == Mode::Evented && !hint;
         let hub = Arc::new(Hub::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
-            let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new)).await;
+            let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new));
             bound.map_err(|source| Error::Listen { address, source })?;
         }
         let tap = streams.then(|| {

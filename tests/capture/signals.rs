@@ -1,0 +1,71 @@
+//! Signals that do not ask for a recorder's end leave it alone, whenever they come.
+
+use plegctl::cri::Rpc;
+
+use crate::support::captures::{Place, word};
+use crate::support::plegctl::{Invocation, plegctl};
+use crate::support::{FakeRuntime, Gate, Node, Reply};
+
+/// Every signal that somebody may send to a daemon without meaning its end.
+const HARMLESS: [&str; 4] = ["USR1", "USR2", "ALRM", "XFSZ"];
+
+#[test]
+fn signals_before_the_first_answer_do_not_end_a_recorder() {
+    let fake = FakeRuntime::start(Node::default());
+    let gate = Gate::new();
+    fake.on(Rpc::Version).replies([Reply::held(&gate)]);
+    let place = Place::make();
+    let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+    let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", "2", "--no-host"];
+    let running = Invocation::new(&how).default_signals().spawn();
+    fake.wait_for(Rpc::Version, 1);
+    for signal in HARMLESS.into_iter().chain(["HUP"]) {
+        running.signal(signal);
+    }
+    gate.open();
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(plegctl(&["capture", "check", word(&directory)]).code, Some(0));
+}
+
+#[test]
+fn signals_while_a_list_hangs_do_not_end_a_recorder() {
+    let fake = FakeRuntime::start(Node::default());
+    let gate = Gate::new();
+    fake.on(Rpc::ListContainers).replies([Reply::held(&gate)]);
+    let place = Place::make();
+    let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+    let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", "2", "--no-host"];
+    let running = Invocation::new(&how).default_signals().spawn();
+    fake.wait_for(Rpc::ListContainers, 1);
+    for signal in HARMLESS {
+        running.signal(signal);
+    }
+    gate.open();
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+}
+
+/// `ulimit -f` counts blocks of 512 bytes or of 1024.
+#[test]
+fn limit_on_the_size_of_files_ends_no_recorder() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    let plegctl = env!("CARGO_BIN_EXE_plegctl");
+    let line = format!(
+        "ulimit -f 8; exec '{plegctl}' record -r sim:busy-deploy '{}' --period 1ms --count 40 --no-host",
+        word(&directory)
+    );
+    let output = Invocation::program("sh", &["-c", &line]).default_signals().run();
+    assert_eq!((output.code, output.signal), (Some(0), None), "{output}");
+}
+
+#[test]
+fn report_that_may_not_grow_is_an_error_and_no_death() {
+    let place = Place::make();
+    let (plegctl, file) = (env!("CARGO_BIN_EXE_plegctl"), place.path("report"));
+    let line = format!("ulimit -f 1; exec '{plegctl}' relist -r sim:quiet --save '{}'", word(&file));
+    let output = Invocation::program("sh", &["-c", &line]).default_signals().run();
+    assert_eq!((output.code, output.signal), (Some(2), None), "{output}");
+    assert!(output.stderr.contains("error: "), "{output}");
+}
