@@ -31,6 +31,7 @@
 )]
 
 pub mod capture;
+mod children;
 pub mod clock;
 mod cmd;
 pub mod cri;

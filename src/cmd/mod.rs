@@ -151,7 +151,8 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "DIR")]
     host_root: Option<PathBuf>,
 
-    /// Deadline of each call to the runtime [default: 10s; 2m for `watch` and `record`]
+    /// Deadline of each call to the runtime, and of each request to a kubelet or an API server [default: 10s; 2m for
+    /// `watch` and `record`; 5s to 30s for requests and programs that give a credential]
     #[arg(long, global = true, value_name = "DUR", value_parser = positive_duration)]
     timeout: Option<Duration>,
 

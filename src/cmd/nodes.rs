@@ -67,7 +67,8 @@ pub struct NodesArgs {
 /// Runs the command.
 pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
     let places = Places::of_environment(arguments.kubeconfig.clone());
-    let cluster = kubeconfig::cluster(&places, arguments.context.as_deref(), CREDENTIAL_PATIENCE)?;
+    let patience = context.timeout.unwrap_or(CREDENTIAL_PATIENCE);
+    let cluster = kubeconfig::cluster(&places, arguments.context.as_deref(), patience)?;
     context.note(1, &format!("API server {} by context {}", cluster.server, cluster.context));
     if cluster.insecure {
         context.remark(&format!(

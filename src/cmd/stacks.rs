@@ -205,13 +205,15 @@ impl Taken {
             }
             Live::Url(source) => {
                 let url = sources::with_path(source);
-                let answer = block_on(http::get(&url, URL_PATIENCE))?.map_err(Error::Kubelet)?;
+                let answer = block_on(http::get(&url, context.timeout.unwrap_or(URL_PATIENCE)))?
+                    .map_err(Error::Kubelet)?;
                 (source.clone(), None, body_of(answer, source)?)
             }
             Live::Kubelet(kubelet) => {
                 let name = kubelet.url(sources::GOROUTINES);
                 let answer =
-                    block_on(kubelet.get(sources::GOROUTINES, URL_PATIENCE))?.map_err(Error::Kubelet)?;
+                    block_on(kubelet.get(sources::GOROUTINES, context.timeout.unwrap_or(URL_PATIENCE)))?
+                        .map_err(Error::Kubelet)?;
                 let body = body_of(answer, &name)?;
                 (name, None, body)
             }

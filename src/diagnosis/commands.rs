@@ -3,11 +3,12 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::offload;
+use crate::children::Group;
 use crate::kubelet::go_duration;
 
 /// What is read of a program's output.
@@ -110,68 +111,69 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String,
     clippy::disallowed_methods,
     reason = "the one place that the ban on other programs names as its exception"
 )]
-fn start(program: &'static str, args: &[&str]) -> io::Result<Child> {
-    Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+fn start(program: &str, args: &[&str]) -> io::Result<(Group, Option<ChildStdout>)> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    Group::start(&mut command)
 }
 
 async fn run(program: &'static str, args: &'static [&str], limit: Duration) -> Result<String, Error> {
     run_by(program, limit, move || start(program, args)).await
 }
 
-/// The program that runs, or that nobody wants any more.
+/// A program that a thread starts and reads. `None` until it runs.
 #[derive(Default)]
 struct Running {
-    child: Option<Child>,
+    group: Option<Arc<Group>>,
     is_unwanted: bool,
 }
 
 impl Running {
-    fn end(&mut self) {
-        self.is_unwanted = true;
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
+    /// Remembers the program; ends it if nobody waits for it any more.
+    fn begin(&mut self, group: Arc<Group>) {
+        if self.is_unwanted {
+            group.end();
+        }
+        self.group = Some(group);
+    }
+}
+
+/// Ends the program when nobody waits for it any more: its time is over, or the caller is gone.
+struct EndOnDrop(Arc<Mutex<Running>>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running.is_unwanted = true;
+        if let Some(group) = &running.group {
+            group.end();
         }
     }
 }
 
-/// What a program prints that `start` starts. To start it is to read it from a disk that may not answer, so that happens in
-/// the thread that reads its output, and never on the event loop.
+/// Returns what a program prints. `start` reads it from a disk that may not answer, so it runs in the thread that reads the
+/// program's output, and never on the event loop.
 async fn run_by(
     program: &'static str,
     limit: Duration,
-    start: impl FnOnce() -> io::Result<Child> + Send + 'static,
+    start: impl FnOnce() -> io::Result<(Group, Option<ChildStdout>)> + Send + 'static,
 ) -> Result<String, Error> {
-    let running = Arc::new(Mutex::new(Running::default()));
-    let ours = Arc::clone(&running);
+    let running = EndOnDrop(Arc::default());
+    let shared = Arc::clone(&running.0);
     let text = offload::value(limit, move || {
-        let mut child = start()?;
-        let stdout = child.stdout.take();
-        let locked = || ours.lock().unwrap_or_else(PoisonError::into_inner);
-        {
-            let mut running = locked();
-            running.child = Some(child);
-            if running.is_unwanted {
-                running.end();
-            }
-        }
+        let (group, stdout) = start()?;
+        let group = Arc::new(group);
+        shared.lock().unwrap_or_else(PoisonError::into_inner).begin(Arc::clone(&group));
         let mut text = Vec::new();
-        if let Some(stdout) = stdout {
-            // What could be read before an error is still worth having.
-            let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut text);
-        }
-        let child = locked().child.take();
-        if let Some(mut child) = child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        // What could be read before an error is still worth having.
+        let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT).read_to_end(&mut text));
+        group.end();
+        // It was ended a moment ago; how it ended says nothing.
+        let _ = group.wait();
         Ok(String::from_utf8_lossy(&text).into_owned())
     })
     .await;
-    let Some(text) = text else {
-        // Our own child; its reader ends with it.
-        running.lock().unwrap_or_else(PoisonError::into_inner).end();
-        return Err(Error::Silent { program, waited: limit });
-    };
+    let Some(text) = text else { return Err(Error::Silent { program, waited: limit }) };
     text.map_err(|why: io::Error| match (why.kind(), why.to_string()) {
         (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
         (_, detail) => Error::NotStarted { program, detail },
@@ -314,6 +316,26 @@ mod tests {
         assert!(Journal::of(begun).recovering);
         let ended = format!("{begun}\n2.0 n containerd[1]: msg=\"containerd successfully booted in 0.1s\"");
         assert!(!Journal::of(&ended).recovering);
+    }
+
+    #[tokio::test]
+    async fn child_of_a_program_that_is_given_up_ends_too() {
+        let fifo = std::env::temp_dir().join(format!("plegctl-commands-{}", std::process::id()));
+        #[expect(clippy::disallowed_methods, reason = "there is no safe call for it here")]
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        // Opening it waits for the child; its end is the end of whoever holds it open.
+        let place = fifo.clone();
+        let begun = tokio::task::spawn_blocking(move || std::fs::File::open(place).unwrap());
+        let script = format!("sleep 600 9>'{}' & wait", fifo.display());
+        let arguments = ["-c", &script];
+        let mut held = tokio::select! {
+            ended = run("sh", &arguments, Duration::from_secs(60)) => panic!("{ended:?}"),
+            begun = begun => begun.unwrap(),
+        };
+        let mut nothing = Vec::new();
+        tokio::task::spawn_blocking(move || held.read_to_end(&mut nothing).unwrap()).await.unwrap();
+        std::fs::remove_file(fifo).unwrap();
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! would be worth is not known here.
 
 mod lines;
+mod metered;
 mod tls;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use self::metered::{Allowance, Metered};
 pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
 use crate::threads;
 
@@ -342,7 +344,14 @@ impl Client {
 #[derive(Debug)]
 pub struct Session<'a> {
     client: &'a Client,
-    open: Option<(String, SendRequest<Empty<Bytes>>)>,
+    open: Option<(String, Connection)>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+struct Connection {
+    sender: SendRequest<Empty<Bytes>>,
+    allowance: Allowance,
 }
 
 /// Why an exchange ended, before it is known how to say so.
@@ -385,20 +394,20 @@ impl Session<'_> {
         received: &mut usize,
     ) -> Result<Answer, Trouble> {
         let mut kept = None;
-        if let Some((address, mut sender)) = self.open.take()
+        if let Some((address, mut connection)) = self.open.take()
             && address == place.address
-            && sender.ready().await.is_ok()
+            && connection.sender.ready().await.is_ok()
         {
-            kept = Some(sender);
+            kept = Some(connection);
         }
-        let mut sender = match kept {
-            Some(sender) => sender,
+        let mut connection = match kept {
+            Some(connection) => connection,
             None => self.client.connect(place).await?,
         };
-        let response = self.client.send(&mut sender, place).await?;
+        let response = self.client.send(&mut connection, place).await?;
         *begun = true;
         let answer = answered(response, received, self.client.largest).await?;
-        self.open = Some((place.address.clone(), sender));
+        self.open = Some((place.address.clone(), connection));
         Ok(answer)
     }
 }
@@ -446,7 +455,7 @@ impl Client {
     /// Sends the question; the answer has begun when this returns.
     async fn send(
         &self,
-        sender: &mut SendRequest<Empty<Bytes>>,
+        connection: &mut Connection,
         place: &Place<'_>,
     ) -> Result<Response<Incoming>, Trouble> {
         let mut request = http::Request::get(place.path)
@@ -460,7 +469,10 @@ impl Client {
             request = request.header(name, value);
         }
         let request = request.body(Empty::new()).map_err(|why| Trouble::Io(io::Error::other(why)))?;
-        sender.send_request(request).await.map_err(Trouble::Http)
+        connection.allowance.asked();
+        let response = connection.sender.send_request(request).await.map_err(Trouble::Http)?;
+        connection.allowance.answered();
+        Ok(response)
     }
 }
 
@@ -485,7 +497,7 @@ async fn collect(mut body: Incoming, received: &mut usize, largest: usize) -> Re
 }
 
 impl Client {
-    async fn connect(&self, place: &Place<'_>) -> Result<SendRequest<Empty<Bytes>>, Trouble> {
+    async fn connect(&self, place: &Place<'_>) -> Result<Connection, Trouble> {
         let addresses = threads::addresses(&place.address).await.map_err(Trouble::Io)?;
         let stream = TcpStream::connect(&*addresses).await.map_err(Trouble::Io)?;
         if !place.tls {
@@ -513,13 +525,15 @@ impl Client {
 }
 
 /// Starts HTTP on a connection; what drives it goes on beside us until either side ends it.
-async fn converse<S>(stream: S) -> Result<SendRequest<Empty<Bytes>>, Trouble>
+async fn converse<S>(stream: S) -> Result<Connection, Trouble>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let allowance = Allowance::new();
+    let stream = Metered { stream, allowance: allowance.clone() };
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(Trouble::Http)?;
     tokio::spawn(connection);
-    Ok(sender)
+    Ok(Connection { sender, allowance })
 }
 
 #[cfg(test)]
@@ -579,6 +593,45 @@ mod tests {
         assert!(matches!(get(&url, Duration::from_millis(200)).await, Err(Error::Silent { .. })));
         let url = serve_once(half, false).await;
         assert!(matches!(get(&url, PATIENCE).await, Err(Error::Cut { received: 3, .. })));
+    }
+
+    #[tokio::test]
+    async fn interim_answers_without_end_are_given_up_by_their_size() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/healthz", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+            while stream.write_all(&interim).await.is_ok() {}
+        });
+        let why = get(&url, Duration::from_secs(60)).await.unwrap_err();
+        assert!(why.to_string().ends_with("it sent more than 1024 KiB before its answer"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn large_answer_is_read_however_much_comes_after_its_head() {
+        let body = vec![b'x'; 3 * metered::BEFORE_ANSWER];
+        let head =
+            format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let answer = [head.as_bytes(), &body].concat().leak();
+        let url = serve_once(answer, true).await;
+        assert_eq!(get(&url, Duration::from_secs(60)).await.unwrap().body.len(), body.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answer_in_tiny_pieces_ends_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/api/v1/pods", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await.unwrap();
+            while stream.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let why = get(&url, Duration::from_secs(30)).await.unwrap_err();
+        assert!(matches!(why, Error::SilentMidAnswer { .. } | Error::Silent { .. }), "{why}");
     }
 
     #[tokio::test]

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
@@ -14,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::children::Group;
 use crate::host::HostRoot;
 
 use crate::host::yaml::{Documents, Fault, Kind, Node};
@@ -439,37 +442,42 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
     let question = serde_json::json!({
         "kind": "ExecCredential", "apiVersion": exec.api_version, "spec": {"interactive": false},
     });
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(exec.args.iter().flatten())
         .envs(exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value)))
         .env("KUBERNETES_EXEC_INFO", question.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(|why| failed(format!("cannot be run: {why}")))?;
-    let stdout = child.stdout.take();
+        .stderr(Stdio::inherit());
+    let (group, stdout) =
+        Group::start(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
+    let group = Arc::new(group);
+    let waited_for = Arc::clone(&group);
+    let closed = Arc::new(AtomicBool::new(false));
+    let has_closed = Arc::clone(&closed);
     let (sender, answer) = std::sync::mpsc::channel();
-    // Read beside the wait, so that one that says nothing can be left.
+    // Read and waited for in a thread, so that one that says nothing, or does not end, can be left.
     let reading = threads::spawn("credential", move || {
         let mut text = Vec::new();
         let read =
             stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
+        has_closed.store(true, Ordering::Relaxed);
+        let ended = waited_for.wait();
         // Nobody may be waiting any more.
-        let _ = sender.send(read.transpose().map(|_| text));
+        let _ = sender.send(read.transpose().and(ended).map(|status| (text, status)));
     });
-    let late = |_| failed(format!("said nothing within {}", humantime::format_duration(patience)));
-    let told = reading.map_err(|why| failed(format!("cannot be listened to: {why}")));
-    let text = match told.and_then(|()| answer.recv_timeout(patience).map_err(late)) {
-        Ok(text) => text.map_err(|why| failed(why.to_string()))?,
-        Err(why) => {
-            // Our own child.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(why);
-        }
+    let late = |_| {
+        let what =
+            if closed.load(Ordering::Relaxed) { "closed its output and did not end" } else { "said nothing" };
+        failed(format!("{what} within {}", humantime::format_duration(patience)))
     };
-    let status = child.wait().map_err(|why| failed(why.to_string()))?;
+    let started = reading.map_err(|why| failed(format!("cannot be listened to: {why}")));
+    let answered = started.and_then(|()| answer.recv_timeout(patience).map_err(late));
+    if answered.is_err() {
+        group.end();
+    }
+    let (text, status) = answered?.map_err(|why| failed(why.to_string()))?;
     if !status.success() {
         return Err(failed(format!("failed: {status}")));
     }
@@ -521,5 +529,34 @@ fn scalar(text: String, plain: bool) -> Value {
         "false" if plain => Value::Bool(false),
         "" | "null" | "~" if plain => Value::Null,
         _ => Value::String(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(script: &str, patience: Duration) -> Result<Option<String>, String> {
+        let args = Some(vec!["-c".to_owned(), script.to_owned()]);
+        let exec = Exec { command: "sh".to_owned(), args, ..Exec::default() };
+        run(&exec, Path::new("/"), patience).map(|status| status.token).map_err(|why| why.to_string())
+    }
+
+    const CREDENTIAL: &str = r#"echo '{"status":{"token":"t"}}'"#;
+
+    #[test]
+    fn credential_program_has_one_deadline_for_its_output_and_its_end() {
+        let soon = Duration::from_millis(300);
+        let lingers = format!("{CREDENTIAL}; exec >&-; sleep 600 >&-");
+        let why = ran(&lingers, soon).unwrap_err();
+        assert!(why.ends_with("closed its output and did not end within 300ms"), "{why}");
+        let why = ran("sleep 600", soon).unwrap_err();
+        assert!(why.ends_with("said nothing within 300ms"), "{why}");
+    }
+
+    #[test]
+    fn credential_program_that_leaves_a_child_behind_has_given_its_credential() {
+        let script = format!("sleep 600 >&- 2>&- & {CREDENTIAL}");
+        assert_eq!(ran(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
     }
 }

@@ -39,7 +39,7 @@ use crate::report::document;
 use report::PodsReport;
 use sources::{Api, Configured};
 
-/// What the kubelet's answer about its own pods may take.
+/// What the kubelet's answer about its own pods may take, unless `--timeout` says otherwise.
 const KUBELET_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -150,7 +150,9 @@ async fn once(
             (None, None) => return None,
         };
         Some(match found {
-            Ok(api) => kubelet_pods(&api, &kubelet.node_name).await,
+            Ok(api) => {
+                kubelet_pods(&api, &kubelet.node_name, context.timeout.unwrap_or(KUBELET_PATIENCE)).await
+            }
             Err(why) => Err(why),
         })
     };
@@ -206,9 +208,13 @@ fn kubelet_api(arguments: &PodsArgs, context: &Context) -> Result<Option<Kubelet
 }
 
 /// The status that the kubelet itself gives each of its pods, refused ones included, by UID.
-async fn kubelet_pods(api: &KubeletApi, node: &str) -> Result<HashMap<String, Part>, String> {
+async fn kubelet_pods(
+    api: &KubeletApi,
+    node: &str,
+    patience: Duration,
+) -> Result<HashMap<String, Part>, String> {
     let url = api.url("/pods");
-    let answer = api.get("/pods", KUBELET_PATIENCE).await.and_then(|answer| answer.bytes(&url));
+    let answer = api.get("/pods", patience).await.and_then(|answer| answer.bytes(&url));
     let text = answer.map_err(|why| why.to_string())?;
     let list =
         ApiPods::parse(&text, node).map_err(|why| format!("what `{url}` answers cannot be used: {why}"))?;

@@ -90,7 +90,8 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = Places { flag: Some(path.clone()), ..Places::default() };
-        Api::Server(ApiServer { places, context: arguments.context.clone(), node: node() })
+        let (name, patience) = (arguments.context.clone(), context.timeout);
+        Api::Server(ApiServer { places, context: name, node: node(), patience })
     });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
@@ -148,7 +149,7 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
     if let Some(path) = running.flag("kubeconfig") {
         let places = Places::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
-        found.api = Some(Api::Server(ApiServer { places, context: None, node }));
+        found.api = Some(Api::Server(ApiServer { places, context: None, node, patience: context.timeout }));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
         let why = "the kubelet has no credential yet: it has not joined the cluster";
         found.unread.insert(Source::Api, why.to_owned());

@@ -30,8 +30,8 @@ impl Client {
         let place = place(url)?;
         let mut begun = None;
         let asked = async {
-            let mut sender = self.connect(&place).await?;
-            let response = self.send(&mut sender, &place).await?;
+            let mut connection = self.connect(&place).await?;
+            let response = self.send(&mut connection, &place).await?;
             if response.status().as_u16() == 200 {
                 return Ok(Ok(response.into_body()));
             }

@@ -23,8 +23,8 @@ use crate::threads;
 
 /// What a program that gives a credential may take; it may have to ask a cloud.
 const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
-/// What the list may take.
-const LIST_PATIENCE: Duration = Duration::from_secs(60);
+/// What the list may take, unless the user says otherwise: to the last byte, however small the pieces are.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
 /// What the beginning of a watch may take.
 const WATCH_PATIENCE: Duration = Duration::from_secs(30);
 /// For how long the API server is to keep a watch open.
@@ -45,6 +45,8 @@ pub struct ApiServer {
     pub context: Option<String>,
     /// The node.
     pub node: String,
+    /// How long a credential, a list and the beginning of a watch may take each, where the user says so.
+    pub patience: Option<Duration>,
 }
 
 /// Why the API server's pods are not known.
@@ -180,8 +182,8 @@ impl ApiServer {
     /// The way there. Reads files and may run the kubeconfig's program for a credential.
     async fn cluster(&self) -> Result<Cluster, ApiServerError> {
         let (places, context) = (self.places.clone(), self.context.clone());
-        let read =
-            threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), CREDENTIAL_PATIENCE));
+        let patience = self.patience.unwrap_or(CREDENTIAL_PATIENCE);
+        let read = threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), patience));
         Ok(read.await.map_err(KubeconfigError::Unread)??)
     }
 
@@ -204,7 +206,7 @@ impl ApiServer {
     async fn list_from(&self, cluster: &Cluster) -> Result<ApiPods, ApiServerError> {
         let url = self.url(cluster, "resourceVersion=0");
         let client = cluster.client.clone().with_largest(LARGEST_LIST);
-        let answer = client.get(&url, LIST_PATIENCE).await.map_err(told)?;
+        let answer = client.get(&url, self.patience.unwrap_or(LIST_PATIENCE)).await.map_err(told)?;
         let text = answer.bytes(&url).map_err(told)?;
         ApiPods::parse(&text, &self.node).map_err(|why| ApiServerError::NoList { url, why })
     }
@@ -221,7 +223,7 @@ impl ApiServer {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}"
         );
         let url = self.url(cluster, &query);
-        let mut lines = match cluster.client.lines(&url, WATCH_PATIENCE).await {
+        let mut lines = match cluster.client.lines(&url, self.patience.unwrap_or(WATCH_PATIENCE)).await {
             Err(http::Error::Status { status: GONE, .. }) => return Ok(End::Gone),
             lines => lines.map_err(told)?,
         };

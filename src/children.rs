@@ -1,0 +1,104 @@
+//! Programs that are run for an answer: each in a process group of its own, so that whatever it starts ends with it.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// A child that leads a process group.
+#[derive(Debug)]
+pub struct Group {
+    leader: Pid,
+    /// `None` once the child is reaped: from then on its number may belong to somebody else.
+    child: Mutex<Option<Child>>,
+}
+
+impl Group {
+    /// Starts `command` as the leader of a new group.
+    pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
+        let mut child = command.process_group(0).spawn()?;
+        let stdout = child.stdout.take();
+        Ok((Self { leader: Pid::from_child(&child), child: Mutex::new(Some(child)) }, stdout))
+    }
+
+    /// Waits until the child has ended, and then ends what it has left behind. Blocks as long as the child runs.
+    pub fn wait(&self) -> io::Result<ExitStatus> {
+        // Without reaping it: as long as it is there, its number names this group and no other.
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(self.leader), how) {
+                Err(rustix::io::Errno::INTR) => {}
+                ended => break ended.map(drop)?,
+            }
+        }
+        let mut child = self.child();
+        let Some(mut ended) = child.take() else { return Err(io::Error::other("it was waited for before")) };
+        self.kill();
+        ended.wait()
+    }
+
+    /// Ends the child and everything in its group, unless that has ended already.
+    pub fn end(&self) {
+        let child = self.child();
+        if child.is_some() {
+            self.kill();
+        }
+    }
+
+    /// Whoever calls this holds the child.
+    fn kill(&self) {
+        // A group that has ended by itself is no error.
+        let _ = kill_process_group(self.leader, Signal::KILL);
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "this is about other programs")]
+mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// A shell that starts a child, prints the child's number and does what `then` says.
+    fn shell(then: &str) -> (Group, BufReader<ChildStdout>, String) {
+        let script = format!("sleep 600 & echo $!; {then}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let (group, stdout) = Group::start(&mut command).unwrap();
+        let mut stdout = BufReader::new(stdout.unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        (group, stdout, line.trim().to_owned())
+    }
+
+    /// The grandchild holds the pipe open, so that its end is the end of the pipe.
+    fn to_the_end(mut stdout: BufReader<ChildStdout>) {
+        let mut rest = Vec::new();
+        stdout.read_to_end(&mut rest).unwrap();
+    }
+
+    #[test]
+    fn what_a_child_leaves_behind_ends_with_it() {
+        let (group, stdout, grandchild) = shell("exit 3");
+        assert!(!grandchild.is_empty());
+        assert_eq!(group.wait().unwrap().code(), Some(3));
+        to_the_end(stdout);
+        group.end();
+        assert!(group.wait().is_err(), "it is reaped");
+    }
+
+    #[test]
+    fn child_that_does_not_end_is_ended_with_its_own_children() {
+        let (group, stdout, _) = shell("wait");
+        group.end();
+        to_the_end(stdout);
+        assert!(!group.wait().unwrap().success());
+    }
+}
