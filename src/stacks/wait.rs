@@ -259,6 +259,46 @@ pub fn shim_call(goroutine: &Goroutine) -> Option<&str> {
     })
 }
 
+/// A kind of machine: each has its own numbers of system calls (`syscall_64.tbl` and `asm-generic/unistd.h` of the kernel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Machine {
+    Amd64,
+    Arm64,
+}
+
+impl Machine {
+    /// The machine of a goroutine, by the file of a frame such as `zsyscall_linux_arm64.go`. Where no file says so, a process
+    /// whose descriptors can be looked at runs on the machine that we run on.
+    fn of(goroutine: &Goroutine) -> Self {
+        let files = goroutine.frames.iter().filter_map(|frame| frame.place.as_ref().map(|(file, _)| file));
+        let named = files.filter_map(|file| file.rsplit('/').next()).find_map(|file| {
+            let (stem, _) = file.rsplit_once('.')?;
+            match stem.rsplit('_').next()? {
+                "amd64" => Some(Self::Amd64),
+                "arm64" => Some(Self::Arm64),
+                _ => None,
+            }
+        });
+        named.unwrap_or(if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::Amd64 })
+    }
+
+    /// `waitid`.
+    const fn waitid(self) -> u64 {
+        match self {
+            Self::Amd64 => 247,
+            Self::Arm64 => 95,
+        }
+    }
+
+    /// Calls on a file by its descriptor: `write`, `pwrite64`, `fsync`, `fdatasync`, `ftruncate`, `flock`.
+    const fn by_descriptor(self) -> [u64; 6] {
+        match self {
+            Self::Amd64 => [1, 18, 74, 75, 77, 73],
+            Self::Arm64 => [64, 68, 82, 83, 46, 32],
+        }
+    }
+}
+
 /// A word of a system call's raw frame.
 fn raw_call(goroutine: &Goroutine, nth: usize) -> Option<(u64, u64)> {
     let frame = goroutine
@@ -273,17 +313,16 @@ fn raw_call(goroutine: &Goroutine, nth: usize) -> Option<(u64, u64)> {
 
 /// A child by its pidfd: `waitid(P_PIDFD, fd, …)`, since Go 1.23.
 pub fn pidfd(goroutine: &Goroutine) -> Option<u64> {
-    const WAITID: [u64; 2] = [0xf7, 0x5f];
     const P_PIDFD: u64 = 3;
     let (number, kind) = raw_call(goroutine, 0)?;
-    (WAITID.contains(&number) && kind == P_PIDFD).then(|| raw_call(goroutine, 1))?.map(|(_, fd)| fd)
+    let waits = number == Machine::of(goroutine).waitid() && kind == P_PIDFD;
+    waits.then(|| raw_call(goroutine, 1))?.map(|(_, fd)| fd)
 }
 
 /// An open file by its descriptor: `pwrite64(fd, …)` and its like.
 pub fn file(goroutine: &Goroutine) -> Option<(u64, u64)> {
-    // On x86-64: write, pwrite64, fsync, fdatasync, ftruncate, flock.
-    const BY_DESCRIPTOR: [u64; 6] = [0x1, 0x12, 0x4a, 0x4b, 0x4d, 0x49];
-    raw_call(goroutine, 0).filter(|(number, _)| BY_DESCRIPTOR.contains(number))
+    let known = Machine::of(goroutine).by_descriptor();
+    raw_call(goroutine, 0).filter(|(number, _)| known.contains(number))
 }
 
 /// Strings of a container that is passed by value: pointers and lengths of its id, its name and its sandbox's id.
@@ -418,6 +457,32 @@ mod tests {
             "goroutine 1 [syscall]:\nsyscall.Syscall6(0xf7, 0x1, 0x1d, 0x1, 0x4, 0x1, 0x0)\n\t/s.s:1\nos.(*Process).wait(0x1)\n\t/e.go:2\n",
         );
         assert_eq!(pidfd(&by_pid), None);
+    }
+
+    #[test]
+    fn a_system_call_is_read_by_the_numbers_of_its_machine() {
+        let pwrite = |number: &str, machine: &str| {
+            goroutine(&format!(
+                "goroutine 1 [syscall]:\nsyscall.Syscall6({number}, 0x6, 0x2d4f69257000, 0x1000, 0x21000, 0x0, 0x0)\n\tsyscall/syscall_linux.go:96\n\
+                 syscall.pwrite(0x8?)\n\tsyscall/zsyscall_linux_{machine}.go:1246\n"
+            ))
+        };
+        assert_eq!(file(&pwrite("0x44", "arm64")), Some((0x44, 6)));
+        assert_eq!(file(&pwrite("0x12", "amd64")), Some((0x12, 6)));
+        // There 0x49 is ppoll and 0x12 lookup_dcookie: neither has a descriptor.
+        for number in ["0x49", "0x12"] {
+            assert_eq!(file(&pwrite(number, "arm64")), None, "{number}");
+        }
+        assert_eq!(file(&pwrite("0x44", "amd64")), None);
+        let waitid = |number: &str, machine: &str| {
+            goroutine(&format!(
+                "goroutine 1 [syscall]:\nsyscall.Syscall6({number}, 0x3, 0x1d, 0x14ace73a580, 0x4, 0x1, 0x0)\n\ts.go:1\n\
+                 os.(*Process).pidfdWait(0x1)\n\tos/x_{machine}.s:2\n"
+            ))
+        };
+        assert_eq!(pidfd(&waitid("0x5f", "arm64")), Some(0x1d));
+        assert_eq!(pidfd(&waitid("0xf7", "amd64")), Some(0x1d));
+        assert_eq!(pidfd(&waitid("0x5f", "amd64")), None, "there it is umask");
     }
 
     #[test]
