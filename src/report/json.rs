@@ -7,6 +7,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::escape::is_hostile;
+
 /// Indented, over many lines.
 pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     line(document, &mut Indenting { out, depth: 0, place: Place::Value })
@@ -14,7 +16,7 @@ pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> 
 
 /// On one line.
 pub fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(Escaping { out: &mut *out, lead: false }, document)?;
+    serde_json::to_writer(Escaping { out: &mut *out, held: Vec::new() }, document)?;
     writeln!(out)
 }
 
@@ -102,33 +104,51 @@ impl Write for Indenting<'_> {
     }
 }
 
-/// What the first byte of U+0080 to U+00BF is.
-const LEAD: u8 = 0xc2;
-
-/// Writes DEL and the control characters U+0080 to U+009F of JSON as escapes: JSON allows them as they are, and some
-/// terminals obey them. They stand in texts only, where the escape means the same.
+/// Writes characters of JSON as escapes that it allows as they are and that are not plainly visible: some terminals obey
+/// DEL and the control characters U+0080 to U+009F, and others reorder, hide or break what is around them. They stand in
+/// texts only, where the escape means the same.
 struct Escaping<'a> {
     out: &'a mut dyn Write,
-    /// Whether the last byte was a [`LEAD`] that is not written yet.
-    lead: bool,
+    /// The bytes so far of a character that may be one of them.
+    held: Vec<u8>,
+}
+
+impl Escaping<'_> {
+    /// Writes the character that is held, if it is whole.
+    fn release(&mut self) -> io::Result<()> {
+        let length = match self.held.first() {
+            Some(0x7f) => 1,
+            Some(0xc2 | 0xd8) => 2,
+            Some(0xf3) => 4,
+            _ => 3,
+        };
+        if self.held.len() < length {
+            return Ok(());
+        }
+        let held = std::mem::take(&mut self.held);
+        match std::str::from_utf8(&held).ok().and_then(|text| text.chars().next()) {
+            Some(hostile) if is_hostile(hostile) => {
+                let mut units = [0; 2];
+                hostile.encode_utf16(&mut units).iter().try_for_each(|unit| write!(self.out, "\\u{unit:04x}"))
+            }
+            _ => self.out.write_all(&held),
+        }
+    }
 }
 
 impl Write for Escaping<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.chunk_by(|one, other| is_plain(*one) && is_plain(*other)) {
-            match (std::mem::take(&mut self.lead), piece) {
-                (false, [LEAD]) => self.lead = true,
-                (true, [control @ 0x80..=0x9f, rest @ ..]) => {
-                    write!(self.out, "\\u{control:04x}")?;
-                    self.out.write_all(rest)?;
-                }
-                (false, [0x7f]) => self.out.write_all(b"\\u007f")?,
-                (lead, piece) => {
-                    if lead {
-                        self.out.write_all(&[LEAD])?;
-                    }
-                    self.out.write_all(piece)?;
-                }
+        let mut rest = bytes;
+        while let Some((first, after)) = rest.split_first() {
+            if self.held.is_empty() && is_plain(*first) {
+                let length = rest.iter().take_while(|byte| is_plain(**byte)).count();
+                let (plain, after) = rest.split_at(length);
+                self.out.write_all(plain)?;
+                rest = after;
+            } else {
+                self.held.push(*first);
+                self.release()?;
+                rest = after;
             }
         }
         Ok(bytes.len())
@@ -139,9 +159,9 @@ impl Write for Escaping<'_> {
     }
 }
 
-/// Whether a byte stands for itself, whatever is before it.
+/// Whether no character begins with this byte that is written as an escape.
 const fn is_plain(byte: u8) -> bool {
-    !matches!(byte, 0x7f | LEAD)
+    !matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe1 | 0xe2 | 0xef | 0xf3)
 }
 
 #[cfg(test)]
@@ -195,11 +215,24 @@ pub mod tests {
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
         // However the bytes come.
         let mut out = Vec::new();
-        let mut escaping = Escaping { out: &mut out, lead: false };
+        let mut escaping = Escaping { out: &mut out, held: Vec::new() };
         for byte in text.bytes().filter(|byte| *byte != 0x1b) {
             escaping.write_all(&[byte]).unwrap();
         }
         let one_by_one = String::from_utf8(out).unwrap();
         assert!(!one_by_one.contains(char::is_control), "{one_by_one:?}");
+    }
+
+    #[test]
+    fn no_character_that_reorders_or_hides_text_gets_out_as_it_is() {
+        let all: String = ('\u{0}'..=char::MAX).filter(|letter| is_hostile(*letter)).collect();
+        assert!(['\u{200f}', '\u{61c}', '\u{2028}', '\u{feff}'].iter().all(|letter| all.contains(*letter)));
+        let text = format!("a{all}é…漢\u{f3}\u{e2}\u{1f600}{all}z");
+        let mut out = Vec::new();
+        line(&text, &mut out).unwrap();
+        let json = String::from_utf8(out).unwrap();
+        assert!(!json.trim_end().contains(is_hostile), "{json:?}");
+        assert!(json.contains("é…漢\u{f3}\u{e2}\u{1f600}"), "{json:?}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 }

@@ -11,6 +11,7 @@ use super::capture::brief;
 use crate::capture::report::{CallBar, CaptureReport, RelistPoint};
 use crate::clock::Wall;
 use crate::report::Seconds;
+use crate::report::escape::is_hostile;
 
 /// Width and heights of the drawing, in its own units.
 const WIDTH: f64 = 1000.0;
@@ -64,14 +65,8 @@ fn html(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // A control character, or one that turns the direction of what follows.
-            letter
-                if letter.is_control()
-                    || ('\u{202a}'..='\u{202e}').contains(&letter)
-                    || ('\u{2066}'..='\u{2069}').contains(&letter) =>
-            {
-                safe.extend(letter.escape_unicode());
-            }
+            // What moves, reorders or hides what is around it.
+            letter if is_hostile(letter) => safe.extend(letter.escape_unicode()),
             letter => safe.push(letter),
         }
     }
@@ -370,6 +365,13 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_from_outside_reorders_or_hides_the_page() {
+        for letter in ['\u{200f}', '\u{61c}', '\u{2028}', '\u{feff}', '\u{202e}', '\u{200b}'] {
+            assert_eq!(html(&format!("a{letter}é")), format!("a{}é", letter.escape_unicode()));
+        }
+    }
 
     #[test]
     fn nothing_from_outside_is_markup() {
