@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
+use rustix::fs::{FileType, OFlags};
 
 use crate::panics;
 use crate::report::escape::escaped;
@@ -237,7 +238,24 @@ fn ended(outcome: Result<Exit, Error>) -> Exit {
     }
 }
 
+/// Whether what is printed is lost because stdout was closed when we were started. The standard library opens `/dev/null`
+/// for reading and writing in its place; some programs do that on purpose for a child whose output they do not want, so that
+/// it is worth a word and no error.
+fn stdout_was_closed() -> bool {
+    let stdout = io::stdout();
+    let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
+        FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
+            && about.st_rdev == rustix::fs::makedev(1, 3)
+    });
+    let access = OFlags::RDONLY | OFlags::WRONLY | OFlags::RDWR;
+    is_null && rustix::fs::fcntl_getfl(&stdout).is_ok_and(|flags| flags & access == OFlags::RDWR)
+}
+
 fn run(cli: &Cli) -> Result<Exit, Error> {
+    if !cli.global.quiet && stdout_was_closed() {
+        // A closed stderr leaves nothing to be said.
+        let _ = writeln!(io::stderr(), "note: stdout was closed: nothing that is printed there is kept");
+    }
     let context = || Context::resolve(&cli.global);
     match &cli.command {
         Command::Health(Chosen(arguments)) => health::run(arguments, &context()),

@@ -1,14 +1,18 @@
 //! The only place that runs other programs: `journalctl` and `systemctl is-system-running`, each bounded and each
 //! allowed to be absent.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::geteuid;
+
 use super::offload;
 use crate::children::Group;
+use crate::host::{HostRoot, open_to_others};
 use crate::kubelet::go_duration;
 
 /// What is read of a program's output.
@@ -111,14 +115,38 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String,
     clippy::disallowed_methods,
     reason = "the one place that the ban on other programs names as its exception"
 )]
-fn start(program: &str, args: &[&str]) -> io::Result<(Group, Option<ChildStdout>)> {
-    let mut command = Command::new(program);
+fn start(program: &'static str, args: &[impl AsRef<OsStr>]) -> Result<Started, Error> {
+    let mut command = Command::new(place_of(program, geteuid().is_root())?);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    Group::start(&mut command)
+    Group::start(&mut command).map_err(|why| match (why.kind(), why.to_string()) {
+        (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
+        (_, detail) => Error::NotStarted { program, detail },
+    })
 }
 
-async fn run(program: &'static str, args: &'static [&str], limit: Duration) -> Result<String, Error> {
-    run_by(program, limit, move || start(program, args)).await
+/// A program that runs, and its standard output.
+type Started = (Group, Option<ChildStdout>);
+
+/// Where systems keep programs that only root may replace.
+const PROGRAM_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
+
+/// The path that is run for `program`. Root's `$PATH` may name a folder that others may write to; what lies there is not run as
+/// root.
+fn place_of(program: &'static str, we_are_root: bool) -> Result<PathBuf, Error> {
+    if !we_are_root {
+        return Ok(PathBuf::from(program));
+    }
+    let own = HostRoot::resolve(Some(Path::new("/")));
+    let mut places = PROGRAM_FOLDERS.into_iter().map(|folder| Path::new(folder).join(program));
+    places.find(|place| place.is_file() && open_to_others(&own, place).is_none()).ok_or_else(|| {
+        let detail = format!("it is not in {}; for root $PATH does not count", PROGRAM_FOLDERS.join(", "));
+        Error::Absent { program, detail }
+    })
+}
+
+async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<String, Error> {
+    let args: Vec<String> = args.iter().map(|&word| word.to_owned()).collect();
+    run_by(program, limit, move || start(program, &args)).await
 }
 
 /// A program that a thread starts and reads. `None` until it runs.
@@ -156,7 +184,7 @@ impl Drop for EndOnDrop {
 async fn run_by(
     program: &'static str,
     limit: Duration,
-    start: impl FnOnce() -> io::Result<(Group, Option<ChildStdout>)> + Send + 'static,
+    start: impl FnOnce() -> Result<Started, Error> + Send + 'static,
 ) -> Result<String, Error> {
     let running = EndOnDrop(Arc::default());
     let shared = Arc::clone(&running.0);
@@ -173,11 +201,7 @@ async fn run_by(
         Ok(String::from_utf8_lossy(&text).into_owned())
     })
     .await;
-    let Some(text) = text else { return Err(Error::Silent { program, waited: limit }) };
-    text.map_err(|why: io::Error| match (why.kind(), why.to_string()) {
-        (io::ErrorKind::NotFound, detail) => Error::Absent { program, detail },
-        (_, detail) => Error::NotStarted { program, detail },
-    })
+    text.unwrap_or(Err(Error::Silent { program, waited: limit }))
 }
 
 /// What the journal has, counted.
@@ -318,6 +342,16 @@ mod tests {
         assert!(!Journal::of(&ended).recovering);
     }
 
+    #[test]
+    fn root_runs_a_program_by_its_absolute_path_or_not_at_all() {
+        let programs = ["sh", "plegctl-test-no-such-program"];
+        let [known, unknown] = programs.map(|program| place_of(program, true));
+        assert!(known.unwrap().is_absolute());
+        let why = unknown.unwrap_err().to_string();
+        assert!(why.contains("it is not in /usr/bin, /bin") && why.contains("$PATH does not count"), "{why}");
+        assert_eq!(place_of("sh", false).unwrap(), Path::new("sh"), "a plain user's own affair");
+    }
+
     #[tokio::test]
     async fn child_of_a_program_that_is_given_up_ends_too() {
         let fifo = std::env::temp_dir().join(format!("plegctl-commands-{}", std::process::id()));
@@ -350,7 +384,7 @@ mod tests {
         let start = move || {
             // As an exec from a disk that does not answer: only the other task on this event loop ends it.
             let _ = blocked.recv();
-            Err(io::ErrorKind::NotFound.into())
+            Err(Error::Absent { program: "journalctl", detail: "not there".to_owned() })
         };
         let (answer, ()) =
             tokio::join!(run_by("journalctl", Duration::from_secs(600), start), async { drop(release) });
@@ -362,7 +396,7 @@ mod tests {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let start = move || {
             let _ = blocked.recv();
-            Err(io::ErrorKind::NotFound.into())
+            Err(Error::Absent { program: "journalctl", detail: "not there".to_owned() })
         };
         let answer = run_by("journalctl", Duration::from_millis(1), start).await;
         drop(release);

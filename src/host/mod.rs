@@ -6,6 +6,7 @@
 mod arguments;
 mod cri_name;
 pub mod disks;
+mod guarded;
 mod inotify;
 mod kernel;
 pub mod proc;
@@ -14,6 +15,7 @@ pub mod yaml;
 
 pub use arguments::{Arguments, truth};
 pub use cri_name::CriName;
+pub use guarded::open_to_others;
 pub use inotify::{PathWatch, Seen};
 pub use kernel::{
     KernelDir, kernel_bytes, kernel_record, kernel_text, slowed, time_on_and_for_processors,
@@ -22,6 +24,7 @@ pub use kernel::{
 pub use scalars::{ScalarsError, file_scalars, scalars};
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::test_settings;
@@ -62,7 +65,8 @@ pub struct HostRoot {
 }
 
 impl HostRoot {
-    /// The root that was asked for; else `/host` if a node is mounted there and no runtime socket is seen without it.
+    /// The root that was asked for; else `/host` if a node is mounted there, and either no runtime socket is seen without it
+    /// or it is the very socket that is seen there: a pod that has both mounted.
     pub fn resolve(asked: Option<&Path>) -> Self {
         if let Some(root) = asked {
             return Self::at(root);
@@ -72,10 +76,19 @@ impl HostRoot {
             return Self { root, ..plain };
         }
         let mounted = Path::new(DEBUG_POD_MOUNT);
-        if holds_a_node(mounted) && !plain.has_a_runtime_socket() {
-            return Self { assumed: true, ..Self::at(mounted) };
-        }
-        plain
+        let below = Self { assumed: true, ..Self::at(mounted) };
+        if holds_a_node(mounted) && plain.is_only_a_view_of(&below) { below } else { plain }
+    }
+
+    /// Whether every runtime socket that is seen here is one of `node`'s.
+    fn is_only_a_view_of(&self, node: &Self) -> bool {
+        let inode = |root: &Self, socket: &str| {
+            let about = fs::metadata(root.path(socket)).ok()?;
+            Some((about.dev(), about.ino()))
+        };
+        WELL_KNOWN_SOCKETS
+            .iter()
+            .all(|(_, socket)| inode(self, socket).is_none_or(|here| inode(node, socket) == Some(here)))
     }
 
     fn at(root: &Path) -> Self {
@@ -100,10 +113,6 @@ impl HostRoot {
     /// The directory itself.
     pub fn as_path(&self) -> &Path {
         &self.root
-    }
-
-    fn has_a_runtime_socket(&self) -> bool {
-        WELL_KNOWN_SOCKETS.iter().any(|(_, socket)| self.path(socket).exists())
     }
 
     /// Whether this process lives in the system that the root is of, and not in a container that only sees its files.
@@ -143,6 +152,27 @@ mod tests {
     fn paths_are_looked_up_below_the_root() {
         assert_eq!(rooted("/host").path("/run/x.sock"), Path::new("/host/run/x.sock"));
         assert_eq!(rooted("/").path("/run/x.sock"), Path::new("/run/x.sock"));
+    }
+
+    #[test]
+    fn a_pod_that_has_the_nodes_socket_mounted_is_still_only_a_view_of_the_node() {
+        let folder = std::env::temp_dir().join(format!("plegctl-view-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let socket = "run/containerd/containerd.sock";
+        let [pod, node] = ["pod", "node"].map(|name| {
+            fs::create_dir_all(folder.join(name).join("run/containerd")).unwrap();
+            rooted(folder.join(name).to_str().unwrap())
+        });
+        assert!(pod.is_only_a_view_of(&node), "it has no socket of its own");
+        let listening = std::os::unix::net::UnixListener::bind(folder.join("node").join(socket)).unwrap();
+        assert!(pod.is_only_a_view_of(&node));
+        fs::hard_link(folder.join("node").join(socket), folder.join("pod").join(socket)).unwrap();
+        assert!(pod.is_only_a_view_of(&node), "the same socket");
+        fs::remove_file(folder.join("pod").join(socket)).unwrap();
+        let own = std::os::unix::net::UnixListener::bind(folder.join("pod").join(socket)).unwrap();
+        assert!(!pod.is_only_a_view_of(&node), "a node that has a directory /host");
+        drop((listening, own));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Writes to the file that a user named, whatever stands there, and hurts nothing else.
 //!
-//! A regular file is replaced whole, so that whoever reads it sees all of it or none: a temporary file beside it, with a
-//! random name that nobody can lay a link under, is renamed. A FIFO, a terminal or another character device is written
+//! A regular file is replaced whole, so that whoever reads it sees all of it or none: the new one has no name while it is
+//! written, so that nothing is left of it whatever ends us; or a random one that nobody can lay a link under, where the file
+//! system knows no other. Then it is renamed. A FIFO, a terminal or another character device is written
 //! to as it is. What cannot be written without harm is refused: a directory, a socket, a disk, and a link that somebody
 //! else may have laid.
 
@@ -9,13 +10,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fchown, fstat, fstatfs, openat,
-    readlinkat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fchown, fstat, fstatfs, linkat,
+    openat, readlinkat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -154,7 +155,7 @@ fn refused(why: &'static str) -> io::Error {
 }
 
 /// Whether nobody but us and root may put a file, or a link, into a directory.
-fn ours_alone(directory: &Stat) -> bool {
+pub fn ours_alone(directory: &Stat) -> bool {
     const OTHERS: u32 = 0o002;
     const GROUP: u32 = 0o020;
     let owner_is_trusted = directory.st_uid == 0 || directory.st_uid == geteuid().as_raw();
@@ -200,10 +201,14 @@ impl Write for Patient {
 }
 
 impl Here {
-    /// Has `content` write a file beside it, and renames that.
+    /// Has `content` write a file that has no name yet, and gives it this one. Whatever ends us meanwhile leaves no file
+    /// behind. Where the file system has no such files, one beside it is written and renamed.
     fn replace(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let name = random_name();
-        let file = self.create(&name)?;
+        let (file, is_named) = match self.unnamed() {
+            Some(file) => (file, false),
+            None => (self.create(&name)?, true),
+        };
         let written = self.take_over(&file).and_then(|()| {
             let mut buffered = BufWriter::new(&file);
             content(&mut buffered)?;
@@ -211,12 +216,34 @@ impl Here {
             drop(buffered);
             file.sync_all()
         });
-        let renamed =
-            written.and_then(|()| Ok(renameat(&self.directory, &name, &self.directory, &self.name)?));
+        let named = if is_named {
+            written
+        } else {
+            written?;
+            if self.old.is_none() && self.link(&file, &self.name).is_ok() {
+                return Ok(());
+            }
+            self.link(&file, &name)
+        };
+        let renamed = named.and_then(|()| Ok(renameat(&self.directory, &name, &self.directory, &self.name)?));
         renamed.inspect_err(|_| {
             // What could not be finished should not be found; if it cannot be removed either, it is only litter.
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
         })
+    }
+
+    /// A file in the directory that has no name and goes with us, where there are such files.
+    fn unnamed(&self) -> Option<File> {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+        let file = openat(&self.directory, ".", flags, Mode::from_raw_mode(PRIVATE)).ok()?;
+        // By this path it gets its name.
+        let is_linkable = statat(CWD, by_descriptor(&file), AtFlags::empty()).is_ok();
+        is_linkable.then(|| file.into())
+    }
+
+    /// Gives a file without a name this one; fails if there is one of that name.
+    fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
+        Ok(linkat(CWD, by_descriptor(file), &self.directory, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
@@ -259,6 +286,10 @@ impl Here {
 
 fn is_ours(file: &Stat) -> bool {
     file.st_uid == geteuid().as_raw()
+}
+
+fn by_descriptor(file: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
 /// A name that nobody can guess.
@@ -351,6 +382,27 @@ mod tests {
             (fs::read_to_string(&file).unwrap().as_str(), dir.names()),
             ("old", vec!["report.json".into()])
         );
+    }
+
+    #[test]
+    fn while_a_report_is_written_there_is_no_file_that_a_signal_could_leave() {
+        let dir = Dir::new("signal");
+        let unnamed = openat(CWD, &dir.0, OFlags::TMPFILE | OFlags::WRONLY, Mode::from_raw_mode(PRIVATE));
+        if unnamed.is_err() {
+            println!("skipped: the file system of {} has no files without a name", dir.0.display());
+            return;
+        }
+        let file = dir.file("report.json");
+        for text in ["new", "newer"] {
+            let before = dir.names();
+            write(&file, |out| {
+                out.write_all(text.as_bytes())?;
+                assert_eq!(dir.names(), before, "while it is written");
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!((fs::read_to_string(&file).unwrap().as_str(), dir.names().len()), (text, 1));
+        }
     }
 
     #[test]

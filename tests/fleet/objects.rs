@@ -215,6 +215,11 @@ fn the_pods_ask_for_no_more_than_they_need() {
             mounts - 1,
             "{overlay}: a mount beside the captures' can be written to"
         );
+        assert_eq!(
+            daemon_set.matches("recursiveReadOnly: IfPossible").count(),
+            mounts - 1,
+            "{overlay}: what is mounted below a mount can be written to"
+        );
         assert!(daemon_set.contains("- mountPath: /captures\n          name: captures\n"), "{overlay}");
         assert!(daemon_set.contains("medium: Memory"), "{overlay}");
         // A volume of the socket itself, or of type "", is how nodes are broken.

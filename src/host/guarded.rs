@@ -1,0 +1,51 @@
+//! Whether only root and we may put something at a path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::HostRoot;
+use crate::report::save::ours_alone;
+
+/// The first directory on the way to `path` that others may write to. Nothing may be believed of what lies there only
+/// because of its path: anybody may have put it there. The root itself is what the user named.
+pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
+    let parent = path.parent()?;
+    // A directory that is not there holds nothing.
+    let parent = fs::canonicalize(parent).ok()?;
+    let root = fs::canonicalize(host.as_path()).unwrap_or_else(|_| host.as_path().to_path_buf());
+    let is_below = parent.starts_with(&root);
+    let mut on_the_way: Vec<&Path> =
+        parent.ancestors().take_while(|directory| !is_below || *directory != root).collect();
+    on_the_way.reverse();
+    let is_open = |directory: &&Path| rustix::fs::stat(*directory).is_ok_and(|about| !ours_alone(&about));
+    on_the_way.into_iter().find(is_open).map(Path::to_path_buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_named_wherever_it_is_on_the_way() {
+        let root = std::env::temp_dir().join(format!("plegctl-guarded-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        for directory in ["run/containerd", "tmp/x"] {
+            let directory = root.join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(directory.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink("../tmp/x", root.join("run/link")).unwrap();
+        let host = HostRoot::resolve(Some(&root));
+        let found = |path: &str| open_to_others(&host, &root.join(path));
+        let open = Some(fs::canonicalize(root.join("tmp")).unwrap());
+        assert_eq!(found("run/containerd/containerd.sock"), None);
+        assert_eq!((found("tmp/c.sock"), found("tmp/x/c.sock")), (open.clone(), open.clone()));
+        assert_eq!(found("run/link/c.sock"), open, "a link leads there");
+        assert_eq!(found("none/c.sock"), None, "nothing is there");
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
