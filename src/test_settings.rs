@@ -1,7 +1,8 @@
-//! What this project's own tests may change in a debug build: where the node is.
+//! What this project's own tests may change in a debug build: where the node is, and after which time a call without an
+//! answer hangs.
 //!
-//! A release build has no such setting: the function below returns nothing there, and the name of the environment
-//! variable is not in the program. Nothing else in the product reads a setting that is not documented for users.
+//! A release build has no such settings: the functions below return constants there, and the names of the environment
+//! variables are not in the program. Nothing else in the product reads a setting that is not documented for users.
 
 use std::path::PathBuf;
 
@@ -15,4 +16,18 @@ pub fn node() -> Option<PathBuf> {
 #[cfg(not(debug_assertions))]
 pub const fn node() -> Option<PathBuf> {
     None
+}
+
+/// By how much the limits of silence are shorter than the contract's, so that a test of what is reported does not wait
+/// for them. Tests of the limits themselves leave it at one.
+#[cfg(debug_assertions)]
+pub fn silence_divisor() -> u32 {
+    let said = std::env::var("PLEGCTL_TEST_SILENCE_DIVISOR").ok();
+    said.and_then(|divisor| divisor.parse().ok()).filter(|divisor| *divisor > 0).unwrap_or(1)
+}
+
+/// The limits of a release build are the contract's.
+#[cfg(not(debug_assertions))]
+pub const fn silence_divisor() -> u32 {
+    1
 }

@@ -135,6 +135,8 @@ pub struct Inputs<R> {
     pub began: Mono,
     /// How long a pending call is waited for.
     pub patience: Duration,
+    /// By how much the limits of silence are shorter than the contract's: 1 except in tests.
+    pub(crate) silence_divisor: u32,
     /// How thorough and how quick.
     pub mode: Mode,
     /// Ask `ContainerStats` of every running container.
@@ -163,6 +165,7 @@ impl<R> Inputs<R> {
     /// A run with the defaults of `plegctl health`: 30 seconds, this machine's `/proc`, no kubelet asked.
     pub fn new(runtime: Arc<R>, control: Arc<R>, clock: Arc<dyn Clock>) -> Self {
         let began = clock.mono();
+        let silence_divisor = crate::test_settings::silence_divisor();
         Self {
             runtime,
             control,
@@ -177,7 +180,8 @@ impl<R> Inputs<R> {
             cgroup: PathBuf::from("/sys/fs/cgroup"),
             budget: Duration::from_secs(30),
             began,
-            patience: limits::PATIENCE,
+            patience: limits::PATIENCE / silence_divisor,
+            silence_divisor,
             mode: Mode::Normal,
             probe_shims: false,
             kubelet: KubeletInputs::default(),
@@ -201,7 +205,12 @@ impl<R> Inputs<R> {
     }
 
     fn silence(&self) -> silence::Scale {
-        silence::Scale::within(self.patience.min(self.budget))
+        silence::Scale::within(self.patience.min(self.budget), self.silence_divisor)
+    }
+
+    /// How long a call without an answer is waited for.
+    fn enough(&self) -> Duration {
+        self.patience.min(self.silence().certain)
     }
 }
 

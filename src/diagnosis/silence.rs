@@ -27,9 +27,13 @@ impl Default for Scale {
 impl Scale {
     /// For a run that waits for a call no longer than `patience`: a short one has to do with less, and never gets
     /// beyond *likely*.
-    pub fn within(patience: Duration) -> Self {
-        let likely = (patience / 2).clamp(limits::SILENT_AT_LEAST, limits::SILENT_LIKELY);
-        Self { likely, certain: limits::SILENT_CERTAIN }
+    ///
+    /// `divisor` is 1 except in tests, which do not wait for the whole limits.
+    pub fn within(patience: Duration, divisor: u32) -> Self {
+        let [at_least, likely, certain] =
+            [limits::SILENT_AT_LEAST, limits::SILENT_LIKELY, limits::SILENT_CERTAIN]
+                .map(|limit| limit.checked_div(divisor).unwrap_or(limit));
+        Self { likely: (patience / 2).clamp(at_least, likely), certain }
     }
 
     /// Whether a silence of this length is a hang rather than slowness.
@@ -63,11 +67,19 @@ mod tests {
 
     #[test]
     fn a_short_run_says_likely_sooner_and_certain_no_sooner() {
-        let npd = Scale::within(Duration::from_secs(4));
+        let npd = Scale::within(Duration::from_secs(4), 1);
         assert!(npd.hangs(Duration::from_secs(2)) && !npd.hangs(Duration::from_millis(1999)));
         assert_eq!(npd.confidence(Duration::from_millis(3900)), Confidence::Likely);
-        let tiny = Scale::within(Duration::from_millis(500));
+        let tiny = Scale::within(Duration::from_millis(500), 1);
         assert!(!tiny.hangs(Duration::from_millis(500)), "half a second is no hang, whoever is in a hurry");
-        assert_eq!(Scale::within(Duration::from_secs(60)), Scale::default());
+        assert_eq!(Scale::within(Duration::from_secs(60), 1), Scale::default());
+    }
+
+    #[test]
+    fn a_divisor_shortens_every_limit_alike() {
+        let scale = Scale::within(Duration::from_millis(2400), 5);
+        assert_eq!((scale.likely, scale.certain), (Duration::from_secs(1), Duration::from_secs(2)));
+        let tiny = Scale::within(Duration::from_millis(100), 5);
+        assert_eq!(tiny.likely, Duration::from_millis(200));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::thread;
 
 use plegctl::capture::Capture;
 use plegctl::cri::Rpc;
@@ -65,31 +66,40 @@ fn ten_captures_lose_every_name_and_keep_what_pleg_needs() {
         ("missed-events", "100ms"),
     ];
     let place = Place::make();
-    for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
-        let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
-        let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
-        record(&format!("sim:{scenario}"), &directory, &how);
-        let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
-        assert_eq!(exported.code, Some(0), "{exported}");
-        let texts = texts(&file);
-        for name in names(&directory) {
-            let found = texts.iter().find(|text| holds(text, &name));
-            assert!(found.is_none(), "{scenario}: `{name}` is still in {found:?}");
+    // They only wait, so they may wait together.
+    thread::scope(|scope| {
+        let place = &place;
+        for (number, (scenario, period)) in scenarios.into_iter().enumerate() {
+            scope.spawn(move || keeps_what_pleg_needs(place, number, scenario, period));
         }
-        // The same events come of it.
-        let kinds = |capture: &Path| -> Vec<String> {
-            let endpoint = format!("capture:{}@+0s", word(capture));
-            let watch = plegctl(&["watch", "-r", &endpoint, "-o", "jsonl"]);
-            let events = watch.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-            let events = events.filter(|record| record["kind"] == "Event");
-            events.map(|event| format!("{} {} {}", event["relist"], event["type"], event["id"])).collect()
-        };
-        let (before, after) = (kinds(&directory), kinds(&file));
-        assert!(!before.is_empty() && before == after, "{scenario}: {} and {}", before.len(), after.len());
-        let original = Capture::open(&directory).unwrap();
-        let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
-        assert!(lists.count() > 0, "{scenario}");
+    });
+}
+
+/// Records a scenario, exports it without its names, and compares the two.
+fn keeps_what_pleg_needs(place: &Place, number: usize, scenario: &str, period: &str) {
+    let (directory, file) = (place.path(&number.to_string()), place.path(&format!("{number}.plegcap")));
+    let how = ["--at", "0s", "--period", period, "--for", "4s", "--slow", "1s"];
+    record(&format!("sim:{scenario}"), &directory, &how);
+    let exported = plegctl(&["capture", "export", word(&directory), word(&file), "--anonymise"]);
+    assert_eq!(exported.code, Some(0), "{exported}");
+    let texts = texts(&file);
+    for name in names(&directory) {
+        let found = texts.iter().find(|text| holds(text, &name));
+        assert!(found.is_none(), "{scenario}: `{name}` is still in {found:?}");
     }
+    // The same events come of it.
+    let kinds = |capture: &Path| -> Vec<String> {
+        let endpoint = format!("capture:{}@+0s", word(capture));
+        let watch = plegctl(&["watch", "-r", &endpoint, "-o", "jsonl"]);
+        let events = watch.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events = events.filter(|record| record["kind"] == "Event");
+        events.map(|event| format!("{} {} {}", event["relist"], event["type"], event["id"])).collect()
+    };
+    let (before, after) = (kinds(&directory), kinds(&file));
+    assert!(!before.is_empty() && before == after, "{scenario}: {} and {}", before.len(), after.len());
+    let original = Capture::open(&directory).unwrap();
+    let lists = original.calls.iter().filter(|call| call.rpc == Rpc::ListContainers);
+    assert!(lists.count() > 0, "{scenario}");
 }
 
 /// From an image that has no `tar`, standard output is the only way out.

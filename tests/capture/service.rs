@@ -28,8 +28,8 @@ fn until(running: &mut Running, words: &str) -> String {
 fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
     let place = Place::make();
     let directory = place.path("capture");
-    let mut running =
-        Invocation::new(&["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"]).spawn();
+    let how = ["record", "-r", "sim:hung-list", word(&directory), "--slow", "200ms"];
+    let mut running = Invocation::new(&how).with_short_silences().spawn();
     until(&mut running, "incident 1:");
     let judged = until(&mut running, "incident 1:");
     assert!(judged.contains("D0"), "{judged}");
@@ -47,7 +47,8 @@ fn it_ends_when_it_is_told_to_while_a_call_hangs_and_names_the_incident() {
 fn what_it_says_at_its_end_is_what_is_on_the_disk() {
     let place = Place::make();
     let directory = place.path("capture");
-    let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms"]).stdout;
+    // A busy machine is slow, which is no incident here.
+    let said = record("sim:quiet", &directory, &["--count", "2", "--period", "1ms", "--slow", "1h"]).stdout;
     let list = plegctl(&["capture", "ls", word(&directory)]).stdout;
     let (_, size) = list.lines().next().unwrap().split_once("2 relists, ").unwrap();
     assert!(said.ends_with(&format!("recorded 2 relists and 0 incidents: {size}\n")), "{said}{list}");
@@ -104,8 +105,17 @@ fn its_metrics_are_the_kubelets_and_name_the_culprit() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("127.0.0.1:{port}");
     let directory = place.path("capture");
-    let how = ["record", "-r", "sim:hung-container", word(&directory), "--metrics-listen", &address];
-    let mut running = Invocation::new(&how).spawn();
+    let how = [
+        "record",
+        "-r",
+        "sim:hung-container",
+        word(&directory),
+        "--slow",
+        "1s",
+        "--metrics-listen",
+        &address,
+    ];
+    let mut running = Invocation::new(&how).with_short_silences().spawn();
     until(&mut running, "incident 1:");
     until(&mut running, "D01");
     let mut stream = TcpStream::connect(&address).unwrap();

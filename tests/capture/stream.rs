@@ -17,7 +17,7 @@ fn records(stdout: &str) -> Vec<Value> {
 fn a_replayed_stream_comes_to_the_same_each_time() {
     let place = Place::make();
     let directory = place.path("capture");
-    record("sim:missed-events", &directory, &["--at", "0s", "--period", "500ms", "--for", "12s"]);
+    record("sim:missed-events", &directory, &["--at", "20s", "--period", "500ms", "--for", "3s"]);
     let endpoint = replayed(&directory, "+0s");
     let told = Capture::open(&directory).unwrap().told.len();
     assert!(told > 10, "{told} events");

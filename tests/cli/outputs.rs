@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::{Invocation, plegctl};
 
 /// What each command is asked, and which document it answers with.
 const ROWS: [(&[&str], &str); 9] = [
@@ -20,7 +20,7 @@ const ROWS: [(&[&str], &str); 9] = [
 #[test]
 fn yaml_has_what_json_has_in_the_same_order() {
     for (words, kind) in ROWS {
-        let of = |form: &str| plegctl(&[words, &["-o", form]].concat());
+        let of = |form: &str| Invocation::new(&[words, &["-o", form]].concat()).with_short_silences().run();
         let (json, yaml) = (of("json"), of("yaml"));
         assert_eq!(json.code, yaml.code, "{json}{yaml}");
         let report: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|why| panic!("{why}: {json}"));
@@ -52,7 +52,8 @@ fn a_form_that_a_command_does_not_have_is_a_usage_error_with_those_that_it_has()
 
 #[test]
 fn names_are_the_pods_that_hold_something_up() {
-    let output = plegctl(&["health", "-r", "sim:hung-two-pods", "-o", "name"]);
+    let arguments = ["health", "-r", "sim:hung-two-pods", "-o", "name"];
+    let output = Invocation::new(&arguments).with_short_silences().run();
     assert_eq!(
         (output.code, output.stdout.as_str()),
         (Some(1), "shop/archive-0\nshop/media-0\n"),

@@ -290,8 +290,8 @@ fn a_dump_that_somebody_left_is_found() {
 #[test]
 fn health_takes_the_chain_from_a_dump_when_a_list_hangs() {
     let dump = recording("c2-lock.t5.usr1.gz");
-    let output =
-        plegctl(&["health", "-r", "sim:hung-list", "--stacks", &dump, "--patience", "6s", "-o", "json"]);
+    let arguments = ["health", "-r", "sim:hung-list", "--stacks", &dump, "--patience", "6s", "-o", "json"];
+    let output = Invocation::new(&arguments).with_short_silences().run();
     let report = json(&output);
     let finding =
         report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "D02").unwrap();

@@ -158,7 +158,8 @@ fn for_ends_a_watch_inside_a_hung_list() {
 fn a_slow_call_ends_an_until_slow_watch_with_the_culprit() {
     let fake = FakeRuntime::start(node());
     fake.on(Rpc::ContainerStatus).id("c1").hang();
-    let output = plegctl(&["watch", "-r", &fake.endpoint(), "--until-slow", "2s"]);
+    let arguments = ["watch", "-r", &fake.endpoint(), "--until-slow", "2s"];
+    let output = Invocation::new(&arguments).with_short_silences().run();
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0 c1"), "{output}");
     assert!(output.stdout.contains("ContainerStatus of default/web-0/app does not answer"), "{output}");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::probes::served_metrics;
 use super::{file, output_of, text, tool};
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::Invocation;
 
 const DASHBOARD: &str = "deploy/grafana/pleg-node.json";
 const RULES: &str = "deploy/prometheus/plegctl.rules.yaml";
@@ -32,7 +32,8 @@ fn names(exposition: &str) -> BTreeSet<String> {
 
 /// All series that kubelet or plegctl have. That the names of `watch` are the kubelet's is a promise of its own.
 fn known() -> BTreeSet<String> {
-    let health = plegctl(&["health", "-r", "sim:hung-container", "-o", "prometheus"]);
+    let arguments = ["health", "-r", "sim:hung-container", "-o", "prometheus"];
+    let health = Invocation::new(&arguments).with_short_silences().run();
     let mut known = names(&served_metrics());
     known.append(&mut names(&health.stdout));
     known.extend(OF_PROMETHEUS.map(str::to_owned));

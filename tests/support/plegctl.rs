@@ -111,6 +111,12 @@ impl Invocation {
             .env("TERM", "xterm-256color")
     }
 
+    /// With every limit of silence a fifth of what it is for users: a call hangs likely after 1 s and certainly after 2 s.
+    /// For tests of what is reported of a silence, not of the limits themselves.
+    pub fn with_short_silences(self) -> Self {
+        self.env("PLEGCTL_TEST_SILENCE_DIVISOR", "5")
+    }
+
     /// On the machine that runs the tests instead of the empty node.
     pub fn on_this_machine(mut self) -> Self {
         self.command.env_remove("PLEGCTL_TEST_NODE");

@@ -263,7 +263,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     inputs.mode = mode;
     // The clock runs since the process does: what was looked for until now counts too.
     inputs.began = Mono::default();
-    inputs.patience = arguments.patience;
+    inputs.patience = arguments.patience / inputs.silence_divisor;
     inputs.stacks = match arguments.stacks.as_str() {
         "auto" => Wanted::Auto,
         "never" => Wanted::Never,

@@ -155,7 +155,7 @@ async fn connect<R: Runtime + 'static>(
     }
     progress("Version on a second connection");
     flight.control = Some(version(budget, &inputs.control));
-    let limit = inputs.patience.min(limits::SILENT_CERTAIN).min(budget.for_asking());
+    let limit = inputs.enough().min(budget.for_asking());
     let chosen = tokio::select! {
         Some(ended) = end_of(&mut flight.version, limit) => {
             let answered = ended.result.is_ok();
@@ -323,7 +323,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
 
     /// The end of a list, waited for until it is certain that it hangs.
     async fn rest_of<T: Send + 'static>(&self, done: &mut Option<Call<T>>, call: &mut Option<InFlight<T>>) {
-        let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
+        let enough = self.inputs.enough();
         while done.is_none() {
             let left = enough.saturating_sub(call.as_ref().map_or(enough, InFlight::waited));
             let limit = left.min(self.budget.for_asking());

@@ -78,7 +78,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         *unasked += targets.len();
         let mut queue = targets.into_iter().peekable();
         let listening = &self.budget.listening;
-        let enough = self.inputs.patience.min(limits::SILENT_CERTAIN);
+        let enough = self.inputs.enough();
         loop {
             let (mut holding, waiting) = asking.younger_and_older(listening.now(), PLACE_HELD);
             while holding < parallel && waiting < limits::MAX_SILENT && !self.budget.for_asking().is_zero() {

@@ -13,8 +13,7 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let path =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pods-{name}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("plegctl-pods-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
