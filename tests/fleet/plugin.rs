@@ -71,26 +71,21 @@ fn there_is_one_condition_with_two_reasons_that_stay() {
 
 #[test]
 fn the_rule_answers_as_the_contract_says() {
-    let rows = [("sim:quiet", 0), ("sim:hung-container", 0), ("sim:hung-two-pods", 1), ("sim:hung-list", 1)];
-    // They only wait, so they may wait together.
-    std::thread::scope(|scope| {
-        for (scenario, status) in rows {
-            scope.spawn(move || answers(scenario, status));
-        }
-    });
-}
-
-fn answers(scenario: &str, status: i32) {
-    let state = state(scenario);
-    let (first, stdout) = until(scenario, &state, |_, _| true);
-    assert_eq!(first, 0, "{scenario}: within 4 s a hang is likely, which takes two runs: {stdout}");
-    // A machine may be so busy that within 4 s only one of two pods is seen to hang, which alone is no condition.
-    let one_of_two = |code: i32, stdout: &str| code == 0 && stdout.starts_with("D01 likely ");
-    let (code, stdout) = until(scenario, &state, |code, stdout| code == status || !one_of_two(code, stdout));
-    assert_eq!(code, status, "{scenario}: {stdout}");
-    let line = stdout.strip_suffix('\n').unwrap();
-    assert!(line.len() <= 80 && line.is_ascii() && !line.contains('\n'), "{scenario}: {line}");
-    assert!(line.starts_with('D'), "{scenario}: {line}");
+    for (scenario, status) in
+        [("sim:quiet", 0), ("sim:hung-container", 0), ("sim:hung-two-pods", 1), ("sim:hung-list", 1)]
+    {
+        let state = state(scenario);
+        let (first, stdout) = until(scenario, &state, |_, _| true);
+        assert_eq!(first, 0, "{scenario}: within 4 s a hang is likely, which takes two runs: {stdout}");
+        // A machine may be so busy that within 4 s only one of two pods is seen to hang, which alone is no condition.
+        let one_of_two = |code: i32, stdout: &str| code == 0 && stdout.starts_with("D01 likely ");
+        let (code, stdout) =
+            until(scenario, &state, |code, stdout| code == status || !one_of_two(code, stdout));
+        assert_eq!(code, status, "{scenario}: {stdout}");
+        let line = stdout.strip_suffix('\n').unwrap();
+        assert!(line.len() <= 80 && line.is_ascii() && !line.contains('\n'), "{scenario}: {line}");
+        assert!(line.starts_with('D'), "{scenario}: {line}");
+    }
 }
 
 /// NPD takes every status but 0 and 1 for "unknown" and leaves the condition as it is.
