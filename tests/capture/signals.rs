@@ -17,7 +17,7 @@ fn signals_before_the_first_answer_do_not_end_a_recorder() {
     let place = Place::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
     let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", "2", "--no-host"];
-    let running = Invocation::new(&how).default_signals().spawn();
+    let running = Invocation::new(&how).spawn();
     fake.wait_for(Rpc::Version, 1);
     for signal in HARMLESS.into_iter().chain(["HUP"]) {
         running.signal(signal);
@@ -36,7 +36,7 @@ fn signals_while_a_list_hangs_do_not_end_a_recorder() {
     let place = Place::make();
     let (directory, endpoint) = (place.path("capture"), fake.endpoint());
     let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", "2", "--no-host"];
-    let running = Invocation::new(&how).default_signals().spawn();
+    let running = Invocation::new(&how).spawn();
     fake.wait_for(Rpc::ListContainers, 1);
     for signal in HARMLESS {
         running.signal(signal);
@@ -56,7 +56,7 @@ fn limit_on_the_size_of_files_ends_no_recorder() {
         "ulimit -f 8; exec '{plegctl}' record -r sim:busy-deploy '{}' --period 1ms --count 40 --no-host",
         word(&directory)
     );
-    let output = Invocation::program("sh", &["-c", &line]).default_signals().run();
+    let output = Invocation::program("sh", &["-c", &line]).run();
     assert_eq!((output.code, output.signal), (Some(0), None), "{output}");
 }
 
@@ -65,7 +65,7 @@ fn report_that_may_not_grow_is_an_error_and_no_death() {
     let place = Place::make();
     let (plegctl, file) = (env!("CARGO_BIN_EXE_plegctl"), place.path("report"));
     let line = format!("ulimit -f 1; exec '{plegctl}' relist -r sim:quiet --save '{}'", word(&file));
-    let output = Invocation::program("sh", &["-c", &line]).default_signals().run();
+    let output = Invocation::program("sh", &["-c", &line]).run();
     assert_eq!((output.code, output.signal), (Some(2), None), "{output}");
     assert!(output.stderr.contains("error: "), "{output}");
 }
