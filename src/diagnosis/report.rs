@@ -242,6 +242,9 @@ pub struct KubeletReport {
     /// Where what it says and what was measured here do not agree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
+    /// Why its API was of no use: a credential or a certificate is not accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_accepted: Option<String>,
 }
 
 /// The whole report.

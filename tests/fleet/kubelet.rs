@@ -179,6 +179,35 @@ fn metrics_that_are_silent_through_the_api_server_need_a_second_path() {
     }
 }
 
+/// The default screen of a run with a token, beside a server with this certificate.
+fn screen(certificate: &str, reply: Reply, authority: &str) -> Output {
+    let server = Server::start(certificate, Clients::Any, move |_| reply.clone());
+    let token = Scratch::new("t0ken\n");
+    let (url, ca) = (server.url(), pki(authority));
+    let known = ["--kubelet-url", &url, "--kubelet-token-file", token.0.to_str().unwrap()];
+    let arguments = [&["health", "-r", "sim:quiet", "--kubelet-ca-file", &ca], &known[..]].concat();
+    Invocation::new(&arguments).run()
+}
+
+#[test]
+fn credential_that_is_not_accepted_is_on_the_default_screen() {
+    let refused = Reply::Say(401, "Unauthorized".to_owned());
+    let shown = screen("server", refused, "authority.crt");
+    assert!(shown.stdout.starts_with("HEALTHY"), "{shown}");
+    assert!(shown.stdout.contains("does not accept the credentials (401)"), "{shown}");
+    let stranger = screen("server", Reply::ok("ok"), "stranger.crt");
+    assert!(stranger.stdout.contains("that nobody we trust has signed"), "{stranger}");
+    assert!(stranger.stdout.lines().count() <= 24, "{stranger}");
+}
+
+#[test]
+fn server_certificate_that_is_itself_in_the_ca_file_is_accepted() {
+    let server = Server::start("own-authority", Clients::Any, document);
+    let (url, own) = (server.url(), pki("own-authority.crt"));
+    let (output, report) = health(&["--kubelet-url", &url, "--kubelet-ca-file", &own]);
+    assert_eq!((outcome(&report, "kubelet metrics"), output.code), ("ok", Some(0)), "{output}");
+}
+
 #[test]
 fn whatever_is_wrong_with_a_kubelet_has_its_name() {
     let page = "<html>Welcome</html>";

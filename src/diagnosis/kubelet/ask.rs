@@ -54,6 +54,10 @@ impl Answers {
                 self.skip(what, "it did not answer in time".into());
             }
             Trouble::Away(why) => self.skip(what, why),
+            Trouble::NotAccepted(why) => {
+                self.found.not_accepted.get_or_insert_with(|| why.clone());
+                self.skip(what, why);
+            }
             Trouble::Bad(why) => {
                 self.bad_input.push(why.clone());
                 self.skip(what, why);
@@ -180,6 +184,8 @@ pub(in crate::diagnosis) enum Trouble {
     Bad(String),
     /// Something is in the way.
     Away(String),
+    /// It does not accept who asks, or we do not accept who answers.
+    NotAccepted(String),
 }
 
 impl From<http::Error> for Trouble {
@@ -188,8 +194,16 @@ impl From<http::Error> for Trouble {
             (http::Error::Silent { waited, .. } | http::Error::SilentMidAnswer { waited, .. }, _) => {
                 Self::Silent(*waited)
             }
-            (_, Some(hint)) => Self::Away(format!("{why}; {hint}")),
-            (_, None) => Self::Away(why.to_string()),
+            (why, hint) => {
+                let hint = hint.map(|hint| format!("; {hint}"));
+                let text = format!("{why}{}", hint.unwrap_or_default());
+                match why {
+                    http::Error::Unauthorized { .. }
+                    | http::Error::Forbidden { .. }
+                    | http::Error::Certificate { .. } => Self::NotAccepted(text),
+                    _ => Self::Away(text),
+                }
+            }
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct KubeletEvidence {
     /// `/metrics` was silent for so long while another path under the same right answered: the kubelet itself waits. A
     /// silence that an API server may have caused is not here.
     pub metrics_silent: Option<Duration>,
+    /// Why its API is of no use although it was asked: a credential or a certificate is not accepted.
+    pub not_accepted: Option<String>,
     /// First reading of the metrics.
     pub first: Option<Reading>,
     /// A second one, some seconds later.

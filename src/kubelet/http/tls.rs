@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::report::load::{LARGEST_SETTING, load};
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{
     self, AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
     SignatureScheme,
@@ -72,7 +73,7 @@ pub enum PemError {
         detail: String,
     },
     /// Certificate and key cannot be used together, or not at all.
-    #[error("the certificate cannot be used: {0}")]
+    #[error("the certificate cannot be used: {}", plain(&.0.to_string()))]
     Unusable(rustls::Error),
     /// The system has no authorities where they usually are.
     #[error("this system has no bundle of certificate authorities (looked at {})", SYSTEM_BUNDLES.join(", "))]
@@ -152,14 +153,95 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
     };
     let mut roots = RootCertStore::empty();
     // A bundle may hold one that is not understood; the others are as good as before.
-    let (added, _) = roots.add_parsable_certificates(authorities);
+    let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
     if added == 0 {
         return Err(PemError::Unusable(rustls::Error::General("no usable certificate authority".to_owned())));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build();
-    verifier
-        .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
-        .map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))
+    let chains = verifier.map_err(|why| PemError::Unusable(rustls::Error::General(why.to_string())))?;
+    Ok(Arc::new(Listed { chains, authorities }))
+}
+
+/// Accepts what an authority has signed, and a certificate that is itself in the list, as Go does: a server may show the
+/// very certificate that was given for its authority.
+#[derive(Debug)]
+struct Listed {
+    chains: Arc<WebPkiServerVerifier>,
+    authorities: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        stapled: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let by_chain = self.chains.verify_server_cert(end_entity, intermediates, name, stapled, now);
+        match by_chain {
+            // Its dates are looked at before its kind and its issuer, so that they are in order here.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::Other(_),
+            )) if self.authorities.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
+
+/// A library's words without the names of its types: `Other(OtherError(CaUsedAsEndEntity))` is `ca used as end entity`.
+fn plain(words: &str) -> String {
+    let mut text = String::new();
+    let unwrapped = words.split(' ').map(|word| {
+        let inner = word.rsplit('(').next().unwrap_or(word);
+        if inner.len() == word.len() { word } else { inner.trim_end_matches(')') }
+    });
+    for word in unwrapped {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        let mut letters = word.chars().peekable();
+        let mut before: Option<char> = None;
+        while let Some(letter) = letters.next() {
+            let after = letters.peek().copied();
+            let is_name = |near: Option<char>| near.is_some_and(|near| near.is_ascii_lowercase());
+            let begins =
+                letter.is_ascii_uppercase() && before.is_some() && (is_name(before) || is_name(after));
+            if begins {
+                text.push(' ');
+            }
+            let is_abbreviation = letter.is_ascii_uppercase() && !is_name(before) && !is_name(after);
+            text.push(if is_abbreviation { letter } else { letter.to_ascii_lowercase() });
+            before = Some(letter);
+        }
+    }
+    text
 }
 
 /// Accepts any certificate, or any of a few. That the other side holds its key is proven all the same.
@@ -244,7 +326,7 @@ impl CertificateTrouble {
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
                 }
-                other => Self::Other(other.to_string()),
+                other => Self::Other(plain(&other.to_string())),
             },
             rustls::Error::AlertReceived(
                 AlertDescription::CertificateRequired
@@ -254,7 +336,7 @@ impl CertificateTrouble {
                 | AlertDescription::CertificateUnknown,
             ) => Self::OursRefused,
             rustls::Error::InvalidMessage(_) => Self::NotTls,
-            other => Self::Other(other.to_string()),
+            other => Self::Other(plain(&other.to_string())),
         })
     }
 
@@ -262,9 +344,11 @@ impl CertificateTrouble {
     pub(super) const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UnknownIssuer => Some(
-                "give the authority that has signed it: certificate-authority in the kubeconfig, $SSL_CERT_FILE else",
+                "give the authority that has signed it: a kubelet's with --kubelet-ca-file, an API server's in the kubeconfig, else $SSL_CERT_FILE",
             ),
-            Self::Another => Some("give its authority with --kubelet-ca-file"),
+            Self::Another | Self::Other(_) => {
+                Some("give its authority, or this certificate itself, with --kubelet-ca-file")
+            }
             Self::OtherName(_) => Some("ask it by a name that is in its certificate"),
             Self::OursRefused => Some("give a client certificate that this server's authority has signed"),
             Self::NotTls => Some("try http://"),
@@ -312,5 +396,37 @@ mod tests {
         let trouble = CertificateTrouble::of(&io::Error::other(other.unwrap_err())).unwrap();
         assert_eq!(trouble.to_string(), "shows another certificate than the one in the kubelet's file");
         assert!(judged(&Trust::Authorities(authority)).is_err(), "an authority vouches for a name");
+    }
+
+    #[test]
+    fn certificate_that_is_itself_in_the_list_is_accepted_by_its_name() {
+        let pem = |text: &[u8]| certificates(text, "").unwrap();
+        let own = pem(include_bytes!("../../../tests/fleet/pki/own-authority.crt"));
+        let other = pem(include_bytes!("../../../tests/fleet/pki/authority.crt"));
+        let provider = Arc::new(ring::default_provider());
+        let judged = |trust: &[CertificateDer<'static>], name: &str| {
+            let verifier = verifier(&Trust::Authorities(trust.to_vec()), &provider).unwrap();
+            let name = server_name(name).unwrap();
+            verifier.verify_server_cert(&own[0], &[], &name, &[], UnixTime::now()).map(|_| ())
+        };
+        assert_eq!(judged(&own, "localhost"), Ok(()));
+        let trouble = |judged: Result<(), rustls::Error>| {
+            CertificateTrouble::of(&io::Error::other(judged.unwrap_err())).unwrap()
+        };
+        assert!(matches!(trouble(judged(&own, "elsewhere.example")), CertificateTrouble::OtherName(_)));
+        let stranger = trouble(judged(&other, "localhost"));
+        let said = stranger.to_string();
+        assert!(!said.contains("Other") && !said.contains('('), "{said}");
+        assert!(stranger.hint().unwrap().contains("--kubelet-ca-file"));
+    }
+
+    #[test]
+    fn words_of_a_library_are_plain() {
+        assert_eq!(plain("Other(OtherError(CaUsedAsEndEntity))"), "ca used as end entity");
+        assert_eq!(
+            plain("received fatal alert: HandshakeFailure"),
+            "received fatal alert: handshake failure"
+        );
+        assert_eq!(plain("peer is incompatible: TLS"), "peer is incompatible: TLS");
     }
 }

@@ -23,4 +23,7 @@ certificate other-name authority /CN=n2 'subjectAltName=DNS:n2.example' -days 36
 certificate client authority '/O=system:masters/CN=somebody' 'extendedKeyUsage=clientAuth' -days 36500
 # -days counts backwards too, in every version that there is.
 certificate expired authority /CN=n1 'subjectAltName=IP:127.0.0.1' -days -1 || true
+# Its own authority, as a server shows it for whom one certificate was made by hand.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=n1 -keyout own-authority.key -out own-authority.crt \
+    -addext basicConstraints=critical,CA:TRUE -addext 'subjectAltName=DNS:localhost,DNS:n1,IP:127.0.0.1' 2>/dev/null
 rm -f authority.key stranger.key

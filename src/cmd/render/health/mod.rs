@@ -175,11 +175,13 @@ fn short(report: &HealthReport, out: &mut dyn Write, style: Style) -> io::Result
     let sure = rest.iter().filter(|finding| finding.confidence != Confidence::Possible);
     let also =
         sure.map(|finding| format!("{} {}: {}", finding.id, finding.confidence.as_str(), finding.title));
+    let not_accepted = report.kubelet.iter().filter_map(|kubelet| kubelet.not_accepted.clone());
     let mut parts = vec![
         Part::new("why", evidence.into_iter().chain(disagreements), 7, style),
         Part::new("do first", next, 6, style),
         Part::new("keep before any restart", report.keep.clone(), 4, style),
         Part::new("also", also, 4, style),
+        Part::new("the kubelet was not asked", not_accepted, 2, style),
     ];
     parts.retain(|part| !part.lines.is_empty());
     let foot = |hidden| wrapped(&more(report, primary, hidden), style.columns(), "  ");
