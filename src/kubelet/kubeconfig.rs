@@ -329,7 +329,12 @@ fn of_files(
     };
     let context = &named(&file.contexts, &wanted, "context", &name)?.entry;
     let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
-    let user = named(&file.users, &context.user, "user", &name)?;
+    // Who names no user is nobody, as to kubectl.
+    let nobody = Named { name: String::new(), entry: UserEntry::default(), base: PathBuf::new() };
+    let user = match context.user.as_str() {
+        "" => &nobody,
+        user => named(&file.users, user, "user", &name)?,
+    };
 
     let origin = Origin { name: &name, node };
     let client = client(cluster, user, &origin, patience)?;
@@ -503,16 +508,38 @@ fn yaml(text: &[u8]) -> Result<Value, String> {
     document.map_or(Ok(Value::Null), value_of)
 }
 
+/// The only key of a kubeconfig that is read here and is a truth.
+const TRUTH: &str = "insecure-skip-tls-verify";
+
+/// As kubectl reads it: a key without a value is not there, and a truth where text is wanted is its word.
 fn value_of(node: Node) -> Result<Value, String> {
     Ok(match node.kind {
         Kind::Scalar { text, plain } => scalar(text, plain),
-        Kind::List(items) => Value::Array(items.into_iter().map(value_of).collect::<Result<_, _>>()?),
+        Kind::List(items) => {
+            let item = |item| Ok(worded(value_of(item)?));
+            Value::Array(items.into_iter().map(item).collect::<Result<_, String>>()?)
+        }
         Kind::Map(entries) => {
-            let entry = |(key, value)| Ok((text_of(value_of(key)?), value_of(value)?));
-            Value::Object(entries.into_iter().map(entry).collect::<Result<Map<_, _>, String>>()?)
+            let mut map = Map::new();
+            for (key, value) in entries {
+                let (key, value) = (text_of(value_of(key)?), value_of(value)?);
+                if !value.is_null() {
+                    let value = if key == TRUTH { value } else { worded(value) };
+                    map.insert(key, value);
+                }
+            }
+            Value::Object(map)
         }
         Kind::Alias => return Err("it has an alias".to_owned()),
     })
+}
+
+/// A truth as text; anything else as it is.
+fn worded(value: Value) -> Value {
+    match value {
+        Value::Bool(truth) => Value::String(truth.to_string()),
+        other => other,
+    }
 }
 
 fn text_of(value: Value) -> String {
@@ -522,12 +549,17 @@ fn text_of(value: Value) -> String {
     }
 }
 
-/// Only what a kubeconfig tells apart: truth, nothing, and text.
+/// Only what a kubeconfig tells apart: truth, nothing, and text. The words of YAML 1.1, as kubectl's library has them.
 fn scalar(text: String, plain: bool) -> Value {
     match text.as_str() {
-        "true" if plain => Value::Bool(true),
-        "false" if plain => Value::Bool(false),
-        "" | "null" | "~" if plain => Value::Null,
+        _ if !plain => Value::String(text),
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => {
+            Value::Bool(true)
+        }
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n" | "N" => {
+            Value::Bool(false)
+        }
+        "" | "null" | "Null" | "NULL" | "~" => Value::Null,
         _ => Value::String(text),
     }
 }
@@ -558,5 +590,36 @@ mod tests {
     fn credential_program_that_leaves_a_child_behind_has_given_its_credential() {
         let script = format!("sleep 600 >&- 2>&- & {CREDENTIAL}");
         assert_eq!(ran(&script, Duration::from_secs(30)), Ok(Some("t".to_owned())));
+    }
+
+    fn file(text: &str) -> File {
+        serde_json::from_value(yaml(text.as_bytes()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn key_without_a_value_is_not_there() {
+        let file = file(
+            "users: null\ncontexts:\nclusters:\n- name: c\n  cluster: {server: ~, tls-server-name: Null}\n",
+        );
+        assert!(file.users.is_empty() && file.contexts.is_empty());
+        assert_eq!(file.clusters[0].entry.server, "");
+        assert_eq!(file.clusters[0].entry.tls_server_name, None);
+    }
+
+    #[test]
+    fn truth_has_the_words_of_yaml_and_is_text_where_text_is_wanted() {
+        for (word, truth) in [("true", true), ("True", true), ("TRUE", true), ("yes", true), ("False", false)]
+        {
+            let text = format!(
+                "clusters:\n- name: on\n  cluster: {{server: s, insecure-skip-tls-verify: {word}}}\n\
+                 users:\n- name: u\n  user: {{token: {word}, exec: {{command: c, args: [no, \"no\"]}}}}\n"
+            );
+            let file = file(&text);
+            assert_eq!(file.clusters[0].entry.insecure_skip_tls_verify, truth, "{word}");
+            assert_eq!(file.clusters[0].name, "true");
+            assert_eq!(file.users[0].entry.token, Some(truth.to_string()));
+            let arguments = file.users[0].entry.exec.as_ref().unwrap().args.clone().unwrap();
+            assert_eq!(arguments, ["false", "no"]);
+        }
     }
 }
