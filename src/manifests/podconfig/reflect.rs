@@ -216,6 +216,7 @@ impl ApiServer {
         &self,
         cluster: &Cluster,
         store: &mut Store,
+        failures: &mut u32,
         heard: &Sender<Heard>,
     ) -> Result<End, Trouble> {
         let from = encoded(&store.version);
@@ -227,6 +228,7 @@ impl ApiServer {
             Err(http::Error::Status { status: GONE, .. }) => return Ok(End::Gone),
             lines => lines.map_err(told)?,
         };
+        *failures = 0;
         let mut any = false;
         loop {
             let Some(line) = lines.next().await.map_err(told)? else {
@@ -246,8 +248,8 @@ impl ApiServer {
         }
     }
 
-    /// Lists and then watches, watch after watch. Comes back with what ended it; `failures` is set to nothing once there
-    /// was an answer.
+    /// Lists and then watches, watch after watch. Comes back with what ended it; `failures` is set to nothing once a watch has
+    /// begun: where lists are allowed and watches are not, each try costs the API server a whole list.
     async fn session(
         &self,
         cluster: &Cluster,
@@ -260,9 +262,8 @@ impl ApiServer {
         }
         let mut idle = 0;
         loop {
-            *failures = 0;
             let whole = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
-            let end = timeout(whole, self.watch(cluster, &mut store, heard)).await;
+            let end = timeout(whole, self.watch(cluster, &mut store, failures, heard)).await;
             match end.unwrap_or(Ok(End::Closed { heard: false })) {
                 Ok(End::Closed { heard: true }) => idle = 0,
                 // Nothing says that the next one would live any longer.
@@ -364,5 +365,42 @@ mod tests {
         assert!(matches!(store().take(b"{", "u"), Err(Trouble::Other(ApiServerError::NoEvent { .. }))));
         let unknown = store().take(&line("SYNC", &json!({})), "u");
         assert!(matches!(unknown, Err(Trouble::Other(ApiServerError::NoEvent { .. }))));
+    }
+
+    /// Answers each request on a connection of its own: a list where lists are allowed, 403 to a watch.
+    async fn forbids_watches(listener: tokio::net::TcpListener) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap_or_default();
+            let (status, body) = if String::from_utf8_lossy(&request[..length]).contains("watch=true") {
+                ("403 Forbidden", "{}")
+            } else {
+                ("200 OK", r#"{"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}"#)
+            };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn list_before_a_forbidden_watch_is_no_success() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = Cluster {
+            server: format!("http://{}", listener.local_addr().unwrap()),
+            client: http::Client::default(),
+            context: String::new(),
+            insecure: false,
+        };
+        tokio::spawn(forbids_watches(listener));
+        let server = ApiServer { places: Places::default(), context: None, node: "n1".to_owned() };
+        let (heard, _listens) = tokio::sync::mpsc::channel(16);
+        let mut failures = 3;
+        let ended = server.session(&cluster, &mut failures, &heard).await;
+        assert!(matches!(ended, Err(ApiServerError::Forbidden(_))));
+        assert_eq!(failures, 3, "the pause before the next list grows");
     }
 }
