@@ -427,3 +427,47 @@ fn every_built_in_scenario_is_found_by_its_name() {
         assert_eq!(load(name).unwrap().name, name);
     }
 }
+
+/// A frame of the first stream.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_that_calls_the_socket_by_its_path_is_answered() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let played = Played::new(&load("quiet").unwrap());
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    tokio::spawn(serve_connection(Arc::clone(&played.0), theirs));
+    let headers = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/runtime.v1.RuntimeService/Version"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let named = headers.iter().flat_map(|(name, value)| [&[0][..], &text(name), &text(value)].concat());
+    // As gRPC's C core has it: the name by its place in the table, the path of the socket percent-encoded.
+    let block: Vec<u8> = [&[0x41][..], &text("run%2Fcontainerd%2Fcontainerd.sock")].concat();
+    let block: Vec<u8> = block.into_iter().chain(named).collect();
+    let call = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &[]),
+        frame(1, 4, 1, &block),
+        frame(0, 1, 1, &[0; 5]),
+    ];
+    ours.write_all(&call.concat()).await.unwrap();
+    loop {
+        let mut header = [0; 9];
+        ours.read_exact(&mut header).await.unwrap();
+        let [_, high, low, kind, _, _, _, _, stream] = header;
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([high, low]))];
+        ours.read_exact(&mut payload).await.unwrap();
+        if stream == 1 {
+            assert_eq!(kind, 1, "headers of an answer, and no reset of the stream");
+            return;
+        }
+    }
+}

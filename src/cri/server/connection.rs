@@ -13,6 +13,7 @@ use tokio_stream::StreamExt;
 use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
+use super::authority::AnyAuthority;
 use super::courtesy::{Courtesy, unknown};
 use super::question::{Question, Subject, deadline};
 use super::{Refusal, Service};
@@ -29,7 +30,7 @@ pub async fn serve_connection(service: Arc<impl Service>, stream: UnixStream) {
     let _ = http2::Builder::new(TokioExecutor::new())
         // As in Go's server: a hung call must not keep others from being made.
         .max_concurrent_streams(None)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(AnyAuthority::new(stream)), service)
         .await;
 }
 

@@ -36,6 +36,7 @@
 //! # Ok::<_, std::io::Error>(())
 //! ```
 
+mod authority;
 mod connection;
 mod convert;
 pub mod courtesy;

@@ -1,0 +1,266 @@
+//! Lets a client call a socket whatever it likes: gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and
+//! older clients of Go the path as it is. The HTTP/2 library takes neither for the name of a host and ends the call; Go's
+//! servers do not look at it.
+//!
+//! Each letter that no host has becomes a dash, in place, so that nothing else of the stream moves. A header block is changed
+//! only where the text lies in it as it is; a compressed one (Huffman) stays as it came.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use prost::bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a client sends first (RFC 9113, section 3.4).
+const PREFACE: usize = 24;
+/// A frame's header.
+const HEADER: usize = 9;
+/// The type of a frame that begins a header block.
+const HEADERS: u8 = 0x1;
+/// Flags of such a frame.
+const PADDED: u8 = 0x8;
+/// See [`PADDED`].
+const PRIORITY: u8 = 0x20;
+/// The place of `:authority` in HPACK's static table (RFC 7541, appendix A).
+const AUTHORITY: usize = 1;
+/// How much is read at a time, and the longest frame that a client may send.
+const PIECE: usize = 16 * 1024;
+
+/// A stream whose clients may call it as they like.
+#[derive(Debug)]
+pub struct AnyAuthority<S> {
+    stream: S,
+    /// Read and not yet handed on.
+    buffer: BytesMut,
+    /// How much of the buffer may be handed on.
+    ready: usize,
+    /// How much of what comes next is no header block.
+    plain: usize,
+}
+
+impl<S> AnyAuthority<S> {
+    /// Around `stream`, at its beginning.
+    pub fn new(stream: S) -> Self {
+        Self { stream, buffer: BytesMut::new(), ready: 0, plain: PREFACE }
+    }
+
+    /// Finds out how much of the buffer may be handed on. A header block must be there as a whole.
+    fn advance(&mut self) {
+        loop {
+            let passed = self.plain.min(self.buffer.len() - self.ready);
+            self.ready += passed;
+            self.plain -= passed;
+            let Some(rest) = self.buffer.get_mut(self.ready..).filter(|_| self.plain == 0) else { return };
+            let Some([high, middle, low, kind, flags, ..]) = rest.get(..HEADER) else { return };
+            let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+            let (kind, flags) = (*kind, *flags);
+            let whole = HEADER + length;
+            // The library takes no longer frame than this, and says so.
+            if kind == HEADERS && length <= PIECE {
+                let Some(payload) = rest.get_mut(HEADER..whole) else { return };
+                // A block that is not understood is left to whoever reads it next.
+                let _ = mend(payload, flags);
+            }
+            self.plain = whole;
+        }
+    }
+}
+
+/// Mends the authority in the payload of a frame of headers; nothing where it ends too early.
+fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
+    let mut at = 0;
+    let mut end = payload.len();
+    if flags & PADDED != 0 {
+        end = end.checked_sub(usize::from(*payload.first()?))?;
+        at += 1;
+    }
+    if flags & PRIORITY != 0 {
+        at += 5;
+    }
+    let block = payload.get_mut(at..end)?;
+    let mut at = 0;
+    while let Some(first) = block.get(at).copied() {
+        // RFC 7541, section 6: how many bits of the first byte are a number, and whether a text follows.
+        let (bits, is_literal) = match first {
+            0x80.. => (7, false),
+            0x40.. => (6, true),
+            0x20.. => (5, false),
+            _ => (4, true),
+        };
+        let name = number(block, &mut at, bits)?;
+        if !is_literal {
+            continue;
+        }
+        if name == 0 {
+            text(block, &mut at)?;
+        }
+        let (is_compressed, value) = text(block, &mut at)?;
+        if name == AUTHORITY && !is_compressed {
+            for letter in value {
+                if !letter.is_ascii_alphanumeric() && !b"-._~:[]".contains(letter) {
+                    *letter = b'-';
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// A number of HPACK, and the place after it.
+fn number(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
+    let largest = (1usize << bits) - 1;
+    let mut value = usize::from(*block.get(*at)?) & largest;
+    *at += 1;
+    if value < largest {
+        return Some(value);
+    }
+    for shift in [0, 7, 14, 21] {
+        let next = *block.get(*at)?;
+        *at += 1;
+        value += usize::from(next & 0x7f) << shift;
+        if next & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A text of HPACK, whether it is compressed, and the place after it.
+fn text<'a>(block: &'a mut [u8], at: &mut usize) -> Option<(bool, &'a mut [u8])> {
+    let is_compressed = *block.get(*at)? & 0x80 != 0;
+    let length = number(block, at, 7)?;
+    let begin = *at;
+    *at = begin.checked_add(length)?;
+    Some((is_compressed, block.get_mut(begin..*at)?))
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for AnyAuthority<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        while this.ready == 0 {
+            let mut piece = [0; PIECE];
+            let mut read = ReadBuf::new(&mut piece);
+            ready!(Pin::new(&mut this.stream).poll_read(context, &mut read))?;
+            if read.filled().is_empty() {
+                // The end: what is left is half a frame, and its reader will say so.
+                this.ready = this.buffer.len();
+                break;
+            }
+            this.buffer.extend_from_slice(read.filled());
+            this.advance();
+        }
+        let length = this.ready.min(into.remaining());
+        if let Some(bytes) = this.buffer.get(..length) {
+            into.put_slice(bytes);
+        }
+        this.buffer.advance(length);
+        this.ready -= length;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for AnyAuthority<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    /// A block as C core writes it: indexed fields, a path, the authority as a literal, and a header by name.
+    fn block(authority: &str) -> Vec<u8> {
+        let literal = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+        let path = [&[0x44][..], &literal("/runtime.v1.RuntimeService/%Version")].concat();
+        let authority = [&[0x41][..], &literal(authority)].concat();
+        let named = [&[0x00][..], &literal("te%"), &literal("trailers%")].concat();
+        [&[0x83, 0x86][..], &path, &authority, &named].concat()
+    }
+
+    /// What comes out of these bytes, however they are cut.
+    async fn through(bytes: &[u8], piece: usize) -> Vec<u8> {
+        let (mut client, server) = tokio::io::duplex(64);
+        let sent = bytes.to_vec();
+        let send = async move {
+            for part in sent.chunks(piece) {
+                client.write_all(part).await.unwrap();
+            }
+        };
+        let mut out = Vec::new();
+        let mut server = AnyAuthority::new(server);
+        let (_, read) = tokio::join!(send, server.read_to_end(&mut out));
+        read.unwrap();
+        out
+    }
+
+    #[tokio::test]
+    async fn socket_path_becomes_a_name_and_nothing_else_changes() {
+        let stream = |authority: &str| {
+            let padded = [&[2][..], &block(authority), &[0, 0]].concat();
+            let preceded = [&[0, 0, 0, 0, 16][..], &block(authority)].concat();
+            [
+                &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..],
+                &frame(4, 0, &[]),
+                &frame(HEADERS, 4, &block(authority)),
+                &frame(0, 0, b"data with % and /"),
+                &frame(HEADERS, 4 | PADDED, &padded),
+                &frame(HEADERS, 4 | PRIORITY, &preceded),
+            ]
+            .concat()
+        };
+        for piece in [1, 7, 1000] {
+            assert_eq!(through(&stream("run%2Fx.sock"), piece).await, stream("run-2Fx.sock"));
+            assert_eq!(through(&stream("/run/x.sock"), piece).await, stream("-run-x.sock"));
+            assert_eq!(through(&stream("localhost:1"), piece).await, stream("localhost:1"));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_http_or_cut_off_comes_through_as_it_is() {
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+        let short = frame(HEADERS, 4, &[0x41, 0x7f, b'%']);
+        let half = frame(HEADERS, 4, &block("a%b"));
+        let half = half.get(..20).unwrap();
+        for rest in [short.as_slice(), half, b"hello"] {
+            let sent = [&preface[..], rest].concat();
+            assert_eq!(through(&sent, 5).await, sent);
+        }
+    }
+}
