@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::edit::{each, edit, fill, with_map};
+use super::image_name;
 use super::quantity::Quantity;
 use super::tree::{Entry, Map, Node, Value};
 use crate::kubelet::KubeletVersion;
@@ -128,14 +129,9 @@ fn container(container: &mut Node, version: KubeletVersion) {
     });
 }
 
-/// `latest`, written or implied, is pulled each time.
+/// `latest`, written or implied, is pulled each time. What is no name of an image has no tag.
 pub fn pull_policy(image: &str) -> &'static str {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    let latest = match name.split_once('@') {
-        Some(_) => false,
-        None => name.split_once(':').is_none_or(|(_, tag)| tag == "latest"),
-    };
-    if latest { "Always" } else { "IfNotPresent" }
+    if image_name::tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
 fn probe(probe: &mut Node) {

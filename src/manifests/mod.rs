@@ -24,6 +24,7 @@ mod defaults;
 mod edit;
 mod finding;
 pub(crate) mod glob;
+mod image_name;
 pub(crate) mod lint;
 mod nearest;
 mod path;

@@ -1,0 +1,140 @@
+//! The name of an image as the kubelet takes it apart (`pkg/util/parsers`, by `github.com/distribution/reference`): only its
+//! tag matters, and whether it is a name at all.
+
+/// Most characters of a name without its registry.
+const LONGEST_NAME: usize = 255;
+/// Most characters of a tag.
+const LONGEST_TAG: usize = 128;
+/// Hexadecimal digits of an image's id, which is no name.
+const ID_DIGITS: usize = 64;
+
+/// The tag of `image`, `latest` where it has neither tag nor digest; nothing if this is no name of an image.
+pub fn tag(image: &str) -> Option<&str> {
+    if image.len() == ID_DIGITS && image.bytes().all(is_lower_hex) {
+        return None;
+    }
+    let (domain, rest) = match image.split_once('/') {
+        Some((first, rest)) if is_domain_like(first) => (Some(first), rest),
+        _ => (None, image),
+    };
+    let (name, digest) = match rest.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (rest, None),
+    };
+    let (path, tag) = match name.split_once(':') {
+        Some((path, tag)) => (path, Some(tag)),
+        None => (name, None),
+    };
+    let fits = path.len() <= LONGEST_NAME
+        && path.split('/').all(is_component)
+        && domain.is_none_or(|domain| is_domain(domain) || is_component(domain))
+        && tag.is_none_or(is_tag)
+        && digest.is_none_or(is_digest);
+    fits.then(|| tag.unwrap_or(if digest.is_some() { "" } else { "latest" }))
+}
+
+/// Whether what is before the first slash names a registry and is no part of the path.
+fn is_domain_like(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+fn is_domain(domain: &str) -> bool {
+    let (host, port) = match domain.rsplit_once(':') {
+        Some((host, port)) if !domain.ends_with(']') => (host, Some(port)),
+        _ => (domain, None),
+    };
+    let part = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => {
+            !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
+        }
+        None => host.split('.').all(part),
+    };
+    is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Small letters and digits, with a dot, one or two underscores or any number of dashes between them.
+fn is_component(component: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
+    let bytes = component.as_bytes();
+    let separators = component.split(|letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+    is_end(bytes.first())
+        && is_end(bytes.last())
+        && separators.into_iter().all(|between| {
+            matches!(between, "" | "." | "_" | "__") || between.bytes().all(|byte| byte == b'-')
+        })
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= LONGEST_TAG
+        && tag.bytes().next().is_some_and(is_word)
+        && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-')
+}
+
+fn is_digest(digest: &str) -> bool {
+    let digits = match digest.split_once(':') {
+        Some(("sha256", hex)) => (hex, 64),
+        Some(("sha384", hex)) => (hex, 96),
+        Some(("sha512", hex)) => (hex, 128),
+        _ => return false,
+    };
+    digits.0.len() == digits.1 && digits.0.bytes().all(is_lower_hex)
+}
+
+const fn is_lower_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tag_is_read_or_implied() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        for (image, expected) in [
+            ("busybox", "latest"),
+            ("busybox:1.36", "1.36"),
+            ("library/busybox:latest", "latest"),
+            ("registry.example:5000/a/b__c-d.e", "latest"),
+            ("[fd00::1]:5000/a:2", "2"),
+            ("localhost/a", "latest"),
+            ("Registry/a", "latest"),
+            ("a_b.c/d", "latest"),
+            (&format!("busybox@{digest}"), ""),
+            (&format!("busybox:latest@{digest}"), "latest"),
+        ] {
+            assert_eq!(tag(image), Some(expected), "{image}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_has_no_tag() {
+        for image in [
+            "",
+            "{{ image }}",
+            "Busybox",
+            "a//b",
+            "a/",
+            "/a",
+            "a:",
+            "a:-x",
+            "a b",
+            "a___b",
+            "-a",
+            "a@sha256:12",
+            "a@md5:d41d8cd98f00b204e9800998ecf8427e",
+            "registry.example:x/a",
+            &"f".repeat(64),
+        ] {
+            assert_eq!(tag(image), None, "{image}");
+        }
+    }
+}
