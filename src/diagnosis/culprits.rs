@@ -19,10 +19,9 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         waited_seconds: record.duration.as_secs_f64(),
         outcome,
         confidence,
-        holder: case
-            .evidence
-            .second_evidence(&record.target.id)
-            .filter(|_| outcome == CulpritOutcome::Silent),
+        holder: (outcome == CulpritOutcome::Silent)
+            .then(|| case.evidence.holder(&record.target.id))
+            .flatten(),
     };
     let hung =
         runtime.hung().filter(|record| case.culprits.iter().any(|guilty| guilty.id == record.target.id));

@@ -7,6 +7,7 @@ use super::evidence::{Evidence, HostEvidence};
 use super::limits;
 use super::proc::{self, Blocked, Freeze, Mount, Ownership, ProcSample, Process, Role};
 use super::report::Confidence;
+use super::words::seconds;
 use crate::cri::ContainerState;
 
 /// What the node has of one container or sandbox.
@@ -77,6 +78,14 @@ pub fn waits_to_be_started(evidence: &Evidence, process: &Process) -> bool {
     };
     let is_first = process.comm == "runc:[2:INIT]" || is_created();
     is_first && process.blocked.is_empty() && !process.is_stopped()
+}
+
+/// Whether an OCI runtime's process works on this container, by its command line, for longer than one command takes. A
+/// probe's exec ends by itself and holds up no status call, so a young one says nothing.
+pub fn works_on(process: &Process, id: &str) -> bool {
+    let is_exec = process.command.iter().any(|word| word == "exec");
+    let least = if is_exec { limits::SILENT_LIKELY } else { limits::OCI_COMMAND };
+    process.command.mentions(id) && !process.is_zombie() && process.age >= least
 }
 
 fn of_container<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {
@@ -193,6 +202,16 @@ impl Evidence {
             return Confidence::Certain;
         }
         by_silence
+    }
+
+    /// Who holds up a silent call about `id`: what shows beside its silence, else the OCI runtime that works on it. The
+    /// latter makes the silence no surer, since it would be there in a slow answer too.
+    pub fn holder(&self, id: &str) -> Option<String> {
+        self.second_evidence(id).or_else(|| {
+            let holders = holders(self, id);
+            let process = holders.oci.iter().find(|process| works_on(process, id))?;
+            Some(format!("{} works on it and has not finished for {}", process.label(), seconds(process.age)))
+        })
     }
 
     /// What, beside its silence, shows that something about `id` stands still: a frozen cgroup, a task that waits

@@ -36,6 +36,9 @@ pub const DEAD_PER_RUNNING: usize = 10;
 /// Below this many dead ones the ratio says nothing.
 pub const DEAD_RATIO_FLOOR: usize = 200;
 
+/// What an OCI runtime's process takes for one command, and more.
+pub const OCI_COMMAND: Duration = Duration::from_secs(1);
+
 /// An OCI runtime process older than this hangs.
 pub const OCI_PROCESS_OLD: Duration = Duration::from_secs(30);
 /// A CNI plugin process older than this is suspicious.

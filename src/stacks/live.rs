@@ -226,6 +226,15 @@ impl Table {
         creates.next().filter(|_| creates.next().is_none())
     }
 
+    /// The create that a goroutine waits for: CRI-O has conmon run it, containerd the shim. It is known if no other is under
+    /// way and nobody else waits for one.
+    fn create_behind(&self, root: &Goroutine, roots: u64) -> Option<&OciProcess> {
+        let innermost = root.frames.get(wait::leaf(root)).map_or("", |frame| &*frame.function);
+        let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
+        let by_shim = wait::shim_call(root) == Some("Create");
+        (roots == 1 && (below_conmon || by_shim)).then(|| self.only_create(below_conmon))?
+    }
+
     /// The container that an OCI runtime works on, with what its conmon or its shim says of the pod.
     fn worked_on(&self, process: &OciProcess) -> Option<Named> {
         let id = process.id.clone()?;
@@ -330,7 +339,7 @@ impl Process {
         let plugin = child.and_then(|pid| table.plugin_is_for(pid));
         let oci = match child {
             Some(pid) => table.oci_processes().iter().find(|process| process.pid == pid),
-            None => self.create_behind(first, finding.chain.root_count, table),
+            None => table.create_behind(first, finding.chain.root_count),
         };
         // What another goroutine works for is its own affair, unless it waits for the same shim.
         let shim = wait::shim(first);
@@ -363,15 +372,6 @@ impl Process {
         if stopped {
             surer(finding);
         }
-    }
-
-    /// The create that a goroutine waits for: CRI-O has conmon run it, containerd the shim. It is known if no other is under
-    /// way and nobody else waits for one.
-    fn create_behind<'a>(&self, root: &Goroutine, roots: u64, table: &'a Table) -> Option<&'a OciProcess> {
-        let innermost = root.frames.get(wait::leaf(root)).map_or("", |frame| &*frame.function);
-        let below_conmon = innermost.ends_with("oci.(*runtimeOCI).CreateContainer");
-        let by_shim = wait::shim_call(root) == Some("Create");
-        (roots == 1 && (below_conmon || by_shim)).then(|| table.only_create(below_conmon))?
     }
 
     /// The container or the pod that a goroutine works for.

@@ -128,9 +128,9 @@ catalogue! {
     D10 14 "shim or runc hang" Some(node::holder);
         "an OCI runtime process or a shim hangs";
         "A runc or crun that does not finish, or a shim or conmon that is stopped or waits in the kernel, holds up the calls about its container.";
-        "runc or crun older than 30 s; a shim in state T or D beside a silent call for its container";
+        "runc or crun older than 30 s, or from 1 s on with the id of the silent call in its command line; a shim in state T or D beside a silent call for its container";
         confirm ["cat /proc/PID/stack   # as root", "ps -o pid,stat,wchan:30,etime,args -p PID"];
-        never ["that a young runc, a conmon or a shim is wrong because it lives"];
+        never ["that a young runc, a conmon or a shim is wrong because it lives", "that a container that is created and waits to be started hangs"];
         act ["stopped: kill -CONT PID (changes state)", "containerd's shim: kill -USR1 PID prints its stacks", "ending the runc that hangs freed nodes in such cases (changes state)"];
     D11 6 "frozen cgroup" Some(node::frozen);
         "a cgroup is frozen";

@@ -185,7 +185,7 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     let holders = join::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
     // A young one is about the call that is silent if its command line says so.
-    let young = holders.oci.iter().find(|process| is_about(process, id));
+    let young = holders.oci.iter().find(|process| join::works_on(process, id));
     // A Go program's main thread sits in a futex all its life: only stopped and uninterruptible count.
     let sick_shim = holders.shim.filter(|shim| {
         shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
@@ -228,13 +228,6 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     found.next.push(format!("cat /proc/{pid}/stack   # as root"));
     found.next.extend(last_resort(&holders));
     Some(found)
-}
-
-/// Whether an OCI runtime's process works on this container, by its command line. A probe's exec ends by itself and holds
-/// up no status call, so a young one says nothing.
-fn is_about(process: &Process, id: &str) -> bool {
-    let is_exec = process.command.iter().any(|word| word == "exec");
-    process.command.mentions(id) && !process.is_zombie() && (!is_exec || process.age >= limits::SILENT_LIKELY)
 }
 
 /// CRI-O's monitor of a container. It is no shim: neither lists nor status calls nor stats ask it.

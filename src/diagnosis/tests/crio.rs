@@ -54,10 +54,15 @@ async fn a_young_oci_process_about_the_silent_call_holds_it_at_once() {
     let primary = report.primary.as_ref().unwrap();
     assert_eq!((primary.id, primary.confidence), (RuleId::D10, Confidence::Likely), "{report:#?}");
     assert!(primary.title.starts_with("runc[700] of default/web-4/app has not finished"), "{primary:#?}");
+    let holder = report.culprits[0].holder.as_deref().unwrap();
+    assert!(holder.starts_with("runc[700] works on it and has not finished for 6"), "{holder}");
 
-    // A probe's exec is as young all day long.
-    let report = diagnosed(&runc(1, "exec"), hung()).await;
-    assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+    // A probe's exec is as young all day long, and any command that has just begun says nothing.
+    for young in [runc(2, "exec"), runc(0, "update")] {
+        let report = diagnosed(&young, hung()).await;
+        assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
+        assert_eq!(report.culprits[0].holder, None);
+    }
 
     // Somebody else's state is none of this call's.
     let other = Scripted::with_pods(20).under_crio().on_id(container_id(5), Behaviour::Hangs);
