@@ -396,7 +396,8 @@ mod tests {
             insecure: false,
         };
         tokio::spawn(forbids_watches(listener));
-        let server = ApiServer { places: Places::default(), context: None, node: "n1".to_owned() };
+        let server =
+            ApiServer { places: Places::default(), context: None, node: "n1".to_owned(), patience: None };
         let (heard, _listens) = tokio::sync::mpsc::channel(16);
         let mut failures = 3;
         let ended = server.session(&cluster, &mut failures, &heard).await;
