@@ -43,7 +43,7 @@ fn is_domain(domain: &str) -> bool {
         Some((host, port)) if !domain.ends_with(']') => (host, Some(port)),
         _ => (domain, None),
     };
-    let part = |part: &str| {
+    let is_label = |part: &str| {
         !part.is_empty()
             && !part.starts_with('-')
             && !part.ends_with('-')
@@ -53,7 +53,7 @@ fn is_domain(domain: &str) -> bool {
         Some(address) => {
             !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
         }
-        None => host.split('.').all(part),
+        None => host.split('.').all(is_label),
     };
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -329,7 +329,7 @@ fn issue_12_what_is_named_and_has_no_end_or_says_nothing_is_given_up() {
         (&["diff", "/dev/zero", "/dev/zero"], "cannot read /dev/zero: it is longer than 65536 KiB"),
         (&["relist", "-r", "sim:/dev/zero"], "/dev/zero"),
         (&["health", "--from", fifo], "nothing came out of it for 5s"),
-        (&["relist", "-c", fifo], "nothing came out of it for 5s"),
+        (&["relist", "-c", fifo], "it did not answer within 1s"),
         (&["stacks", fifo], "nothing came out of it for 5s"),
         (&["stacks", "--signatures", "/dev/zero", fifo], "it is longer than 16384 KiB"),
         (&["stacks", "--signatures", fifo, fifo], "nothing came out of it for 5s"),

@@ -217,15 +217,15 @@ mod tests {
     /// What comes out of these bytes, however they are cut.
     async fn through(bytes: &[u8], piece: usize) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(64);
-        let sent = bytes.to_vec();
+        let pieces = bytes.to_vec();
         let send = async move {
-            for part in sent.chunks(piece) {
+            for part in pieces.chunks(piece) {
                 client.write_all(part).await.unwrap();
             }
         };
         let mut out = Vec::new();
         let mut server = AnyAuthority::new(server);
-        let (_, read) = tokio::join!(send, server.read_to_end(&mut out));
+        let ((), read) = tokio::join!(send, server.read_to_end(&mut out));
         read.unwrap();
         out
     }

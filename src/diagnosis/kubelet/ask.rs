@@ -64,6 +64,20 @@ impl Answers {
             }
         }
     }
+
+    /// Keeps what `/configz` answered.
+    fn configz(&mut self, answer: Result<(Configz, String), Trouble>, keeps_papers: bool) {
+        match answer {
+            Ok((configz, text)) => {
+                self.found.config = configz.config;
+                if keeps_papers {
+                    let text = without_secret_keys(&text);
+                    self.papers.push(Paper::new("kubelet/configz.json", "what it runs with", text));
+                }
+            }
+            Err(trouble) => self.trouble("the kubelet's configz", trouble),
+        }
+    }
 }
 
 /// Asks for `/healthz`, the metrics and the configuration, side by side.
@@ -80,7 +94,8 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             asked.metrics.as_ref().map(async |source| {
                 let Given { source, at } = given(source, budget).await?;
                 written = at;
-                metrics_or_silence(&source, limit, budget).await
+                // Boxed: it is far larger than what it is joined with.
+                Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),
         timed(inputs, asked.api.as_ref().map(|way| configz(way, limit, budget))),
@@ -111,21 +126,9 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             }
         }
     }
-    match configz {
-        None => {}
-        Some((answer, took)) => {
-            answers.found.asked.push(("kubelet /configz", outcome(&answer), took));
-            match answer {
-                Ok((configz, text)) => {
-                    answers.found.config = configz.config;
-                    if inputs.keeps_papers() {
-                        let text = without_secret_keys(&text);
-                        answers.papers.push(Paper::new("kubelet/configz.json", "what it runs with", text));
-                    }
-                }
-                Err(trouble) => answers.trouble("the kubelet's configz", trouble),
-            }
-        }
+    if let Some((answer, took)) = configz {
+        answers.found.asked.push(("kubelet /configz", outcome(&answer), took));
+        answers.configz(answer, inputs.keeps_papers());
     }
     if asked.api.as_ref().is_some_and(Way::is_insecure) {
         answers.skip("who answers as the kubelet", "its certificate is not looked at, as you said".into());

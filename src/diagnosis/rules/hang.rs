@@ -199,7 +199,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
     let Some((rpc, target, waited)) = silent.first() else { return Vec::new() };
-    let about = |rpc: &Rpc, target: &Option<&Target>| match target {
+    let about = |rpc: &Rpc, target: Option<&Target>| match target {
         Some(target) => format!("{rpc} of {}", evidence.names.name(&target.id)),
         None => rpc.to_string(),
     };
@@ -207,7 +207,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
         1 => String::new(),
         many => format!(" (and {})", plural(many - 1, "other call")),
     };
-    let title = format!("{}{more} has not answered for {}", about(rpc, target), seconds(*waited));
+    let title = format!("{}{more} has not answered for {}", about(rpc, *target), seconds(*waited));
     let (id, phase) = match rpc {
         Rpc::Version => (RuleId::D07, Phase::Connect),
         Rpc::ListPodSandbox | Rpc::ListContainers => (RuleId::D02, Phase::List),
@@ -222,7 +222,7 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
     found.ids = silent.iter().filter_map(|(_, target, _)| Some(target.as_ref()?.id.clone())).collect();
     let lines = silent.iter().take(limits::MAX_CULPRITS);
     found.evidence.extend(lines.map(|(rpc, target, waited)| {
-        format!("{}: no answer within {}", about(rpc, target), seconds(*waited))
+        format!("{}: no answer within {}", about(rpc, *target), seconds(*waited))
     }));
     let likely = seconds(evidence.runtime.silence.likely);
     found.evidence.push(format!("too short to be called hung: that is likely after {likely}"));
