@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::proc::{Role, Trust};
 use crate::host::{KernelDir, kernel_text};
 use crate::report::Seconds;
 
@@ -114,8 +115,13 @@ impl Samples {
 
 fn daemons(proc: &Path) -> Vec<u32> {
     let Ok(table) = KernelDir::open(proc) else { return Vec::new() };
-    let is_daemon =
-        |pid: &u32| table.record(&format!("{pid}/comm")).is_ok_and(|name| DAEMONS.contains(&name.trim_end()));
+    let trust = Trust::of_table(proc);
+    let is_daemon = |pid: &u32| {
+        let name = table.record(&format!("{pid}/comm")).unwrap_or_default();
+        let name = name.trim_end();
+        let counts = |dir: KernelDir| trust.judge(&dir, Role::of(name), false).is_ok();
+        DAEMONS.contains(&name) && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
+    };
     table.numbered().into_iter().filter(is_daemon).collect()
 }
 

@@ -17,7 +17,7 @@ use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
 use crate::cri::{self, Client, Endpoint, Tape};
 use crate::host::{self, HostRoot};
-use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, http};
+use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
 use crate::report::escape::escaped;
 use crate::sim::{self, Simulator};
@@ -58,7 +58,7 @@ pub struct Context {
     flag: Option<String>,
     variable: Option<String>,
     crictl_config: Option<PathBuf>,
-    search: Cell<Option<mpsc::Receiver<Option<KubeletProcess>>>>,
+    search: Cell<Option<mpsc::Receiver<Search>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
     tape: OnceCell<Arc<dyn Tape>>,
@@ -125,7 +125,7 @@ impl Context {
             let root = self.host.clone();
             let search = move || {
                 // Nobody listens any more: it took too long.
-                let _ = sender.send(KubeletProcess::find(&host::proc(), &root));
+                let _ = sender.send(Search::of(&host::proc(), &root));
             };
             // Without a thread there is no kubelet: the receiver learns that nobody sends.
             drop(thread::Builder::new().name("kubelet".to_owned()).spawn(search));
@@ -140,10 +140,15 @@ impl Context {
                 self.look_for_kubelet();
                 self.search.take()
             })?;
-            search.recv_timeout(SEARCH).unwrap_or_else(|_| {
+            let Ok(found) = search.recv_timeout(SEARCH) else {
                 self.remark("the node's kubelet is not known: /proc or its configuration does not answer");
-                None
-            })
+                return None;
+            };
+            // Where there is a kubelet, others that bear its name are worth a word only to who asks for more.
+            for why in &found.refused {
+                self.note(u8::from(found.kubelet.is_some()), why);
+            }
+            found.kubelet
         });
         found.as_ref()
     }

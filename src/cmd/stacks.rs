@@ -29,7 +29,7 @@ use crate::stacks::judge::{BETWEEN_DUMPS, Source, Told, conclude, judge};
 use crate::stacks::read::{Bounds, read};
 use crate::stacks::report::StackReport;
 use crate::stacks::signatures::{Signature, signatures};
-use crate::stacks::sources::{self, Passive, Place};
+use crate::stacks::sources::{self, Offer, Passive, Place};
 use crate::stacks::{live, own};
 
 /// A kubelet answers with its goroutines in milliseconds, or not.
@@ -226,14 +226,17 @@ impl Taken {
     /// What the node gives by itself, or the runtime that was named. A source that fails is said; none at all is no answer.
     fn passive(&mut self, context: &Context, proc: &Path) -> Result<(), Error> {
         let before = self.dumps.len();
-        let (places, daemon) = passive_places(context, proc)?;
-        for place in places {
+        let (offer, daemon) = passive_places(context, proc)?;
+        for why in &offer.refused {
+            context.note(0, &format!("note: {why}"));
+        }
+        for place in offer.places {
             let answer = match place {
                 Passive::Socket(path) => {
                     let name = format!("unix://{}", path.display());
                     self.first(Live::Socket(path, name), context)
                 }
-                Passive::File(path) => file(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
+                Passive::File(path) => left(&path, &mut self.cuts).map(|found| self.dumps.extend(found)),
             };
             if let Err(why) = answer {
                 context.note(0, &format!("note: {why}"));
@@ -250,7 +253,7 @@ impl Taken {
 }
 
 /// Where to ask, and whose answer it has to be: of the runtime that was named, else of what this node has.
-fn passive_places(context: &Context, proc: &Path) -> Result<(Vec<Passive>, Option<u32>), Error> {
+fn passive_places(context: &Context, proc: &Path) -> Result<(Offer, Option<u32>), Error> {
     if !context.names_a_runtime() {
         return Ok((sources::passive(&context.host, proc, None), None));
     }
@@ -279,6 +282,17 @@ fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let unreadable = |source| Error::Read { name: name.clone(), source };
     let opened = load::patient(path).map_err(unreadable)?;
     let taken = path.metadata().and_then(|about| about.modified()).ok();
+    let origin =
+        Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
+    dumps(&name, opened, &origin, cuts)
+}
+
+/// A dump that lies about and that nobody has named.
+fn left(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
+    let name = path.display().to_string();
+    let unreadable = |source| Error::Read { name: name.clone(), source };
+    let opened = sources::left_dump(path).map_err(unreadable)?;
+    let taken = opened.metadata().and_then(|about| about.modified()).ok();
     let origin =
         Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };
     dumps(&name, opened, &origin, cuts)

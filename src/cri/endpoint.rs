@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars};
+use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars, open_to_others};
 use crate::kubelet::KubeletProcess;
 use crate::threads;
 
@@ -91,6 +91,19 @@ pub enum EndpointError {
         /// Who gave it.
         from: String,
     },
+    /// A socket that the kubelet names, in a directory where anybody may listen.
+    #[error(
+        "cannot use the endpoint `{value}` of {from}: others may write to `{}`, so that anybody may listen there",
+        directory.display()
+    )]
+    OpenToOthers {
+        /// What was given.
+        value: String,
+        /// Who gave it.
+        from: String,
+        /// The directory.
+        directory: PathBuf,
+    },
     /// A settings file that was there and could not be used.
     #[error("cannot take the endpoint from a settings file: {0}")]
     Settings(#[from] ScalarsError),
@@ -110,6 +123,7 @@ impl EndpointError {
                 "on Linux a runtime is reached as `unix:///path/of/the.sock` or `/path/of/the.sock`"
             }
             Self::NotAbsolute { .. } => "three slashes: `unix:///run/containerd/containerd.sock`",
+            Self::OpenToOthers { .. } => "if it is the right one, name it with --runtime-endpoint",
             Self::Settings(_) => "mend the file, or name the runtime with --runtime-endpoint",
             Self::NothingFound { .. } => {
                 "name the runtime with --runtime-endpoint, the node's root with --host-root (a debug pod has it by \
@@ -143,12 +157,21 @@ type Said = Option<(String, String)>;
 /// Finds the endpoint.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
     let mut silent_file = None;
-    let said = match from_flag(sources).or_else(|| from_variable(sources)) {
+    let named = match from_flag(sources).or_else(|| from_variable(sources)) {
         Some(said) => Some(said),
-        None => from_crictl(sources, &mut silent_file)?.or_else(|| from_kubelet(sources)),
+        None => from_crictl(sources, &mut silent_file)?,
     };
-    if let Some((value, source)) = said {
+    if let Some((value, source)) = named {
         let endpoint = parse(&value, &source, sources.host)?;
+        return Ok(Resolved { endpoint, source, silent_file });
+    }
+    if let Some((value, source)) = from_kubelet(sources) {
+        let endpoint = parse(&value, &source, sources.host)?;
+        if let Endpoint::Unix { path, .. } = &endpoint
+            && let Some(directory) = open_to_others(sources.host, path)
+        {
+            return Err(EndpointError::OpenToOthers { value, from: source, directory });
+        }
         return Ok(Resolved { endpoint, source, silent_file });
     }
     let found = well_known(sources.host).map(|found| Resolved { silent_file, ..found });
@@ -206,7 +229,8 @@ fn from_kubelet(sources: &Sources<'_>) -> Said {
 fn well_known(host: &HostRoot) -> Option<Resolved> {
     let is_socket = |path: &str| fs::metadata(host.path(path)).is_ok_and(|it| it.file_type().is_socket());
     // A file that somebody left in a socket's place is worth a word only where there is no socket at all.
-    let known = || WELL_KNOWN_SOCKETS.iter();
+    let known =
+        || WELL_KNOWN_SOCKETS.iter().filter(|(_, path)| open_to_others(host, &host.path(path)).is_none());
     let found = known()
         .find(|(_, path)| is_socket(path))
         .or_else(|| known().find(|(_, path)| host.path(path).exists()));
@@ -256,6 +280,8 @@ fn parse(value: &str, from: &str, host: &HostRoot) -> Result<Endpoint, EndpointE
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn root() -> HostRoot {
@@ -312,6 +338,23 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(stale, "unix:///run/containerd/containerd.sock");
         assert_eq!(live, "unix:///run/crio/crio.sock");
+    }
+
+    #[test]
+    fn a_well_known_socket_in_a_directory_that_others_may_write_to_is_not_asked() {
+        let root = std::env::temp_dir().join(format!("plegctl-open-{}", std::process::id()));
+        let folder = root.join("run/containerd");
+        fs::create_dir_all(&folder).unwrap();
+        let listening = std::os::unix::net::UnixListener::bind(folder.join("containerd.sock")).unwrap();
+        let host = HostRoot::resolve(Some(&root));
+        let of_mode = |mode| {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            well_known(&host).map(|found| found.source)
+        };
+        let found = [of_mode(0o777), of_mode(0o1777), of_mode(0o711)];
+        drop(listening);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [None, None, Some("the well-known socket of containerd".to_owned())]);
     }
 
     #[test]

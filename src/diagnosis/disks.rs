@@ -102,8 +102,8 @@ fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory>
             let set = CrioSettings::read(root, mounts, told);
             (set.root, set.runroot)
         } else {
-            let file =
-                told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/containerd/config.toml");
+            let file = told.flag("config").or_else(|| told.flag("c")).filter(|file| file.starts_with('/'));
+            let file = file.unwrap_or("/etc/containerd/config.toml");
             let file =
                 if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
             let of = |name: &str| told.flag(name).or_else(|| setting(&file, None, name)).map(str::to_owned);
@@ -120,7 +120,7 @@ fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory>
         }
     }
     if let Some(told) = &owners.kubelet {
-        let path = told.flag("root-dir").unwrap_or("/var/lib/kubelet");
+        let path = told.flag("root-dir").filter(|path| path.starts_with('/')).unwrap_or("/var/lib/kubelet");
         found.push(("the kubelet's", PathBuf::from(path)));
     }
     found

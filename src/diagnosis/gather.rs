@@ -17,7 +17,7 @@ use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, papers, probes
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
-use crate::kubelet::{Config, KubeletVersion, Sourced, Told, kubelet_of, timing};
+use crate::kubelet::{Config, KubeletVersion, Sourced, Told, doubt, kubelet_of, timing};
 use crate::panics::held_future;
 
 /// What a look at a few files may take.
@@ -305,6 +305,9 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
 /// The kubelet's process and what it was told.
 async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first).cloned());
+    if let Some(why) = evidence.node().and_then(|host| doubt(&host.first)) {
+        evidence.skip("the kubelet's process", why);
+    }
     if inputs.played.is_some() {
         // What lies on this machine is not the played node's.
         evidence.kubelet.installed = true;
@@ -312,14 +315,16 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         return;
     }
     let root = inputs.host_root.clone();
-    let command = kubelet.as_ref().map(|process| process.command.clone());
+    let told = kubelet.as_ref().map(|process| (process.command.clone(), process.directory.clone()));
     let read = offload::value(FILES, move || {
         let plugins = network_plugins(&root);
         // Names in the directory above, because the directory itself may be a mount point that does not answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
-        let config = command.map(|command| Config::of(&Told::read(command, &HostRoot::resolve(Some(&root)))));
+        let config = told.map(|(command, directory)| {
+            Config::of(&Told::read(command, directory.as_deref(), &HostRoot::resolve(Some(&root))))
+        });
         (installed, config, plugins)
     });
     let (installed, config, plugins) = read.await.unwrap_or_default();

@@ -16,7 +16,7 @@ use super::limits::MAX_OUTSIDE_IDS;
 use super::names::{Kind, OutsideId};
 use super::offload;
 use super::proc::cgroup::container_id;
-use super::proc::{command_line, waits_uninterruptibly};
+use super::proc::{Role, Trust, command_line, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
@@ -122,6 +122,7 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
 fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut ids = Vec::new();
     let mut dirs = BTreeSet::new();
+    let trust = Trust::of_table(proc);
     for pid in KernelDir::open(proc).map(|proc| proc.numbered()).unwrap_or_default() {
         let dir = proc.join(pid.to_string());
         let cgroups = kernel_text(&dir.join("cgroup")).unwrap_or_default();
@@ -129,12 +130,16 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
             ids.push(OutsideId::bare(&id));
         }
         let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
-        if comm.starts_with("conmon") {
+        // What only calls itself a shim has a command line and a directory of its owner's choice.
+        let counts = |opened: &KernelDir| trust.judge(opened, Role::Shim, true).is_ok();
+        if comm.starts_with("conmon") && KernelDir::open(&dir).is_ok_and(|opened| counts(&opened)) {
             ids.extend(from_conmon(&command_line(&dir)));
         }
         if comm.starts_with("containerd-shim")
             && !waits_uninterruptibly(&dir)
-            && let Ok(bundle) = fs::read_link(dir.join("cwd"))
+            && let Ok(opened) = KernelDir::open(&dir)
+            && counts(&opened)
+            && let Ok(bundle) = opened.link("cwd")
             && let Some(parent) = bundle.parent()
         {
             dirs.insert(parent.to_owned());

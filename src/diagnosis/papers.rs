@@ -113,7 +113,12 @@ fn of_process(proc: &Path, process: &Process, send: &dyn Fn(Paper)) {
 
 /// The kubelet's own file, where its command line names one.
 fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
-    let Some(path) = kubelet.flag("config") else { return };
+    let Some(named) = kubelet.flag("config") else { return };
+    // A relative path begins at the kubelet's directory; joined to it, an absolute one is what it was.
+    let path = kubelet.directory.as_deref().unwrap_or(Path::new("")).join(named);
+    if !path.is_absolute() {
+        return;
+    }
     let path: PathBuf = root.path(path);
     if let Ok(bytes) = load(&path, LARGEST) {
         let text = without_secret_keys(&String::from_utf8_lossy(&bytes));

@@ -154,8 +154,8 @@ async fn passive<R>(
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
     // The daemon's settings say where; they may lie on a disk that does not answer.
-    let places = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
-    let places = places.await.unwrap_or_default();
+    let offer = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
+    let places = offer.await.unwrap_or_default().places;
     for place in own.map(Passive::Socket).into_iter().chain(places) {
         let Passive::Socket(path) = place else { continue };
         if let Ok(answer) = sources::socket(&path).await

@@ -1,13 +1,15 @@
 //! Files that the kernel writes while they are read, such as those of `/proc`.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags};
 
 /// What one read of such a file gives at most.
 const PAGE: usize = 4096;
@@ -45,10 +47,34 @@ impl KernelDir {
         entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
     }
 
+    /// What a link in it points to.
+    pub fn link(&self, name: &str) -> io::Result<PathBuf> {
+        let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+
+    /// Whether `name` leads to a program that runs with its owner's or its group's rights. No file server is asked.
+    pub fn is_set_user_id(&self, name: &str) -> bool {
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let about = rustix::fs::statx(&self.0, name, flags, StatxFlags::MODE);
+        about
+            .is_ok_and(|about| Mode::from_raw_mode(about.stx_mode.into()).intersects(Mode::SUID | Mode::SGID))
+    }
+
+    /// A file in it that the kernel writes.
+    pub fn bytes(&self, name: &str) -> io::Result<Vec<u8>> {
+        whole(self.file(name)?)
+    }
+
+    /// A file in it, to be read piece by piece.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
     /// The text of a file of one record in it.
     pub fn record(&self, name: &str) -> io::Result<String> {
-        let file = rustix::fs::openat(&self.0, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        record(File::from(file))
+        record(self.file(name)?)
     }
 }
 

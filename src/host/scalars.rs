@@ -33,6 +33,12 @@ pub enum ScalarsError {
         /// What the parser said, with line and column.
         detail: String,
     },
+    /// Its path begins at a directory that is not known.
+    #[error("`{}` is relative to the kubelet's working directory, which cannot be read", path.display())]
+    Relative {
+        /// The path.
+        path: PathBuf,
+    },
     /// It is YAML of another shape.
     #[error("`{}` is not a mapping of settings", path.display())]
     Shape {

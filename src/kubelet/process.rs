@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::told::{Setting, Told};
-use crate::host::proc::{ProcSample, Process, Role, command_line};
+use crate::host::proc::{
+    Candidate, Choice, ProcSample, Process, Role, Trust, cgroup, is_service, waits_uninterruptibly,
+};
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
 
@@ -33,25 +35,14 @@ impl fmt::Debug for KubeletProcess {
 }
 
 impl KubeletProcess {
-    /// The first kubelet of a process table. Its files are read too, which can wait for a disk for ever: this belongs
-    /// into a thread that can be left behind.
-    pub fn find(proc: &Path, host: &HostRoot) -> Option<Self> {
-        let table = KernelDir::open(proc).ok()?;
-        let mut pids = table.numbered();
-        pids.sort_unstable();
-        pids.into_iter().find_map(|pid| {
-            let comm = table.record(&format!("{pid}/comm")).ok()?;
-            let comm = comm.trim_ascii_end();
-            if Role::of(comm) != Role::Kubelet {
-                return None;
-            }
-            let arguments = command_line(&proc.join(pid.to_string()));
-            is_kubelet(comm, &arguments).then(|| {
-                let told = Told::read(arguments, host);
-                let certificate = certificate(&told, host);
-                Self { pid, told, certificate }
-            })
-        })
+    /// Reads the files of the kubelet that runs here, which can wait for a disk for ever: this belongs into a thread that
+    /// can be left behind.
+    fn read(pid: u32, dir: &KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
+        // A process that waits in the kernel has no arguments here, and is asked for nothing else.
+        let cwd = if arguments.is_empty() { None } else { dir.link("cwd").ok() };
+        let told = Told::read(arguments, cwd.as_deref(), host);
+        let certificate = certificate(&told, host);
+        Self { pid, told, certificate }
     }
 
     /// The certificate that it shows on its port, in PEM form, as far as its file can be read.
@@ -81,6 +72,100 @@ impl KubeletProcess {
     }
 }
 
+/// What was found in a process table.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// The kubelet.
+    pub kubelet: Option<KubeletProcess>,
+    /// Processes that are named like one and are not taken for it, each with the reason.
+    pub refused: Vec<String>,
+}
+
+impl Search {
+    /// Looks for the kubelet of the node whose root is `host` in the process table at `proc`. Of a process that does not
+    /// count nothing is opened that it names.
+    pub fn of(proc: &Path, host: &HostRoot) -> Self {
+        let Ok(table) = KernelDir::open(proc) else { return Self::default() };
+        let trust = Trust::of_node(proc, host);
+        let mut pids = table.numbered();
+        pids.sort_unstable();
+        let mut found = Self::default();
+        let mut seen: Vec<Seen> = Vec::new();
+        for pid in pids {
+            match Seen::look(pid, proc, &table, &trust) {
+                Some(Ok(one)) => seen.push(one),
+                Some(Err(why)) => found.refused.push(why),
+                None => {}
+            }
+        }
+        let candidates: Vec<Candidate> = seen.iter().map(|seen| seen.candidate.clone()).collect();
+        match Choice::among(&candidates) {
+            Choice::Nobody => {}
+            Choice::One(pid) => {
+                let chosen = seen.into_iter().find(|seen| seen.candidate.pid == pid);
+                found.kubelet = chosen.map(|seen| KubeletProcess::read(pid, &seen.dir, seen.arguments, host));
+            }
+            Choice::Several(pids) => found.refused.push(several(&pids)),
+        }
+        found
+    }
+}
+
+/// Why none of several is taken.
+pub fn several(pids: &[u32]) -> String {
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    format!("several kubelets run here (pids {}), and nothing tells which is the node's", pids.join(", "))
+}
+
+/// A process that counts as a kubelet.
+struct Seen {
+    candidate: Candidate,
+    dir: KernelDir,
+    arguments: Arguments,
+}
+
+impl Seen {
+    /// The process `pid`, if it is named like a kubelet; or why it does not count as one.
+    fn look(pid: u32, proc: &Path, table: &KernelDir, trust: &Trust) -> Option<Result<Self, String>> {
+        let comm = table.record(&format!("{pid}/comm")).ok()?;
+        let comm = comm.trim_ascii_end();
+        if Role::of(comm) != Role::Kubelet {
+            return None;
+        }
+        let path = proc.join(pid.to_string());
+        // Opened once, so that all that is read from here on is of one process.
+        let dir = KernelDir::open(&path).ok()?;
+        let awake = !waits_uninterruptibly(&path);
+        let bytes = if awake { dir.bytes("cmdline").unwrap_or_default() } else { Vec::new() };
+        let arguments = Arguments::of_kernel(&bytes);
+        if !is_kubelet(comm, &arguments) || is_zombie(&dir) {
+            return None;
+        }
+        let is_own = match trust.judge(&dir, Role::Kubelet, awake) {
+            Ok(is_own) => is_own,
+            Err(why) => return Some(Err(format!("{comm}[{pid}] is not taken for the kubelet: {why}"))),
+        };
+        let cgroups = dir.record("cgroup").unwrap_or_default();
+        let is_service = is_service(cgroup::path_of(&cgroups).0);
+        let candidate = Candidate { pid, parent: parent(&dir), is_service, is_own };
+        Some(Ok(Self { candidate, dir, arguments }))
+    }
+}
+
+fn fields_of_stat(dir: &KernelDir) -> Vec<String> {
+    let stat = dir.record("stat").unwrap_or_default();
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_ascii_whitespace().take(2).map(str::to_owned).collect()
+}
+
+fn is_zombie(dir: &KernelDir) -> bool {
+    fields_of_stat(dir).first().is_some_and(|state| matches!(state.as_str(), "Z" | "X"))
+}
+
+fn parent(dir: &KernelDir) -> u32 {
+    fields_of_stat(dir).get(1).and_then(|parent| parent.parse().ok()).unwrap_or(0)
+}
+
 /// The file that it was told, else where kubelets keep it: renewed by the cluster, or made by itself.
 fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
     let named = told.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
@@ -99,10 +184,38 @@ fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
     })
 }
 
-/// The kubelet of a process table that was read already.
+/// The kubelet of a process table that was read already; none if several could be it.
 pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
-    let mut alive = sample.with_role(Role::Kubelet).filter(|process| !process.is_zombie());
-    alive.find(|process| is_kubelet(&process.comm, &process.command))
+    match choice(sample) {
+        Choice::One(pid) => sample.processes.get(&pid),
+        Choice::Nobody | Choice::Several(_) => None,
+    }
+}
+
+/// Why a kubelet may run here although none is taken for it; nothing where it is clear that none does.
+pub fn doubt(sample: &ProcSample) -> Option<String> {
+    match choice(sample) {
+        Choice::One(_) => None,
+        Choice::Several(pids) => Some(several(&pids)),
+        Choice::Nobody => {
+            let (process, why) = sample.impostors(Role::Kubelet).find(|(_, why)| why.leaves_doubt())?;
+            Some(format!("{} is not taken for it: {why}", process.label()))
+        }
+    }
+}
+
+fn choice(sample: &ProcSample) -> Choice {
+    let alive = sample.with_role(Role::Kubelet).filter(|process| !process.is_zombie());
+    let kubelets = alive.filter(|process| is_kubelet(&process.comm, &process.command));
+    let candidates: Vec<Candidate> = kubelets
+        .map(|process| Candidate {
+            pid: process.pid,
+            parent: process.parent,
+            is_service: is_service(&process.cgroup),
+            is_own: process.is_own,
+        })
+        .collect();
+    Choice::among(&candidates)
 }
 
 /// Whether a program of such a name has a kubelet inside: k3s and hyperkube are many things, by their first word. One
@@ -140,6 +253,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::host::proc::copies::{Copied, KUBELET, Table};
 
     /// A root with a process table in it, which goes when the test ends.
     struct Node(PathBuf);
@@ -174,7 +288,7 @@ mod tests {
         }
 
         fn find(&self) -> Option<KubeletProcess> {
-            KubeletProcess::find(&self.0.join("proc"), &HostRoot::resolve(Some(&self.0)))
+            Search::of(&self.0.join("proc"), &HostRoot::resolve(Some(&self.0))).kubelet
         }
 
         fn name(&self) -> Option<String> {
@@ -188,6 +302,80 @@ mod tests {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+
+    const STRANGER: [u32; 4] = [4_000_000; 4];
+
+    fn searched(table: &Table) -> Search {
+        Search::of(&table.proc(), &HostRoot::resolve(Some(&table.0)))
+    }
+
+    #[test]
+    fn a_strangers_kubelet_with_a_lower_pid_does_not_come_before_the_nodes() {
+        let table = Table::new("lower");
+        let line = "kubelet --kubeconfig=/tmp/kc --hostname-override=evil";
+        table.process(3, &Copied { uids: STRANGER, line, ..KUBELET });
+        table.process(7, &Copied { line: "kubelet --hostname-override=n1", ..KUBELET });
+        let found = searched(&table);
+        let kubelet = found.kubelet.unwrap();
+        assert_eq!((kubelet.pid, kubelet.flag("hostname-override")), (7, Some("n1")));
+        assert_eq!(found.refused, ["kubelet[3] is not taken for the kubelet: it runs as user 4000000"]);
+    }
+
+    #[test]
+    fn a_file_that_only_an_impostor_names_is_not_opened() {
+        let table = Table::new("names");
+        let impostors = [
+            Copied { uids: STRANGER, ..KUBELET },
+            Copied { mount_namespace: "mnt:[2]", cgroup: "/user.slice", ..KUBELET },
+            Copied { pids: "7 1", ..KUBELET },
+            Copied { program: "usr/bin/sudo", ..KUBELET },
+        ];
+        let secret = table.0.join("secret.yaml");
+        fs::write(&secret, "staticPodPath: /found\n").unwrap();
+        let line = format!("kubelet --config={} --tls-cert-file={0}", secret.display());
+        for (pid, impostor) in (3..).zip(&impostors) {
+            table.process(pid, &Copied { line: &line, ..*impostor });
+        }
+        let found = searched(&table);
+        assert!(found.kubelet.is_none());
+        assert_eq!(found.refused.len(), impostors.len(), "{:?}", found.refused);
+        // The same file is read for a kubelet that counts.
+        table.process(9, &Copied { line: &line, ..KUBELET });
+        let kubelet = searched(&table).kubelet.unwrap();
+        assert_eq!(kubelet.setting("x", "staticPodPath").unwrap().unwrap().value, "/found");
+        assert!(kubelet.certificate().is_some());
+    }
+
+    #[test]
+    fn of_two_kubelets_that_nothing_tells_apart_none_is_taken_and_that_is_said() {
+        let table = Table::new("two");
+        table.process(3, &KUBELET);
+        table.process(7, &KUBELET);
+        let found = searched(&table);
+        assert!(found.kubelet.is_none());
+        assert_eq!(
+            found.refused,
+            ["several kubelets run here (pids 3, 7), and nothing tells which is the node's"]
+        );
+        // One that somebody started by hand is not the service.
+        let table = Table::new("hand");
+        table.process(3, &Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..KUBELET });
+        table.process(7, &KUBELET);
+        assert_eq!(searched(&table).kubelet.unwrap().pid, 7);
+    }
+
+    #[test]
+    fn a_relative_configuration_file_is_found_from_the_kubelets_directory() {
+        let table = Table::new("cwd");
+        table.process(7, &Copied { line: "kubelet --config=k.yaml", ..KUBELET });
+        let unknown = searched(&table).kubelet.unwrap();
+        assert!(unknown.setting("pod-manifest-path", "staticPodPath").is_err(), "its directory is not known");
+        fs::create_dir_all(table.0.join("var/lib/k")).unwrap();
+        fs::write(table.0.join("var/lib/k/k.yaml"), "staticPodPath: /m\n").unwrap();
+        std::os::unix::fs::symlink("/var/lib/k", table.proc().join("7/cwd")).unwrap();
+        let kubelet = searched(&table).kubelet.unwrap();
+        assert_eq!(kubelet.setting("pod-manifest-path", "staticPodPath").unwrap().unwrap().value, "/m");
     }
 
     #[test]

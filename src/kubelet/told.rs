@@ -18,10 +18,30 @@ const DEEPEST: usize = 8;
 /// A file of arguments above this size is none.
 const LARGEST_ARGUMENTS: usize = 64 * 1024;
 
+/// Flags whose value is a path, which may be relative to the kubelet's working directory.
+const PATH_FLAGS: [&str; 10] = [
+    "bootstrap-kubeconfig",
+    "cert-dir",
+    "config",
+    "config-dir",
+    "kubeconfig",
+    "kubelet-args-file",
+    "pod-manifest-path",
+    "root-dir",
+    "tls-cert-file",
+    "tls-private-key-file",
+];
+/// Keys whose value is a path. The kubelet resolves it from the directory of its configuration file, and in a drop-in from
+/// its working directory (`KubeletConfigurationPathRefs` and `Load` in its `configfiles.go`).
+const PATH_KEYS: [&str; 4] =
+    ["authentication.x509.clientCAFile", "staticPodPath", "tlsCertFile", "tlsPrivateKeyFile"];
+
 /// The settings of a kubelet, as far as they are single values.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     arguments: Arguments,
+    /// Relative paths of flags as absolute ones; nothing where the working directory is not known.
+    placed: BTreeMap<&'static str, Option<String>>,
     files: BTreeMap<String, Setting>,
     trouble: Option<Arc<ScalarsError>>,
 }
@@ -36,20 +56,47 @@ pub struct Setting {
 }
 
 impl Told {
-    /// Reads what a command line leads to, below `host`. A file may be on a disk that does not answer: this belongs into
-    /// a thread that can be left behind.
-    pub fn read(arguments: Arguments, host: &HostRoot) -> Self {
-        let arguments = with_inner_arguments(arguments, host);
-        let mut told = Self { arguments, ..Self::default() };
-        let main = told.flag("config").map(|path| host.path(path));
+    /// Reads what the command line of a process with the working directory `cwd` leads to, below `host`. A relative path is
+    /// never looked up in our own directory. A file may be on a disk that does not answer: this belongs into a thread that
+    /// can be left behind.
+    pub fn read(arguments: Arguments, cwd: Option<&Path>, host: &HostRoot) -> Self {
+        let outer = Self { placed: placed(&arguments, cwd), arguments, ..Self::default() };
+        let arguments = with_inner_arguments(&outer, host);
+        let mut told = Self { placed: placed(&arguments, cwd), arguments, ..Self::default() };
+        for flag in ["config", "config-dir"] {
+            told.trouble = told.misplaced(flag).map(Arc::new).or(told.trouble);
+        }
+        let main = told.flag("config").map(PathBuf::from);
         let drop_ins = told.flag("config-dir").map(|path| drop_ins(&host.path(path))).unwrap_or_default();
-        for file in main.into_iter().chain(drop_ins) {
-            match file_scalars(&file) {
-                Ok(scalars) => told.take(scalars, &file),
-                Err(why) => told.trouble = Some(Arc::new(why)),
-            }
+        if let Some(main) = main {
+            told.take_file(&host.path(&main), main.parent());
+        }
+        for file in drop_ins {
+            told.take_file(&file, cwd);
         }
         told
+    }
+
+    /// Takes over the settings of a file whose relative paths begin at `base`.
+    fn take_file(&mut self, file: &Path, base: Option<&Path>) {
+        let mut scalars = match file_scalars(file) {
+            Ok(scalars) => scalars,
+            Err(why) => {
+                self.trouble = Some(Arc::new(why));
+                return;
+            }
+        };
+        for key in PATH_KEYS {
+            let Some(path) = scalars.get_mut(key).filter(|path| is_relative(path)) else { continue };
+            match absolute(base, path) {
+                Some(placed) => *path = placed,
+                None => {
+                    self.trouble = Some(Arc::new(ScalarsError::Relative { path: PathBuf::from(&*path) }));
+                    scalars.remove(key);
+                }
+            }
+        }
+        self.take(scalars, file);
     }
 
     /// A command line and the text of its configuration file. A text that is not what it should be says nothing.
@@ -68,7 +115,17 @@ impl Told {
 
     /// The value of a flag; the last one, as the kubelet takes it.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        self.arguments.flag(name)
+        match self.placed.get(name) {
+            Some(placed) => placed.as_deref(),
+            None => self.arguments.flag(name),
+        }
+    }
+
+    /// Why the path of a flag is not known although the flag is given.
+    pub fn misplaced(&self, flag: &str) -> Option<ScalarsError> {
+        let is_unknown = self.placed.get(flag).is_some_and(Option::is_none);
+        let path = self.arguments.flag(flag).filter(|_| is_unknown)?;
+        Some(ScalarsError::Relative { path: PathBuf::from(path) })
     }
 
     /// Every value of a flag that adds up, in order.
@@ -105,6 +162,9 @@ impl Told {
 
     /// A setting: the flag if it is given, else the key of the files.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
+        if let Some(why) = self.misplaced(flag) {
+            return Err(Arc::new(why));
+        }
         if let Some(value) = self.flag(flag) {
             return Ok(Some(Setting { value: value.to_owned(), source: format!("the kubelet's --{flag}") }));
         }
@@ -114,6 +174,24 @@ impl Told {
             (found, _) => Ok(found),
         }
     }
+}
+
+/// The path flags of a command line whose value is relative, with the absolute path where it is known.
+fn placed(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'static str, Option<String>> {
+    let relative = |flag: &'static str| {
+        let path = arguments.flag(flag).filter(|path| is_relative(path))?;
+        Some((flag, absolute(cwd, path)))
+    };
+    PATH_FLAGS.into_iter().filter_map(relative).collect()
+}
+
+fn is_relative(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('/')
+}
+
+fn absolute(base: Option<&Path>, path: &str) -> Option<String> {
+    let base = base.filter(|base| base.is_absolute())?;
+    Some(base.join(path).to_string_lossy().into_owned())
 }
 
 /// The files of a drop-in directory in the order in which the kubelet merges them: by name, directories in their place,
@@ -144,15 +222,12 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 
 /// The kubelet's own arguments where another program has it inside: k3s hands on `--kubelet-arg`, and kubelite of
 /// `MicroK8s` reads them from a file.
-fn with_inner_arguments(arguments: Arguments, host: &HostRoot) -> Arguments {
+fn with_inner_arguments(told: &Told, host: &HostRoot) -> Arguments {
+    let arguments = &told.arguments;
     let handed_on = arguments.every("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
     let node_name = arguments.flag("node-name").map(|name| format!("--hostname-override={name}"));
-    let file =
-        arguments.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
+    let file = told.flag("kubelet-args-file").map(|file| arguments_of_file(file, host)).unwrap_or_default();
     let inner: Vec<String> = handed_on.chain(node_name).chain(file).collect();
-    if inner.is_empty() {
-        return arguments;
-    }
     arguments.iter().cloned().chain(inner).collect()
 }
 
@@ -190,7 +265,12 @@ mod tests {
         }
 
         fn told(&self, line: &str) -> Told {
-            Told::read(line.split(' ').collect(), &HostRoot::resolve(Some(&self.0)))
+            self.told_in(line, None)
+        }
+
+        /// The same of a process with this working directory.
+        fn told_in(&self, line: &str, cwd: Option<&str>) -> Told {
+            Told::read(line.split(' ').collect(), cwd.map(Path::new), &HostRoot::resolve(Some(&self.0)))
         }
     }
 
@@ -244,6 +324,30 @@ mod tests {
         assert_eq!(pairs(&format!("{file} --config-dir=/etc/k.d")), ["Authorization=c", "X-Node=n1"]);
         let flags = format!("{file} --manifest-url-header=a:hello,b:again --manifest-url-header c:world");
         assert_eq!(pairs(&flags), ["a=hello", "b=again", "c=world"]);
+    }
+
+    #[test]
+    fn a_relative_path_begins_at_the_kubelets_directory_and_never_at_ours() {
+        let host = Scratch::new("relative");
+        host.write("var/lib/k/k.yaml", "staticPodPath: manifests\ntlsCertFile: pki/k.pem\n");
+        host.write("var/lib/k/k.d/10.conf", "tlsCertFile: own.pem\n");
+        let line = "kubelet --config=k.yaml --config-dir k.d --kubeconfig=kc";
+        let told = host.told_in(line, Some("/var/lib/k"));
+        let value = |told: &Told, flag: &str, key: &str| told.setting(flag, key).unwrap().unwrap().value;
+        assert_eq!(value(&told, "pod-manifest-path", "staticPodPath"), "/var/lib/k/manifests");
+        assert_eq!(value(&told, "tls-cert-file", "tlsCertFile"), "/var/lib/k/own.pem");
+        assert_eq!(told.flag("kubeconfig"), Some("/var/lib/k/kc"));
+        let by_flag = host.told_in("kubelet --pod-manifest-path=m", Some("/etc"));
+        assert_eq!(value(&by_flag, "pod-manifest-path", "staticPodPath"), "/etc/m");
+
+        // Of a process whose directory may not be read nothing is known, and it is not as if nothing had been given.
+        let unknown = host.told_in(line, None);
+        assert_eq!((unknown.flag("kubeconfig"), unknown.flag("config")), (None, None));
+        let why = unknown.setting("pod-manifest-path", "staticPodPath").unwrap_err();
+        assert!(why.to_string().contains("`k.d` is relative to the kubelet's working directory"), "{why}");
+        assert!(
+            host.told_in("kubelet --pod-manifest-path=m", None).setting("pod-manifest-path", "x").is_err()
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::dump::Goroutine;
 use super::judge::Source;
 use super::report::{Finding, Holder, Kind, StackReport, WaitsFor};
 use super::wait::{self, ID_LENGTH, Outside};
-use crate::host::proc::{cgroup, command_line};
+use crate::host::proc::{Refusal, Role, Trust, cgroup, command_line, waits_uninterruptibly};
 use crate::host::{CriName, KernelDir, kernel_bytes, kernel_text};
 use crate::report::{Confidence, ContainerRef, PodRef};
 
@@ -50,24 +50,28 @@ impl Node {
 /// Names every finding of `report` that a process of this node stands behind. Says what could not be named.
 pub fn name(report: &mut StackReport, sources: &[Source], node: &Node) -> Vec<String> {
     let mut limits = Vec::new();
+    let trust = Trust::of_table(&node.proc);
     let mut lives: HashMap<usize, Option<Process>> = HashMap::new();
     let mut table = None;
     for finding in report.findings.iter_mut().take(FINDINGS) {
         let at = finding.chain.dump;
         let (Some(source), Some(info)) = (sources.get(at), report.dumps.get_mut(at)) else { continue };
         let live = lives.entry(at).or_insert_with(|| {
-            let found = Process::of(source, info.daemon, &node.proc, node.told);
-            if found.is_none() {
-                limits.push(format!(
-                    "{}: a saved dump has no names; a process that still runs here has (a source on this node, or --live)",
-                    source.name
-                ));
+            match Process::of(source, info.daemon, node, &trust) {
+                Ok(found) => Some(found),
+                Err(why) => {
+                    let why = why.unwrap_or_else(|| {
+                        "a saved dump has no names; a process that still runs here has (a source on this node, or --live)"
+                            .to_owned()
+                    });
+                    limits.push(format!("{}: {why}", source.name));
+                    None
+                }
             }
-            found
         });
         let Some(process) = live else { continue };
         info.pid = Some(process.pid);
-        let table = table.get_or_insert_with(|| Table::read(node));
+        let table = table.get_or_insert_with(|| Table::read(node, &trust));
         process.name(finding, source, table);
     }
     limits
@@ -90,7 +94,7 @@ struct Table {
 }
 
 impl Table {
-    fn read(node: &Node) -> Self {
+    fn read(node: &Node, trust: &Trust) -> Self {
         let proc = &node.proc;
         let mut table = Self {
             proc: proc.clone(),
@@ -108,13 +112,13 @@ impl Table {
             let dir = proc.join(pid.to_string());
             let Some(stat) = Stat::read(&dir) else { continue };
             table.parents.insert(pid, stat.parent);
-            if stat.comm.starts_with("containerd-shim") {
+            if stat.comm.starts_with("containerd-shim") && counts(trust, &dir, Role::Shim).is_ok() {
                 table.shims.push(pid);
             }
             if is_oci_runtime(&stat.comm) {
                 table.oci.push(pid);
             }
-            if is_conmon(&stat.comm) {
+            if is_conmon(&stat.comm) && counts(trust, &dir, Role::Shim).is_ok() {
                 table.conmons.push(pid);
             }
             if let Ok(cgroup) = kernel_text(&dir.join("cgroup"))
@@ -296,21 +300,25 @@ struct Process {
 }
 
 impl Process {
-    /// The process that a dump is of, if it runs here.
-    fn of(source: &Source, daemon: Daemon, proc: &Path, told: bool) -> Option<Self> {
+    /// The process that a dump is of, if it runs here; else why not, where there is more to say. The memory of a process that
+    /// only bears the name is not read.
+    fn of(source: &Source, daemon: Daemon, node: &Node, trust: &Trust) -> Result<Self, Option<String>> {
         let pid = match source.pid {
-            Some(pid) => Some(pid),
-            None if told => only_one(daemon, proc),
-            None => None,
-        }?;
-        let dir = proc.join(pid.to_string());
-        let stat = Stat::read(&dir)?;
+            Some(pid) => pid,
+            None if node.told => only_one(daemon, &node.proc, trust).ok_or(None)?,
+            None => return Err(None),
+        };
+        let dir = node.proc.join(pid.to_string());
+        let opened = KernelDir::open(&dir).map_err(|_| None)?;
+        let stat = Stat::read(&dir).ok_or(None)?;
         // A number may have passed on to another program.
-        if !comm_fits(daemon, &stat.comm) {
-            return None;
-        }
-        let memory = File::open(dir.join("mem")).ok();
-        Some(Self { pid, daemon, dir, memory })
+        let role = role_of(daemon).filter(|_| comm_fits(daemon, &stat.comm)).ok_or(None)?;
+        let awake = !waits_uninterruptibly(&dir);
+        trust.judge(&opened, role, awake).map_err(|why| {
+            Some(format!("names are not looked for: {}[{pid}] is not believed: {why}", stat.comm))
+        })?;
+        let memory = opened.file("mem").ok();
+        Ok(Self { pid, daemon, dir, memory })
     }
 
     /// A string of the process.
@@ -531,11 +539,30 @@ fn comm_fits(daemon: Daemon, comm: &str) -> bool {
     }
 }
 
+/// What a process has to count as, to be the one that a dump is of.
+const fn role_of(daemon: Daemon) -> Option<Role> {
+    match daemon {
+        Daemon::Containerd | Daemon::Crio => Some(Role::Daemon),
+        Daemon::ContainerdShim => Some(Role::Shim),
+        Daemon::Kubelet => Some(Role::Kubelet),
+        Daemon::Unknown => None,
+    }
+}
+
+/// Whether the process in `dir` counts as `role`.
+fn counts(trust: &Trust, dir: &Path, role: Role) -> Result<(), Refusal> {
+    let opened = KernelDir::open(dir).map_err(|_| Refusal::Unknown)?;
+    trust.judge(&opened, role, !waits_uninterruptibly(dir)).map(drop)
+}
+
 /// The one process of a daemon, if there is one only.
-fn only_one(daemon: Daemon, proc: &Path) -> Option<u32> {
+fn only_one(daemon: Daemon, proc: &Path, trust: &Trust) -> Option<u32> {
+    let role = role_of(daemon)?;
     let pids = KernelDir::open(proc).ok()?.numbered();
     let mut fitting = pids.into_iter().filter(|pid| {
-        Stat::read(&proc.join(pid.to_string())).is_some_and(|stat| comm_fits(daemon, &stat.comm))
+        let dir = proc.join(pid.to_string());
+        Stat::read(&dir).is_some_and(|stat| comm_fits(daemon, &stat.comm))
+            && counts(trust, &dir, role).is_ok()
     });
     let first = fitting.next()?;
     fitting.next().is_none().then_some(first)

@@ -5,16 +5,18 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::clock::Wall;
-use crate::host::proc::command_line;
-use crate::host::{HostRoot, kernel_text};
+use crate::host::proc::{Role, Trust, command_line, waits_uninterruptibly};
+use crate::host::{HostRoot, KernelDir, kernel_text, open_to_others};
 
 /// A daemon that takes longer does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -170,6 +172,15 @@ pub fn with_path(url: &str) -> String {
     }
 }
 
+/// What a node gives by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// What may be asked or read.
+    pub places: Vec<Passive>,
+    /// What lies there and is not believed, with the reason.
+    pub refused: Vec<String>,
+}
+
 /// The process that listens on a socket, by the kernel's own word; nothing is sent.
 pub async fn listener(socket: &Path) -> Option<u32> {
     let stream = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await.ok()?.ok()?;
@@ -182,7 +193,8 @@ fn peer(stream: &UnixStream) -> Option<u32> {
 
 /// What the runtime behind `socket` gives, whoever else runs on this node; `daemon` is who listens there, where that is
 /// known. CRI-O's own socket has its dump; a containerd says in its configuration which socket has.
-pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> Vec<Passive> {
+pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u32>) -> Offer {
+    let mut refused = Vec::new();
     let comm = daemon.and_then(|pid| kernel_text(&proc.join(pid.to_string()).join("comm")).ok());
     let is_crio = match comm.as_deref().map(str::trim) {
         Some("crio") => true,
@@ -190,46 +202,65 @@ pub fn of_runtime(host: &HostRoot, proc: &Path, socket: &Path, daemon: Option<u3
         _ => socket.file_name().is_some_and(|name| name.to_string_lossy().contains("crio")),
     };
     if is_crio {
-        return vec![Passive::Socket(socket.to_owned())];
+        return Offer { places: vec![Passive::Socket(socket.to_owned())], refused };
     }
-    if let Some(debug) = debug_socket(host, proc, daemon) {
-        return vec![Passive::Socket(debug)];
+    if let Some(debug) = debug_socket(host, proc, daemon, &mut refused) {
+        return Offer { places: vec![Passive::Socket(debug)], refused };
     }
-    let left = left_behind(&host.path("/tmp"), proc)
+    let left = left_behind(&host.path("/tmp"), proc, &mut refused)
         .filter(|path| daemon.is_none() || pid_in_name(path).is_some_and(|pid| Some(pid) == daemon));
-    left.map(Passive::File).into_iter().collect()
+    Offer { places: left.map(Passive::File).into_iter().collect(), refused }
 }
 
-/// What this node gives: CRI-O's socket, containerd's debug socket, else the dump that somebody left last. The
-/// configuration is the one that `daemon` was started with, if that is known.
-pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Vec<Passive> {
+/// What this node gives: CRI-O's socket, containerd's debug socket, else the dump that was left last. The configuration is
+/// the one that `daemon` was started with, if that is known. Nothing counts that others than root and we could have put
+/// there.
+pub fn passive(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Offer {
+    let mut refused = Vec::new();
     let mut found: Vec<Passive> = Vec::new();
     let crio = ["/run/crio/crio.sock", "/var/run/crio/crio.sock"].map(|path| host.path(path));
-    found.extend(crio.into_iter().find(is_socket).map(Passive::Socket));
-    found.extend(debug_socket(host, proc, daemon).map(Passive::Socket));
+    found.extend(crio.into_iter().find(|path| is_ours(host, path, &mut refused)).map(Passive::Socket));
+    found.extend(debug_socket(host, proc, daemon, &mut refused).map(Passive::Socket));
     if found.is_empty() {
-        found.extend(left_behind(&host.path("/tmp"), proc).map(Passive::File));
+        found.extend(left_behind(&host.path("/tmp"), proc, &mut refused).map(Passive::File));
     }
-    found
+    Offer { places: found, refused }
 }
 
-fn is_socket(path: &PathBuf) -> bool {
-    fs::metadata(path).is_ok_and(|about| about.file_type().is_socket())
+/// Whether a socket is there that nobody but root and we can have made.
+fn is_ours(host: &HostRoot, path: &Path, refused: &mut Vec<String>) -> bool {
+    if !fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
+        return false;
+    }
+    let open = open_to_others(host, path);
+    refused.extend(open.as_ref().map(|directory| {
+        format!("{} is not asked: others may write to {}", path.display(), directory.display())
+    }));
+    open.is_none()
 }
 
 /// containerd's debug socket, by the configuration that it was started with.
-fn debug_socket(host: &HostRoot, proc: &Path, daemon: Option<u32>) -> Option<PathBuf> {
-    let started_with = daemon.and_then(|pid| config_flag(&proc.join(pid.to_string())));
+fn debug_socket(
+    host: &HostRoot,
+    proc: &Path,
+    daemon: Option<u32>,
+    refused: &mut Vec<String>,
+) -> Option<PathBuf> {
+    let started_with = daemon.and_then(|pid| config_flag(proc, pid));
     let config = started_with.unwrap_or_else(|| "/etc/containerd/config.toml".to_owned());
     let configured =
         small_text(&host.path(config)).and_then(|text| debug_address(&text)).map(|path| host.path(path));
     let well_known = host.path("/run/containerd/debug.sock");
     // The well-known name is a guess that costs one look.
-    configured.into_iter().chain([well_known]).find(is_socket)
+    configured.into_iter().chain([well_known]).find(|path| is_ours(host, path, refused))
 }
 
 /// `--config FILE` of a daemon's command line.
-fn config_flag(dir: &Path) -> Option<String> {
+fn config_flag(proc: &Path, pid: u32) -> Option<String> {
+    let dir = &proc.join(pid.to_string());
+    let opened = KernelDir::open(dir).ok()?;
+    // What only bears the name may name any file.
+    Trust::of_table(proc).judge(&opened, Role::Daemon, !waits_uninterruptibly(dir)).ok()?;
     let arguments = command_line(dir);
     let file = arguments.flag("config").or_else(|| arguments.flag("c"))?;
     file.starts_with('/').then(|| file.to_owned())
@@ -258,8 +289,9 @@ fn debug_address(config: &str) -> Option<String> {
     None
 }
 
-/// The youngest dump in a directory for temporary files whose process still runs; else the youngest.
-fn left_behind(tmp: &Path, proc: &Path) -> Option<PathBuf> {
+/// The youngest dump in a directory for temporary files whose process still runs; else the youngest. Anybody may leave a
+/// file there: only what root or we have written counts.
+fn left_behind(tmp: &Path, proc: &Path, refused: &mut Vec<String>) -> Option<PathBuf> {
     let entries = fs::read_dir(tmp).ok()?;
     entries
         .filter_map(Result::ok)
@@ -270,13 +302,37 @@ fn left_behind(tmp: &Path, proc: &Path) -> Option<PathBuf> {
                 || (name.starts_with("crio-goroutine-stacks-") && name.ends_with(".log"))
         })
         .filter_map(|entry| {
-            let about = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             let path = entry.path();
+            let modified = match left_dump(&path).and_then(|dump| dump.metadata()?.modified()) {
+                Ok(modified) => modified,
+                Err(why) => {
+                    refused.push(format!("{} is not read: {why}", path.display()));
+                    return None;
+                }
+            };
             let runs = pid_in_name(&path).is_some_and(|pid| proc.join(pid.to_string()).exists());
-            Some((runs, about.modified().ok()?, path))
+            Some((runs, modified, path))
         })
         .max()
         .map(|(_, _, path)| path)
+}
+
+/// Opens a dump that lies in a directory where anybody may put files. Neither a link nor a second name of a file, and
+/// nothing that others have written or may write.
+pub fn left_dump(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let about = file.metadata()?;
+    let refused = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    if !about.is_file() || about.nlink() != 1 {
+        return refused("it is no file of its own".to_owned());
+    }
+    if about.uid() != 0 && about.uid() != geteuid().as_raw() {
+        return refused(format!("user {} has written it, and may have made it up", about.uid()));
+    }
+    // Everybody, and a group that is not root's.
+    let writable = about.mode() & 0o002 != 0 || (about.mode() & 0o020 != 0 && about.gid() != 0);
+    if writable { refused("others may write to it".to_owned()) } else { Ok(file) }
 }
 
 /// The process that a dump's file is named for: `containerd.812.stacks.log`.
@@ -294,6 +350,8 @@ pub fn stamp(time: SystemTime) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -341,7 +399,7 @@ mod tests {
             fs::create_dir_all(proc.join(pid)).unwrap();
             fs::write(proc.join(pid).join("comm"), comm).unwrap();
         }
-        let of = |socket: &Path, daemon| of_runtime(&host, &proc, socket, daemon);
+        let of = |socket: &Path, daemon| of_runtime(&host, &proc, socket, daemon).places;
         assert_eq!(of(&crio, None), [Passive::Socket(crio.clone())]);
         assert_eq!(of(&containerd, None), [Passive::Socket(debug.clone())]);
         assert_eq!(of(&other, Some(7)), [Passive::Socket(other.clone())]);
@@ -369,6 +427,39 @@ mod tests {
             Some((200, b"body".to_vec()))
         );
         assert_eq!(taken_apart(b"\0\0\x06\x04".to_vec()), None);
+    }
+
+    #[test]
+    fn a_dump_that_anybody_could_have_planted_is_not_read() {
+        let tmp = std::env::temp_dir().join(format!("plegctl-planted-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&tmp);
+        fs::create_dir_all(&tmp).unwrap();
+        let file = |name: &str, mode: u32| {
+            let path = tmp.join(name);
+            fs::write(&path, "goroutine 1 [select]:\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        assert!(left_dump(&file("containerd.1.stacks.log", 0o644)).is_ok());
+        assert!(left_dump(&file("containerd.2.stacks.log", 0o666)).is_err(), "others may write to it");
+        let secret = file("secret", 0o600);
+        let (link, name) = (tmp.join("containerd.3.stacks.log"), tmp.join("containerd.4.stacks.log"));
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        fs::hard_link(&secret, &name).unwrap();
+        assert!(left_dump(&link).is_err() && left_dump(&name).is_err(), "a second name of another file");
+        let strangers = file("containerd.5.stacks.log", 0o644);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&strangers, Some(65534), None).unwrap();
+            assert!(left_dump(&strangers).unwrap_err().to_string().contains("user 65534"));
+        } else {
+            println!("skipped in part: only root can give a file to another user");
+            fs::remove_file(strangers).unwrap();
+        }
+        let mut refused = Vec::new();
+        let found = left_behind(&tmp, Path::new("/plegctl-test-no-proc"), &mut refused);
+        assert_eq!(found, Some(tmp.join("containerd.1.stacks.log")));
+        assert!(refused.len() >= 3, "{refused:?}");
+        fs::remove_dir_all(&tmp).unwrap();
     }
 
     #[test]

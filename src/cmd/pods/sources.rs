@@ -150,6 +150,8 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
         let places = Places::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
         found.api = Some(Api::Server(ApiServer { places, context: None, node, patience: context.timeout }));
+    } else if let Some(why) = running.told().misplaced("kubeconfig") {
+        found.unread.insert(Source::Api, format!("the kubelet's kubeconfig is not known: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
         let why = "the kubelet has no credential yet: it has not joined the cluster";
         found.unread.insert(Source::Api, why.to_owned());

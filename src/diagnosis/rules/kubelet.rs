@@ -6,7 +6,7 @@ use crate::diagnosis::kubelet::{Healthz, KubeletEvidence};
 use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
-use crate::kubelet::kubelet_of;
+use crate::kubelet::{doubt, kubelet_of};
 
 impl Evidence {
     /// Whether the kubelet relists as Evented PLEG had it up to 1.36: seldom, and with a last-seen time that says nothing.
@@ -208,6 +208,10 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
         ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),
+        // What runs here may be the kubelet, or may not.
+        None | Some(Healthz::Refused) if evidence.node().is_some_and(|host| doubt(&host.first).is_some()) => {
+            return Vec::new();
+        }
         None | Some(Healthz::Refused) => {
             let has_pods = !evidence.runtime.pod_uids().is_empty();
             let (severity, confidence) = match (kubelet.installed, has_pods) {

@@ -709,6 +709,58 @@ fn a_blocked_process_is_not_asked_for_its_command_line() {
     assert!(!sample.processes[&200].command.is_empty());
 }
 
+/// Says of whom and in which namespaces a process is.
+fn owned(node: &Node, pid: u32, uid: u32, mounts: &str) {
+    node.file(&format!("proc/{pid}/status"), &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t{pid}\n"));
+    let namespaces = node.proc().join(format!("{pid}/ns"));
+    fs::create_dir_all(&namespaces).unwrap();
+    std::os::unix::fs::symlink(mounts, namespaces.join("mnt")).unwrap();
+}
+
+const STRANGER: u32 = 4_000_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_strangers_stopped_kubelet_and_containerd_are_not_the_nodes() {
+    let node = Node::new("strangers").with_pods(3).listening();
+    let stopped = |pid, comm| Made {
+        pid,
+        comm,
+        state: 'T',
+        command: &["x", "--config=/etc/shadow"],
+        ..Made::default()
+    };
+    for (pid, comm) in [(40, "kubelet"), (41, "containerd"), (42, "containerd-shim")] {
+        node.process(&stopped(pid, comm));
+        owned(&node, pid, STRANGER, "mnt:[2]");
+    }
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert_eq!(report.verdict, Verdict::Healthy, "{}", report.summary);
+    assert_eq!(node.gathered(Scripted::with_pods(3)).await.kubelet.pid, Some(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_may_be_the_nodes_is_neither_believed_nor_missed() {
+    let node = Node::new("doubt").with_pods(3).listening();
+    fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
+    fs::remove_dir_all(node.proc().join("100")).unwrap();
+    let missed = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(find(&missed, RuleId::D32).is_some(), "there is none: {}", missed.summary);
+    owned(&node, 1, 0, "mnt:[1]");
+    // A kubelet that root runs from a container image, as some distributions do.
+    node.process(&Made {
+        pid: 300,
+        comm: "kubelet",
+        command: &["kubelet"],
+        cgroup: "/own",
+        ..Made::default()
+    });
+    owned(&node, 300, 0, "mnt:[2]");
+    let report = node.diagnose(Scripted::with_pods(3)).await;
+    assert!(find(&report, RuleId::D32).is_none(), "{}", report.summary);
+    let why = "kubelet[300] is not taken for it: it runs in another mount namespace";
+    assert!(report.not_checked.iter().any(|left| left.why == why), "{:?}", report.not_checked);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_child_of_the_daemon_hangs_as_a_plugin_only_if_it_is_one() {
     let node = Node::new("cni").with_pods(3);

@@ -7,6 +7,7 @@
 pub mod cgroup;
 mod node;
 mod process;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,6 +18,9 @@ pub use node::{
     CgroupSection, CpuTimes, Freeze, Memory, Mount, NodeSection, PidsCgroup, Pressure, Psi, Tasks, Throttled,
 };
 pub use process::{Blocked, Process, Role, Shims, command_line, waits_uninterruptibly};
+#[cfg(test)]
+pub(crate) use trust::tests as copies;
+pub use trust::{Candidate, Choice, Refusal, Trust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
 
@@ -70,6 +74,14 @@ impl ProcSample {
     /// Processes of this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
+    }
+
+    /// Processes that are named like this role and do not count as it, and why not.
+    pub fn impostors(&self, role: Role) -> impl Iterator<Item = (&Process, &Refusal)> {
+        self.processes.values().filter_map(move |process| {
+            let (claimed, why) = process.impostor.as_ref()?;
+            (*claimed == role).then_some((process, why))
+        })
     }
 
     /// Mounts whose other end can be away.
@@ -212,7 +224,8 @@ fn read_each(places: &Places, pids: Vec<u32>, uptime: Duration, shims: Shims) ->
     let Ok(dir) = KernelDir::open(&places.proc) else {
         return BTreeMap::new();
     };
-    let table = process::Table { path: &places.proc, dir, uptime };
+    let trust = Trust::of_table(&places.proc);
+    let table = process::Table { path: &places.proc, dir, uptime, trust };
     pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
 }
 

@@ -2,10 +2,11 @@
 //! uninterruptibly.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroup;
+use super::trust::{Refusal, Trust};
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
 /// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
@@ -79,6 +80,10 @@ pub struct Process {
     pub comm: String,
     /// What it is to us.
     pub role: Role,
+    /// The role that its name claims and that it does not have, and why not.
+    pub impostor: Option<(Role, Refusal)>,
+    /// Whether it runs as we do, where we are not root.
+    pub is_own: bool,
     /// State letter.
     pub state: char,
     /// Age when it was read.
@@ -101,6 +106,8 @@ pub struct Process {
     pub blocked: Vec<Blocked>,
     /// Command line; never of a process that waits uninterruptibly.
     pub command: Arguments,
+    /// Working directory, of kubelets only and where it may be read.
+    pub directory: Option<PathBuf>,
     /// Open descriptors, of kubelet and daemon only.
     pub descriptors: Option<u64>,
     /// Its soft limit of them.
@@ -137,6 +144,8 @@ pub(super) struct Table<'a> {
     pub dir: KernelDir,
     /// How long the node has run.
     pub uptime: Duration,
+    /// Which of its processes count.
+    pub trust: Trust,
 }
 
 /// Reads one process; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked into.
@@ -154,6 +163,22 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
         return Some(process);
     }
     let dir = &table.path.join(pid.to_string());
+    // Opened once, so that all that is read from here on is of one process.
+    let opened = KernelDir::open(dir).ok()?;
+    // runc's own processes are in the namespaces of the container that they make; a rule looks at their parent.
+    if matches!(process.role, Role::Kubelet | Role::Daemon | Role::Shim) {
+        let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
+        match table.trust.judge(&opened, process.role, awake) {
+            Ok(is_own) => process.is_own = is_own,
+            Err(why) => {
+                process.impostor = Some((process.role, why));
+                process.role = Role::Other;
+                if process.state != 'D' {
+                    return Some(process);
+                }
+            }
+        }
+    }
     let daemon = matches!(process.role, Role::Kubelet | Role::Daemon);
     let looked_into = match process.role {
         Role::Other => false,
@@ -169,9 +194,10 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     };
     // Any thread that waits uninterruptibly may hold the lock of the address space, which `cmdline` needs.
     if process.state != 'D' && process.blocked.is_empty() && looked_into {
-        process.command = unguarded_command_line(dir);
+        process.command = Arguments::of_kernel(&opened.bytes("cmdline").unwrap_or_default());
     }
     if daemon && process.state != 'D' && process.blocked.is_empty() {
+        process.directory = if process.role == Role::Kubelet { opened.link("cwd").ok() } else { None };
         process.descriptors = descriptors(dir);
         process.descriptor_limit = descriptor_limit(dir);
     }

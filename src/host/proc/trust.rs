@@ -1,0 +1,523 @@
+//! Which processes count as the node's own kubelet, runtime or shim.
+//!
+//! Every user may give a process any name and any command line, so a name proves nothing. A process counts by what only the
+//! kernel decides: its user, its namespaces, its program and its cgroup. `docs/security.md` has the rule and its exceptions.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::{Role, cgroup};
+use crate::host::{HostRoot, KernelDir};
+
+/// What the file of a kubelet's program is called. Distributions add a version or a wrapper's dot.
+const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperkube", "k3s"];
+
+/// Why a process that is named like the kubelet, the runtime or a shim does not count as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It runs as a user who is neither root nor ourselves.
+    User(u32),
+    /// It has a process-id namespace of its own.
+    PidNamespace,
+    /// It has a mount namespace of its own, and is no service of the system.
+    MountNamespace,
+    /// It belongs to a container or a pod, by its cgroup.
+    Container,
+    /// Its program lends its rights to whoever starts it, who also chooses its name and its arguments.
+    SetUserId,
+    /// Its program is another one.
+    Program(String),
+    /// What it is cannot be read, and it was started from a login session.
+    Unknown,
+}
+
+impl Refusal {
+    /// Whether it might be the node's own kubelet all the same: root's, from a container image.
+    pub const fn leaves_doubt(&self) -> bool {
+        matches!(self, Self::MountNamespace | Self::Container | Self::Unknown)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(uid) => write!(f, "it runs as user {uid}"),
+            Self::PidNamespace => f.write_str("it runs in another pid namespace"),
+            Self::MountNamespace => f.write_str("it runs in another mount namespace"),
+            Self::Container => f.write_str("it runs in a container"),
+            Self::SetUserId => f.write_str("its program is set-user-id"),
+            Self::Program(program) => write!(f, "its program is {program}"),
+            Self::Unknown => f.write_str("its program and its namespaces cannot be read"),
+        }
+    }
+}
+
+/// Something that the kernel shows of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fact<T> {
+    Known(T),
+    /// It is there, and we may not read it.
+    Hidden,
+    /// A copy of a process table need not have it.
+    Absent,
+}
+
+impl<T> Fact<T> {
+    fn of(read: io::Result<T>) -> Self {
+        match read {
+            Ok(fact) => Self::Known(fact),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Self::Absent,
+            Err(_) => Self::Hidden,
+        }
+    }
+}
+
+/// A namespace of the node, such as `mnt:[4026531832]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reference {
+    /// That of the node's first process.
+    Node(String),
+    /// Our own, where the node's may not be read. A process in another one may still be in the node's.
+    Own(String),
+    Unknown,
+}
+
+/// Decides which processes of a table count.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// The user that we run as.
+    uid: u32,
+    pid_namespace: Reference,
+    mount_namespace: Reference,
+    /// The table is a copy in ordinary files: what it lacks cannot be held against a process.
+    is_copy: bool,
+}
+
+impl Trust {
+    /// For the process table at `proc` of the node whose root is `host`.
+    pub fn of_node(proc: &Path, host: &HostRoot) -> Self {
+        let first = host.path("/proc/1");
+        let is_elsewhere = host.as_path() != Path::new("/") && first.exists();
+        if is_elsewhere { Self::with_first(proc, &first) } else { Self::of_table(proc) }
+    }
+
+    /// For the process table at `proc`, taken to be the whole node's.
+    pub fn of_table(proc: &Path) -> Self {
+        Self::with_first(proc, &proc.join("1"))
+    }
+
+    fn with_first(proc: &Path, first: &Path) -> Self {
+        let reference = |name: &str| {
+            let link = |process: &Path| {
+                let target = std::fs::read_link(process.join("ns").join(name)).ok()?;
+                Some(target.to_string_lossy().into_owned())
+            };
+            let node = link(first).map(Reference::Node);
+            node.or_else(|| link(&proc.join("self")).map(Reference::Own)).unwrap_or(Reference::Unknown)
+        };
+        Self {
+            uid: geteuid().as_raw(),
+            pid_namespace: reference("pid"),
+            mount_namespace: reference("mnt"),
+            is_copy: !is_process_file_system(proc),
+        }
+    }
+
+    /// The same for somebody who runs as `uid`.
+    #[cfg(test)]
+    pub(crate) fn seen_by(self, uid: u32) -> Self {
+        Self { uid, ..self }
+    }
+
+    /// Whether the process with this directory counts as what its name says; and if so, whether it runs as we do, where we
+    /// are not root. Of one that is not `awake` the program is not looked at: that could wait with it.
+    pub fn judge(&self, process: &KernelDir, role: Role, awake: bool) -> Result<bool, Refusal> {
+        let status = Fact::of(process.record("status"));
+        let is_own = match &status {
+            Fact::Known(text) => self.user(text)? && self.uid != 0,
+            // The kernel shows everybody the user of every process that he sees at all.
+            Fact::Absent if self.is_copy => false,
+            Fact::Absent | Fact::Hidden => return Err(Refusal::Unknown),
+        };
+        let cgroups = process.record("cgroup").unwrap_or_default();
+        let place = Place::of(&cgroups);
+        if is_own {
+            // Our own process has no more rights than we have. What is in a container is a stranger's image.
+            let is_member = place.is_contained && role != Role::Shim;
+            return if is_member { Err(Refusal::Container) } else { Ok(true) };
+        }
+        if let Fact::Known(text) = &status
+            && depth_of_pid_namespace(text) > 1
+        {
+            return Err(Refusal::PidNamespace);
+        }
+        let namespace =
+            |name: &str| Fact::of(process.link(name).map(|link| link.to_string_lossy().into_owned()));
+        if let (Reference::Node(node), Fact::Known(own)) = (&self.pid_namespace, namespace("ns/pid"))
+            && *node != own
+        {
+            return Err(Refusal::PidNamespace);
+        }
+        let is_known = self.mounts(&namespace("ns/mnt"), &place, role)?;
+        if awake {
+            Self::program(process, role, &place, is_known, self.uid == 0)?;
+        }
+        Ok(false)
+    }
+
+    /// Whether it runs as we do and not as root. All four of its user ids have to be the same.
+    fn user(&self, status: &str) -> Result<bool, Refusal> {
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        let uids: Vec<u32> = line.split_ascii_whitespace().filter_map(|uid| uid.parse().ok()).collect();
+        if uids.len() != 4 {
+            return Err(Refusal::Unknown);
+        }
+        if uids.iter().all(|uid| *uid == self.uid) {
+            return Ok(true);
+        }
+        uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Refusal::User(uid)))
+    }
+
+    /// Whether its mount namespace is known to be the node's.
+    fn mounts(&self, own: &Fact<String>, place: &Place, role: Role) -> Result<bool, Refusal> {
+        match (&self.mount_namespace, own) {
+            (Reference::Node(node) | Reference::Own(node), Fact::Known(own)) if node == own => Ok(true),
+            // A unit of systemd or a snap that gives its service mounts of its own: MicroK8s in strict confinement.
+            (Reference::Node(_), Fact::Known(_)) if place.is_service => Ok(true),
+            (Reference::Node(_), Fact::Known(_)) => Err(Refusal::MountNamespace),
+            // A container cannot leave its cgroup. CRI-O's monitor of a container has the container's id in its own.
+            _ if place.is_contained && !(role == Role::Shim && place.is_monitor) => Err(Refusal::Container),
+            _ => Ok(false),
+        }
+    }
+
+    fn program(
+        process: &KernelDir,
+        role: Role,
+        place: &Place,
+        is_known: bool,
+        we_are_root: bool,
+    ) -> Result<(), Refusal> {
+        let Ok(link) = process.link("exe") else {
+            // Without the rights to see its program, a login session could have started `sudo` under this name.
+            let is_doubtful = we_are_root && !is_known && place.is_of_a_session;
+            return if is_doubtful { Err(Refusal::Unknown) } else { Ok(()) };
+        };
+        if process.is_set_user_id("exe") {
+            return Err(Refusal::SetUserId);
+        }
+        let name = link.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let fits = role != Role::Kubelet || KUBELET_PROGRAMS.iter().any(|program| name.starts_with(program));
+        if fits { Ok(()) } else { Err(Refusal::Program(link.to_string_lossy().into_owned())) }
+    }
+}
+
+/// Where a process is in the tree of cgroups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// In a container or a pod.
+    is_contained: bool,
+    /// In a service that systemd started for the system.
+    is_service: bool,
+    /// In a login session of somebody.
+    is_of_a_session: bool,
+    /// In a scope that CRI-O makes for the monitor of a container.
+    is_monitor: bool,
+}
+
+impl Place {
+    fn of(cgroups: &str) -> Self {
+        let (path, container) = cgroup::path_of(cgroups);
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let is_contained = container.is_some() || cgroup::pod_uid_of(path).is_some();
+        Self {
+            is_contained,
+            is_service: !is_contained && is_service(path),
+            is_of_a_session: path.split('/').any(|part| part == "user.slice"),
+            is_monitor: last.starts_with("crio-conmon-"),
+        }
+    }
+}
+
+/// Whether a cgroup is that of a service of the system, also as a container with a cgroup namespace of its own sees it.
+pub fn is_service(path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !matches!(*part, "" | ".."));
+    parts.next() == Some("system.slice") && parts.next_back().is_some_and(|last| last.ends_with(".service"))
+}
+
+/// `NSpid` has a number for each pid namespace that the process is in, from the table's own inwards.
+fn depth_of_pid_namespace(status: &str) -> usize {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    line.split_ascii_whitespace().count()
+}
+
+fn is_process_file_system(proc: &Path) -> bool {
+    match statfs(proc) {
+        Ok(about) => about.f_type == PROC_SUPER_MAGIC,
+        // What cannot be asked is not given the benefit of a copy.
+        Err(why) => why != Errno::NOENT,
+    }
+}
+
+/// A process that counts as a kubelet, among others that do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// Whether it runs as a service of the system, by its cgroup.
+    pub is_service: bool,
+    /// Whether it runs as we do, where we are not root.
+    pub is_own: bool,
+}
+
+/// Which of several processes is the kubelet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// None of them: there are none.
+    Nobody,
+    /// This one.
+    One(u32),
+    /// Nothing tells them apart.
+    Several(Vec<u32>),
+}
+
+impl Choice {
+    /// The one that runs as we do, before root's; the one that is a service, before those that are none.
+    pub fn among(candidates: &[Candidate]) -> Self {
+        let pids: Vec<u32> = candidates.iter().map(|candidate| candidate.pid).collect();
+        // Between fork and exec a child of the kubelet has its name and its program.
+        let mut left: Vec<&Candidate> =
+            candidates.iter().filter(|candidate| !pids.contains(&candidate.parent)).collect();
+        for fits in [|candidate: &Candidate| candidate.is_own, |candidate: &Candidate| candidate.is_service] {
+            if left.len() > 1 && left.iter().any(|candidate| fits(candidate)) {
+                left.retain(|candidate| fits(candidate));
+            }
+        }
+        match left.as_slice() {
+            [] => Self::Nobody,
+            [one] => Self::One(one.pid),
+            several => Self::Several(several.iter().map(|candidate| candidate.pid).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A copy of a process table, which goes when the test ends.
+    pub(crate) struct Table(pub(crate) PathBuf);
+
+    /// What a copied process is.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Copied<'a> {
+        pub(crate) comm: &'a str,
+        pub(crate) uids: [u32; 4],
+        pub(crate) pids: &'a str,
+        pub(crate) pid_namespace: &'a str,
+        pub(crate) mount_namespace: &'a str,
+        pub(crate) cgroup: &'a str,
+        pub(crate) program: &'a str,
+        pub(crate) line: &'a str,
+    }
+
+    /// A kubelet as kubeadm sets it up.
+    pub(crate) const KUBELET: Copied<'static> = Copied {
+        comm: "kubelet",
+        uids: [0; 4],
+        pids: "7",
+        pid_namespace: "pid:[1]",
+        mount_namespace: "mnt:[1]",
+        cgroup: "/system.slice/kubelet.service",
+        program: "usr/bin/kubelet",
+        line: "kubelet --v=2",
+    };
+
+    impl Table {
+        pub(crate) fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("plegctl-trust-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            let table = Self(path);
+            let first = Copied { comm: "systemd", program: "sbin/init", cgroup: "/init.scope", ..KUBELET };
+            table.process(1, &first);
+            table
+        }
+
+        pub(crate) fn process(&self, pid: u32, copied: &Copied<'_>) {
+            let dir = self.proc().join(pid.to_string());
+            for sub in ["ns", "task"] {
+                fs::create_dir_all(dir.join(sub)).unwrap();
+            }
+            let [real, effective, saved, files] = copied.uids;
+            let status = format!(
+                "Name:\t{}\nUid:\t{real}\t{effective}\t{saved}\t{files}\nNSpid:\t{}\n",
+                copied.comm, copied.pids
+            );
+            fs::write(dir.join("status"), status).unwrap();
+            fs::write(dir.join("stat"), format!("{pid} ({}) S 1 0 0", copied.comm)).unwrap();
+            fs::write(dir.join("comm"), format!("{}\n", copied.comm)).unwrap();
+            fs::write(dir.join("cgroup"), format!("0::{}\n", copied.cgroup)).unwrap();
+            fs::write(dir.join("cmdline"), copied.line.replace(' ', "\0")).unwrap();
+            symlink(copied.pid_namespace, dir.join("ns/pid")).unwrap();
+            symlink(copied.mount_namespace, dir.join("ns/mnt")).unwrap();
+            let program = self.0.join(copied.program);
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            fs::write(&program, "").unwrap();
+            symlink(&program, dir.join("exe")).unwrap();
+        }
+
+        pub(crate) fn proc(&self) -> PathBuf {
+            self.0.join("proc")
+        }
+
+        /// The verdict of somebody who runs as `uid` on the process 7.
+        fn seen_by(&self, uid: u32, role: Role) -> Result<(), Refusal> {
+            let trust = Trust::of_table(&self.proc()).seen_by(uid);
+            trust.judge(&KernelDir::open(&self.proc().join("7")).unwrap(), role, true).map(drop)
+        }
+    }
+
+    impl Drop for Table {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn verdict(uid: u32, role: Role, copied: &Copied<'_>) -> Result<(), Refusal> {
+        let table = Table::new(&format!("{uid}-{}", copied.program.replace('/', "-")));
+        table.process(7, copied);
+        table.seen_by(uid, role)
+    }
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn roots_process_in_the_nodes_namespaces_counts_and_another_users_does_not() {
+        assert_eq!(verdict(0, Role::Kubelet, &KUBELET), Ok(()));
+        for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
+            let stranger = Copied { uids: [1000; 4], ..KUBELET };
+            assert_eq!(verdict(0, role, &stranger), Err(Refusal::User(1000)));
+        }
+        // A set-user-id program keeps the real id of who started it.
+        let lent = Copied { uids: [1000, 0, 0, 0], ..KUBELET };
+        assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Refusal::User(1000)));
+    }
+
+    #[test]
+    fn root_in_a_container_does_not_count() {
+        let cgroup = format!("/kubepods/burstable/podu-1/{ID}");
+        let inside = Copied { pids: "7 1", pid_namespace: "pid:[2]", mount_namespace: "mnt:[2]", ..KUBELET };
+        assert_eq!(verdict(0, Role::Kubelet, &inside), Err(Refusal::PidNamespace));
+        let host_pid = Copied { mount_namespace: "mnt:[2]", cgroup: &cgroup, ..KUBELET };
+        assert_eq!(verdict(0, Role::Kubelet, &host_pid), Err(Refusal::MountNamespace));
+        // Its cgroup says that it is a service, below that of its own container.
+        let nested = format!("{cgroup}/system.slice/kubelet.service");
+        let nested = Copied { cgroup: &nested, ..host_pid };
+        assert_eq!(verdict(0, Role::Kubelet, &nested), Err(Refusal::MountNamespace));
+    }
+
+    #[test]
+    fn a_service_with_mounts_of_its_own_counts() {
+        let snap = Copied {
+            comm: "kubelite",
+            mount_namespace: "mnt:[2]",
+            cgroup: "/system.slice/snap.microk8s.daemon-kubelite.service",
+            program: "snap/microk8s/7/kubelite",
+            ..KUBELET
+        };
+        assert_eq!(verdict(0, Role::Kubelet, &snap), Ok(()));
+        let session = Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..snap };
+        assert_eq!(verdict(0, Role::Kubelet, &session), Err(Refusal::MountNamespace));
+    }
+
+    #[test]
+    fn a_program_that_lends_its_rights_is_no_kubelet_under_any_name() {
+        let table = Table::new("lends");
+        table.process(7, &KUBELET);
+        let program = table.0.join(KUBELET.program);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+        for role in [Role::Kubelet, Role::Daemon, Role::Shim] {
+            assert_eq!(table.seen_by(0, role), Err(Refusal::SetUserId));
+        }
+        let another = Copied { program: "usr/bin/sudo", ..KUBELET };
+        assert!(matches!(verdict(0, Role::Kubelet, &another), Err(Refusal::Program(_))));
+        assert_eq!(verdict(0, Role::Daemon, &another), Ok(()), "a runtime has many programs");
+    }
+
+    #[test]
+    fn where_namespaces_are_hidden_the_cgroup_tells_a_container() {
+        let judge = |cgroup: &str, role| {
+            let table = Table::new(&format!("hidden-{}", cgroup.len()));
+            table.process(7, &Copied { cgroup, ..KUBELET });
+            for name in ["1/ns/mnt", "1/ns/pid", "7/ns/mnt", "7/ns/pid", "7/exe"] {
+                fs::remove_file(table.proc().join(name)).unwrap();
+            }
+            table.seen_by(0, role)
+        };
+        assert_eq!(judge("/../../../system.slice/kubelet.service", Role::Kubelet), Ok(()));
+        let pod = format!("/../cri-containerd-{ID}.scope");
+        assert_eq!(judge(&pod, Role::Kubelet), Err(Refusal::Container));
+        assert_eq!(judge(&pod, Role::Shim), Err(Refusal::Container));
+        let monitor = format!("/system.slice/crio-conmon-{ID}.scope");
+        assert_eq!(judge(&monitor, Role::Shim), Ok(()));
+        let session = "/user.slice/user-1000.slice/session-1.scope";
+        assert_eq!(judge(session, Role::Kubelet), Err(Refusal::Unknown));
+    }
+
+    #[test]
+    fn a_plain_user_believes_root_and_himself_and_no_third_person() {
+        let own = Copied {
+            uids: [1000; 4],
+            pids: "7 1",
+            pid_namespace: "pid:[2]",
+            mount_namespace: "mnt:[2]",
+            cgroup: "/user.slice/user-1000.slice/user@1000.service/app.slice/k3s-rootless.service",
+            ..KUBELET
+        };
+        assert_eq!(verdict(1000, Role::Kubelet, &own), Ok(()), "a rootless kubelet");
+        assert_eq!(verdict(1001, Role::Kubelet, &own), Err(Refusal::User(1000)));
+        assert_eq!(verdict(1000, Role::Kubelet, &KUBELET), Ok(()), "root's");
+        let cgroup = format!("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope");
+        let contained = Copied { cgroup: &cgroup, ..own };
+        assert_eq!(verdict(1000, Role::Kubelet, &contained), Err(Refusal::Container));
+    }
+
+    #[test]
+    fn what_a_copy_lacks_is_not_held_against_a_process() {
+        let table = Table::new("bare");
+        table.process(7, &KUBELET);
+        for name in ["1", "7/ns", "7/status"] {
+            let path = table.proc().join(name);
+            if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        }
+        assert_eq!(table.seen_by(0, Role::Kubelet), Ok(()));
+    }
+
+    #[test]
+    fn of_several_the_service_is_chosen_and_a_child_is_nobody() {
+        let of = |pid, parent, is_service| Candidate { pid, parent, is_service, is_own: false };
+        assert_eq!(Choice::among(&[]), Choice::Nobody);
+        assert_eq!(Choice::among(&[of(7, 1, false)]), Choice::One(7));
+        assert_eq!(Choice::among(&[of(3, 1, false), of(7, 1, true)]), Choice::One(7));
+        assert_eq!(
+            Choice::among(&[of(7, 1, true), of(9, 7, true)]),
+            Choice::One(7),
+            "forked, not yet another"
+        );
+        assert_eq!(Choice::among(&[of(3, 1, true), of(7, 1, true)]), Choice::Several(vec![3, 7]));
+        assert_eq!(Choice::among(&[of(3, 1, false), of(7, 1, false)]), Choice::Several(vec![3, 7]));
+        let own = Candidate { is_own: true, ..of(9, 1, false) };
+        assert_eq!(Choice::among(&[of(7, 1, true), own]), Choice::One(9), "a rootless one of ours");
+    }
+}
