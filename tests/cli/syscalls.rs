@@ -64,6 +64,11 @@ fn deeds(trace: &str) -> Deeds {
             continue;
         }
         match name {
+            // A file that has no name until `linkat` gives it one.
+            "openat" if arguments.contains("O_TMPFILE") && arguments.contains("0600") => {}
+            "linkat" if path.starts_with("/proc/self/fd/") && arguments.contains("AT_SYMLINK_FOLLOW") => {
+                deeds.written.extend(quoted.into_iter().skip(1).map(str::to_owned));
+            }
             "open" | "openat" | "openat2" => {
                 if ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_TMPFILE"]
                     .iter()
