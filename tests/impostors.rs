@@ -142,7 +142,7 @@ fn roots_kubelet_in_another_namespace_is_not_the_nodes() {
         ("--pid --fork", "it runs in another pid namespace"),
         ("--mount", "it runs in another mount namespace"),
     ] {
-        let output = scene.plegctl(&format!("unshare {flags} $K {named} &"), &["pods", "--no-cri"]);
+        let output = scene.plegctl(&format!("unshare {flags} $K {named} &"), &["pods", "--no-cri", "-v"]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{output}");
     }

@@ -148,6 +148,9 @@ impl Context {
             for why in &found.refused {
                 self.note(u8::from(found.kubelet.is_some()), why);
             }
+            for why in &found.elsewhere {
+                self.note(1, why);
+            }
             found.kubelet
         });
         found.as_ref()

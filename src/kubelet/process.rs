@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::told::{Setting, Told};
 use crate::host::proc::{
-    Candidate, Choice, ProcSample, Process, Role, Trust, cgroup, is_service, waits_uninterruptibly,
+    Candidate, Choice, ProcSample, Process, Refusal, Role, Trust, cgroup, is_service, waits_uninterruptibly,
 };
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
@@ -77,8 +77,11 @@ impl KubeletProcess {
 pub struct Search {
     /// The kubelet.
     pub kubelet: Option<KubeletProcess>,
-    /// Processes that are named like one and are not taken for it, each with the reason.
+    /// Why processes that are named like one are not taken for it.
     pub refused: Vec<String>,
+    /// The same of those that have a process table of their own: a node inside a container, as kind and vcluster have them, is
+    /// another node and no news.
+    pub elsewhere: Vec<String>,
 }
 
 impl Search {
@@ -94,7 +97,8 @@ impl Search {
         for pid in pids {
             match Seen::look(pid, proc, &table, &trust) {
                 Some(Ok(one)) => seen.push(one),
-                Some(Err(why)) => found.refused.push(why),
+                Some(Err((Refusal::PidNamespace, why))) => found.elsewhere.push(why),
+                Some(Err((_, why))) => found.refused.push(why),
                 None => {}
             }
         }
@@ -126,7 +130,12 @@ struct Seen {
 
 impl Seen {
     /// The process `pid`, if it is named like a kubelet; or why it does not count as one.
-    fn look(pid: u32, proc: &Path, table: &KernelDir, trust: &Trust) -> Option<Result<Self, String>> {
+    fn look(
+        pid: u32,
+        proc: &Path,
+        table: &KernelDir,
+        trust: &Trust,
+    ) -> Option<Result<Self, (Refusal, String)>> {
         let comm = table.record(&format!("{pid}/comm")).ok()?;
         let comm = comm.trim_ascii_end();
         if Role::of(comm) != Role::Kubelet {
@@ -143,7 +152,10 @@ impl Seen {
         }
         let is_own = match trust.judge(&dir, Role::Kubelet, awake) {
             Ok(is_own) => is_own,
-            Err(why) => return Some(Err(format!("{comm}[{pid}] is not taken for the kubelet: {why}"))),
+            Err(why) => {
+                let text = format!("{comm}[{pid}] is not taken for the kubelet: {why}");
+                return Some(Err((why, text)));
+            }
         };
         let cgroups = dir.record("cgroup").unwrap_or_default();
         let is_service = is_service(cgroup::path_of(&cgroups).0);
@@ -339,7 +351,7 @@ mod tests {
         }
         let found = searched(&table);
         assert!(found.kubelet.is_none());
-        assert_eq!(found.refused.len(), impostors.len(), "{:?}", found.refused);
+        assert_eq!((found.refused.len(), found.elsewhere.len()), (3, 1), "{found:?}");
         // The same file is read for a kubelet that counts.
         table.process(9, &Copied { line: &line, ..KUBELET });
         let kubelet = searched(&table).kubelet.unwrap();
