@@ -1,0 +1,189 @@
+//! What plegctl is made of: the tables of `docs/supply.md` and of `vendor/libyaml-safer` against what is really built.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use serde_json::Value;
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(file(path)).unwrap_or_else(|why| panic!("{path}: {why}"))
+}
+
+/// The rows of the table below `heading` in a document, without its head.
+fn table(document: &str, heading: &str) -> Vec<Vec<String>> {
+    let text = text(document);
+    let (_, section) = text.split_once(heading).unwrap_or_else(|| panic!("{document} lacks {heading}"));
+    let rows =
+        section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.skip(2).map(cells).collect()
+}
+
+#[test]
+fn each_crate_that_is_there_twice_has_its_reason() {
+    let lock = text("Cargo.lock");
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in lock.split("[[package]]\n").skip(1) {
+        let field = |name: &str| {
+            let line = package.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim_start_matches(" = ").trim_matches('"')
+        };
+        versions.entry(field("name")).or_default().insert(field("version"));
+    }
+    let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
+    let built: BTreeMap<String, String> = several
+        .map(|(name, versions)| (name.to_owned(), versions.into_iter().collect::<Vec<_>>().join(", ")))
+        .collect();
+    let rows = table("docs/supply.md", "## Crates that are there twice");
+    let told: BTreeMap<String, String> = rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    assert_eq!(told, built, "docs/supply.md and Cargo.lock");
+    assert!(rows.iter().all(|row| row[2].len() > 20), "each has a reason");
+}
+
+/// The crates that are linked into the program, by what cargo resolves for x86-64 Linux.
+fn linked() -> Vec<Value> {
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let target = "x86_64-unknown-linux-gnu";
+    let output = Command::new(cargo)
+        .args(["metadata", "--locked", "--offline", "--format-version=1", "--filter-platform", target])
+        .current_dir(file(""))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    let by_id = |value: &Value| -> BTreeMap<String, Value> {
+        list(value).into_iter().map(|entry| (entry["id"].as_str().unwrap().to_owned(), entry)).collect()
+    };
+    let (packages, nodes) = (by_id(&metadata["packages"]), by_id(&metadata["resolve"]["nodes"]));
+    let mut seen: BTreeMap<String, Value> = BTreeMap::new();
+    let mut left = vec![metadata["resolve"]["root"].as_str().unwrap().to_owned()];
+    while let Some(id) = left.pop() {
+        let package = &packages[&id];
+        let is_macro = list(&package["targets"])
+            .iter()
+            .any(|target| list(&target["kind"]).iter().any(|kind| kind == "proc-macro"));
+        // A macro runs when the program is built, and is not in it.
+        if is_macro || seen.contains_key(&id) {
+            continue;
+        }
+        for dependency in list(&nodes[&id]["deps"]) {
+            if list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()) {
+                left.push(dependency["pkg"].as_str().unwrap().to_owned());
+            }
+        }
+        seen.insert(id, package.clone());
+    }
+    seen.into_values().collect()
+}
+
+/// Lines of Rust below `folder` that begin something unsafe.
+fn unsafe_places(folder: &Path) -> usize {
+    const BEGINNINGS: [&str; 5] =
+        ["unsafe {", "unsafe fn ", "unsafe impl", "unsafe trait ", "unsafe extern "];
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let places = entries.map(|path| {
+        if path.is_dir() {
+            return unsafe_places(&path);
+        }
+        if path.extension().is_none_or(|ending| ending != "rs") {
+            return 0;
+        }
+        let bytes = fs::read(&path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let begins = |line: &&str| {
+            let line = line.trim_start();
+            let is_begun = |place: usize| {
+                !line[..place].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_')
+            };
+            !line.starts_with("//")
+                && BEGINNINGS.iter().any(|word| line.match_indices(word).any(|(place, _)| is_begun(place)))
+        };
+        text.lines().filter(begins).count()
+    });
+    places.sum()
+}
+
+#[test]
+fn the_unsafe_code_that_is_linked_in_is_listed_crate_by_crate() {
+    let mut built = BTreeMap::new();
+    for package in linked() {
+        let (name, version) = (package["name"].as_str().unwrap(), package["version"].as_str().unwrap());
+        let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().join("src");
+        let places = unsafe_places(&folder);
+        if name != "plegctl" && places > 0 {
+            built.insert(name.to_owned(), (version.to_owned(), places.to_string()));
+        }
+    }
+    let rows = table("docs/supply.md", "## Unsafe code");
+    let told: BTreeMap<String, (String, String)> =
+        rows.iter().map(|row| (row[0].clone(), (row[1].clone(), row[2].clone()))).collect();
+    assert_eq!(told, built, "docs/supply.md and the sources: look at what is new, then write it down");
+    assert!(rows.iter().all(|row| matches!(row[3].as_str(), "yes" | "no") && !row[4].is_empty()));
+}
+
+/// The text before `patch`, whose hunks are all of one file, was applied to `after`.
+fn before(after: &str, patch: &str) -> String {
+    let lines: Vec<&str> = after.lines().collect();
+    let mut old = Vec::new();
+    let mut at = 0;
+    for line in patch.lines().skip(2) {
+        if let Some(hunk) = line.strip_prefix("@@ ") {
+            let new = hunk.split('+').nth(1).unwrap();
+            let (start, count) = new.split(' ').next().unwrap().split_once(',').unwrap_or((new, "1"));
+            let start: usize = start.split(' ').next().unwrap().parse().unwrap();
+            // A hunk of no new lines stands behind the line that it names.
+            let start = if count == "0" { start } else { start - 1 };
+            old.extend_from_slice(&lines[at..start]);
+            at = start;
+        } else if let Some(gone) = line.strip_prefix('-') {
+            old.push(gone);
+        } else {
+            assert_eq!(lines[at], &line[1..], "line {} is not what the patch made", at + 1);
+            if line.starts_with(' ') {
+                old.push(lines[at]);
+            }
+            at += 1;
+        }
+    }
+    old.extend_from_slice(&lines[at..]);
+    old.join("\n") + "\n"
+}
+
+fn sha256(text: &str) -> String {
+    let mut program = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    program.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = program.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn the_yaml_scanner_differs_from_its_origin_by_its_patch_and_nothing_else() {
+    let folder = "vendor/libyaml-safer";
+    let patch = text(&format!("{folder}/changes.patch"));
+    let rows = table(&format!("{folder}/README.md"), "File by file.");
+    let listed: BTreeSet<String> = rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let there = fs::read_dir(file(folder).join("src")).unwrap();
+    let there: BTreeSet<String> =
+        there.map(|entry| format!("src/{}", entry.unwrap().file_name().to_str().unwrap())).collect();
+    assert_eq!(listed, there, "every file has a row");
+    for row in &rows {
+        let name = row[0].trim_matches('`');
+        let own = text(&format!("{folder}/{name}")).replace('\r', "");
+        let of_it = patch.split("--- a/").skip(1).find(|part| part.starts_with(&format!("{name}\n")));
+        let count = |sign: char| {
+            let lines = of_it.map(|part| part.lines().skip(2)).into_iter().flatten();
+            lines.filter(|line| line.starts_with(sign)).count().to_string()
+        };
+        assert_eq!((&row[1], &row[2]), (&count('-'), &count('+')), "{name}");
+        let original = of_it.map_or_else(|| own.clone(), |part| before(&own, part));
+        assert_eq!(row[4], sha256(&original), "{name} is not what the patch made of libyaml-safer 0.3.0");
+    }
+}
