@@ -15,3 +15,4 @@ mod pleg;
 mod releases;
 mod simulator;
 mod stacks;
+mod supply;

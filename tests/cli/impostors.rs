@@ -3,10 +3,6 @@
 //! Each test has a pid namespace and a process table of its own, made by `unshare`, so that it sees nothing of the machine.
 //! That needs root; without it the tests are skipped and say so.
 
-#[path = "support/plegctl.rs"]
-#[expect(dead_code, reason = "the other test targets use the rest")]
-mod plegctl;
-
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
-use plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output};
 
 /// Nobody's account.
 const STRANGER: u32 = 65_534;

@@ -1,10 +1,6 @@
 //! A stdout that leads nowhere, as a shell makes it.
 
-#[path = "support/plegctl.rs"]
-#[expect(dead_code, reason = "the other test targets use the rest")]
-mod plegctl;
-
-use plegctl::{Invocation, Output};
+use crate::support::plegctl::{Invocation, Output};
 
 fn shell(script: &str) -> Output {
     let script = script.replace("PLEGCTL", env!("CARGO_BIN_EXE_plegctl"));
