@@ -88,12 +88,11 @@ impl Told {
         };
         for key in PATH_KEYS {
             let Some(path) = scalars.get_mut(key).filter(|path| is_relative(path)) else { continue };
-            match absolute(base, path) {
-                Some(placed) => *path = placed,
-                None => {
-                    self.trouble = Some(Arc::new(ScalarsError::Relative { path: PathBuf::from(&*path) }));
-                    scalars.remove(key);
-                }
+            if let Some(placed) = absolute(base, path) {
+                *path = placed;
+            } else {
+                self.trouble = Some(Arc::new(ScalarsError::Relative { path: PathBuf::from(&*path) }));
+                scalars.remove(key);
             }
         }
         self.take(scalars, file);

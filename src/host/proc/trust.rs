@@ -148,7 +148,7 @@ impl Trust {
         let place = Place::of(&cgroups);
         if is_own {
             // Our own process has no more rights than we have. What is in a container is a stranger's image.
-            let is_member = place.is_contained && role != Role::Shim;
+            let is_member = place == Place::Container && role != Role::Shim;
             return if is_member { Err(Refusal::Container) } else { Ok(true) };
         }
         if let Fact::Known(text) = &status
@@ -163,9 +163,9 @@ impl Trust {
         {
             return Err(Refusal::PidNamespace);
         }
-        let is_known = self.mounts(&namespace("ns/mnt"), &place, role)?;
+        let is_known = self.mounts(&namespace("ns/mnt"), place, role)?;
         if awake {
-            Self::program(process, role, &place, is_known, self.uid == 0)?;
+            Self::program(process, role, place, is_known, self.uid == 0)?;
         }
         Ok(false)
     }
@@ -184,14 +184,16 @@ impl Trust {
     }
 
     /// Whether its mount namespace is known to be the node's.
-    fn mounts(&self, own: &Fact<String>, place: &Place, role: Role) -> Result<bool, Refusal> {
+    fn mounts(&self, own: &Fact<String>, place: Place, role: Role) -> Result<bool, Refusal> {
         match (&self.mount_namespace, own) {
             (Reference::Node(node) | Reference::Own(node), Fact::Known(own)) if node == own => Ok(true),
             // A unit of systemd or a snap that gives its service mounts of its own: MicroK8s in strict confinement.
-            (Reference::Node(_), Fact::Known(_)) if place.is_service => Ok(true),
+            (Reference::Node(_), Fact::Known(_)) if place == Place::Service => Ok(true),
             (Reference::Node(_), Fact::Known(_)) => Err(Refusal::MountNamespace),
             // A container cannot leave its cgroup. CRI-O's monitor of a container has the container's id in its own.
-            _ if place.is_contained && !(role == Role::Shim && place.is_monitor) => Err(Refusal::Container),
+            _ if place == Place::Container || (place == Place::Monitor && role != Role::Shim) => {
+                Err(Refusal::Container)
+            }
             _ => Ok(false),
         }
     }
@@ -199,13 +201,13 @@ impl Trust {
     fn program(
         process: &KernelDir,
         role: Role,
-        place: &Place,
+        place: Place,
         is_known: bool,
         we_are_root: bool,
     ) -> Result<(), Refusal> {
         let Ok(link) = process.link("exe") else {
             // Without the rights to see its program, a login session could have started `sudo` under this name.
-            let is_doubtful = we_are_root && !is_known && place.is_of_a_session;
+            let is_doubtful = we_are_root && !is_known && place == Place::Session;
             return if is_doubtful { Err(Refusal::Unknown) } else { Ok(()) };
         };
         if process.is_set_user_id("exe") {
@@ -218,28 +220,36 @@ impl Trust {
 }
 
 /// Where a process is in the tree of cgroups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
     /// In a container or a pod.
-    is_contained: bool,
+    Container,
+    /// In a scope that CRI-O makes for the monitor of a container, outside of it.
+    Monitor,
     /// In a service that systemd started for the system.
-    is_service: bool,
+    Service,
     /// In a login session of somebody.
-    is_of_a_session: bool,
-    /// In a scope that CRI-O makes for the monitor of a container.
-    is_monitor: bool,
+    Session,
+    Elsewhere,
 }
 
 impl Place {
     fn of(cgroups: &str) -> Self {
-        let (path, container) = cgroup::path_of(cgroups);
-        let last = path.rsplit('/').next().unwrap_or_default();
-        let is_contained = container.is_some() || cgroup::pod_uid_of(path).is_some();
-        Self {
-            is_contained,
-            is_service: !is_contained && is_service(path),
-            is_of_a_session: path.split('/').any(|part| part == "user.slice"),
-            is_monitor: last.starts_with("crio-conmon-"),
+        let (path, _) = cgroup::path_of(cgroups);
+        let (above, last) = path.rsplit_once('/').unwrap_or_default();
+        let is_contained = |path: &str| {
+            path.rsplit('/').find_map(cgroup::container_id).is_some() || cgroup::pod_uid_of(path).is_some()
+        };
+        if last.starts_with("crio-conmon-") && !is_contained(above) {
+            Self::Monitor
+        } else if is_contained(path) {
+            Self::Container
+        } else if is_service(path) {
+            Self::Service
+        } else if path.split('/').any(|part| part == "user.slice") {
+            Self::Session
+        } else {
+            Self::Elsewhere
         }
     }
 }
@@ -471,6 +481,12 @@ pub(crate) mod tests {
         assert_eq!(judge(&pod, Role::Shim), Err(Refusal::Container));
         let monitor = format!("/system.slice/crio-conmon-{ID}.scope");
         assert_eq!(judge(&monitor, Role::Shim), Ok(()));
+        let inside = format!("/kubepods/podu-1/{ID}/crio-conmon-{ID}.scope");
+        assert_eq!(
+            judge(&inside, Role::Shim),
+            Err(Refusal::Container),
+            "a container's own cgroup of that name"
+        );
         let session = "/user.slice/user-1000.slice/session-1.scope";
         assert_eq!(judge(session, Role::Kubelet), Err(Refusal::Unknown));
     }
