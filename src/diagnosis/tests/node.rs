@@ -10,7 +10,7 @@ use crate::diagnosis::evidence::WrittenDisk;
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
 use crate::diagnosis::{Evidence, gather, judge};
 use crate::host::disks::Disk;
-use crate::host::proc::Shims;
+use crate::host::proc::{Role, Shims};
 
 /// A copy of `/proc` and of the cgroup file system, taken away when it is dropped.
 pub(super) struct Node {
@@ -735,7 +735,10 @@ async fn a_strangers_stopped_kubelet_and_containerd_are_not_the_nodes() {
     }
     let report = node.diagnose(Scripted::with_pods(3)).await;
     assert_eq!(report.verdict, Verdict::Healthy, "{}", report.summary);
-    assert_eq!(node.gathered(Scripted::with_pods(3)).await.kubelet.pid, Some(100));
+    let evidence = node.gathered(Scripted::with_pods(3)).await;
+    assert_eq!(evidence.kubelet.pid, Some(100));
+    let counted = |role| evidence.node().unwrap().latest().with_role(role).count();
+    assert_eq!([Role::Kubelet, Role::Daemon, Role::Shim].map(counted), [1, 1, 3]);
 }
 
 #[tokio::test(start_paused = true)]
