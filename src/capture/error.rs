@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::clock::Wall;
 
 /// Why there is no capture to write to or to read.
@@ -15,6 +17,14 @@ pub enum Error {
         path: PathBuf,
         /// Why not.
         source: io::Error,
+    },
+    /// Somebody else could put something into the directory, or has chosen where it is.
+    #[error("will not use `{}` for a capture: {why}", path.display())]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
     },
     /// A segment cannot be read.
     #[error("cannot read the capture's segment `{}`: {source}", path.display())]
@@ -92,12 +102,37 @@ fn listed(known: &[u64]) -> String {
 }
 
 impl Error {
+    /// Whether the disk is at fault, and may be well again later. Anything else is for the user to change.
+    pub fn is_of_the_disk(&self) -> bool {
+        use std::io::ErrorKind as Kind;
+        let kinds = [
+            Kind::StorageFull,
+            Kind::QuotaExceeded,
+            Kind::ReadOnlyFilesystem,
+            Kind::StaleNetworkFileHandle,
+            Kind::TimedOut,
+            Kind::HostUnreachable,
+            Kind::NetworkUnreachable,
+            Kind::OutOfMemory,
+        ];
+        // These have no kind that can be named: EIO, ENODEV, ENFILE, EMFILE, ENOTCONN of a FUSE file system.
+        let numbers = [Errno::IO, Errno::NODEV, Errno::NFILE, Errno::MFILE, Errno::NOTCONN];
+        let Self::Directory { source, .. } = self else { return false };
+        kinds.contains(&source.kind())
+            || numbers.iter().any(|number| source.raw_os_error() == Some(number.raw_os_error()))
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Directory { .. } => {
                 Some("the directory must be yours to write to, on a disk that is neither full nor read-only".into())
             }
+            Self::Unsafe { .. } => Some(
+                "name a directory of your own that nobody else may write to, such as a new one in it; `record` makes what does \
+                 not exist"
+                    .into(),
+            ),
             Self::NotACapture { .. } => {
                 Some("a capture is what `plegctl record DIR` or `plegctl capture export` makes".into())
             }

@@ -177,8 +177,8 @@ impl Watchman {
             peak: now.nanos(),
             why,
             pinned_from: now.nanos().saturating_sub(before),
-            // Until it is known how it ends.
-            pinned_to: i64::MAX,
+            // If nobody sees how it ends.
+            pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
         };
         self.open = Some(Open {

@@ -35,7 +35,10 @@ pub(crate) mod replay;
 pub(crate) mod report;
 mod segment;
 mod store;
+mod timeline;
 
+#[cfg(test)]
+mod store_tests;
 #[cfg(test)]
 mod tests;
 

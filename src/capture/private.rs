@@ -1,67 +1,338 @@
-//! Files and directories that only their owner reads: a capture has the names of everything on the node.
+//! The directory of a capture: nobody but its owner may read it or put something into it, because a capture has the
+//! names of everything on the node, and its recorder runs as root.
+//!
+//! The directory is opened once. Everything in it is reached through that descriptor, so that whoever swaps the path
+//! for something else while a recorder runs changes nothing.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, fstatvfs, mkdirat, openat, readlinkat, renameat,
+    statat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 
-/// A new file; it is an error if there is one.
-pub fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+/// Mode of a directory that is made here.
+const DIRECTORY: u32 = 0o700;
+
+/// Mode of a file that is made here.
+const FILE: u32 = 0o600;
+
+/// How many symbolic links on the way to a directory are followed.
+const MOST_LINKS: usize = 40;
+
+/// Why a directory is not used.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It cannot be made or opened.
+    Io(io::Error),
+    /// Somebody else could change what is in it, or chose where it is.
+    Unsafe(String),
 }
 
-/// A file that may be there already, for a lock.
-pub fn open(path: &Path) -> io::Result<File> {
-    itself(path, OFlags::RDWR | OFlags::CREATE)
-}
-
-/// A file that is there, to cut it off.
-pub fn existing(path: &Path) -> io::Result<File> {
-    itself(path, OFlags::WRONLY)
-}
-
-/// What has this name and no other: whoever may put a link here must not have us write where it leads.
-fn itself(path: &Path, how: OFlags) -> io::Result<File> {
-    let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?);
-    let found = file.metadata()?;
-    if !found.is_file() || found.nlink() > 1 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link or no regular file"));
+impl From<Errno> for Refusal {
+    fn from(why: Errno) -> Self {
+        Self::Io(why.into())
     }
-    Ok(file)
 }
 
-/// A directory, unless there is one.
-pub fn directory(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-        Err(why) if why.kind() == io::ErrorKind::AlreadyExists && fs::metadata(path)?.is_dir() => Ok(()),
-        other => other,
+/// A directory that is open.
+#[derive(Debug)]
+pub struct Directory(OwnedFd);
+
+impl Directory {
+    /// Opens `path`, and makes what does not exist of it.
+    ///
+    /// A symbolic link at the end is refused. One on the way is followed only where nobody but root and we ourselves
+    /// could have put it.
+    pub fn open(path: &Path) -> Result<Self, Refusal> {
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let start = |root: bool| rustix::fs::open(if root { "/" } else { "." }, step, Mode::empty());
+        let mut at = start(path.is_absolute())?;
+        let mut rest: VecDeque<OsString> = names(path).collect();
+        let (mut links, mut made) = (0, false);
+        while let Some(name) = rest.pop_front() {
+            match openat(&at, &name, step, Mode::empty()) {
+                Ok(next) => (at, made) = (next, false),
+                Err(Errno::NOENT) if !made => {
+                    match mkdirat(&at, &name, Mode::from_raw_mode(DIRECTORY)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(why) => return Err(why.into()),
+                    }
+                    // Once: what is removed as fast as it is made is not for us.
+                    made = true;
+                    rest.push_front(name);
+                }
+                Err(why @ (Errno::LOOP | Errno::NOTDIR)) => {
+                    if kind(&statat(&at, &name, AtFlags::SYMLINK_NOFOLLOW)?) != FileType::Symlink {
+                        return Err(why.into());
+                    }
+                    if rest.is_empty() {
+                        return Err(Refusal::Unsafe("it is a symbolic link".into()));
+                    }
+                    if let Some(why) = open_to_others(&fstat(&at)?, true) {
+                        let name = name.to_string_lossy();
+                        return Err(Refusal::Unsafe(format!(
+                            "`{name}` on the way is a symbolic link in a directory that {why}"
+                        )));
+                    }
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(Errno::LOOP.into());
+                    }
+                    let target = readlinkat(&at, &name, Vec::new())?;
+                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                    if target.is_absolute() {
+                        at = start(true)?;
+                    }
+                    for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                        rest.push_front(name);
+                    }
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+        let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(&at, ".", listed, Mode::empty())?;
+        match open_to_others(&fstat(&directory)?, false) {
+            Some(why) => Err(Refusal::Unsafe(format!("it is a directory that {why}"))),
+            None => Ok(Self(directory)),
+        }
     }
+
+    /// The names of everything in it.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// A new file; it is an error if there is one.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?.into())
+    }
+
+    /// A file that may be there already, for a lock.
+    pub fn lock(&self, name: &str) -> io::Result<File> {
+        self.existing(name, OFlags::RDWR | OFlags::CREATE)
+    }
+
+    /// What has this name and no other: whoever may put a link here must not have us write where it leads.
+    fn existing(&self, name: &str, how: OFlags) -> io::Result<File> {
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.0, name, flags, Mode::from_raw_mode(FILE))?);
+        let found = file.metadata()?;
+        if !found.is_file() || found.nlink() > 1 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link or no regular file"));
+        }
+        Ok(file)
+    }
+
+    /// All of a file that is there and not larger than `most`.
+    pub fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.existing(name, OFlags::RDONLY)?;
+        if file.metadata()?.len() > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Cuts a file off.
+    pub fn cut(&self, name: &str, length: u64) -> io::Result<()> {
+        self.existing(name, OFlags::WRONLY)?.set_len(length)
+    }
+
+    /// The size of what has this name; nothing if there is nothing.
+    pub fn size(&self, name: &str) -> u64 {
+        let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
+        found.ok().and_then(|found| u64::try_from(found.st_size).ok()).unwrap_or_default()
+    }
+
+    /// Removes a name; what has gone already is fine.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.0, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Gives a file another name, which must be free.
+    pub fn rename(&self, name: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.0, name, &self.0, to)?)
+    }
+
+    /// Bytes that are free on its disk.
+    pub fn free(&self) -> Option<u64> {
+        let disk = fstatvfs(self.0.as_fd()).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+}
+
+/// The parts of a path, without its root.
+fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    })
+}
+
+fn kind(file: &Stat) -> FileType {
+    FileType::from_raw_mode(file.st_mode)
+}
+
+/// Why somebody else may put things into a directory. One of root's is as good as ours only where it is on the way.
+fn open_to_others(directory: &Stat, on_the_way: bool) -> Option<String> {
+    const OTHERS: u32 = 0o002;
+    const GROUP: u32 = 0o020;
+    let owner = directory.st_uid;
+    if owner != geteuid().as_raw() && !(on_the_way && owner == 0) {
+        return Some(format!("belongs to another user ({owner})"));
+    }
+    let by_group = directory.st_mode & GROUP != 0 && directory.st_gid != 0;
+    let by_others = directory.st_mode & OTHERS != 0;
+    (by_group || by_others).then(|| "others may write to".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("plegctl-private-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn refused(path: &Path) -> String {
+        match Directory::open(path) {
+            Err(Refusal::Unsafe(why)) => why,
+            other => panic!("{}: {other:?}", path.display()),
+        }
+    }
 
     #[test]
     fn issue_12_nothing_is_written_through_a_planted_link() {
-        let folder = std::env::temp_dir().join(format!("plegctl-private-{}", std::process::id()));
-        let (precious, link, second) = (folder.join("precious"), folder.join("lock"), folder.join("second"));
-        fs::create_dir(&folder).unwrap();
-        fs::write(&precious, "precious").unwrap();
-        std::os::unix::fs::symlink(&precious, &link).unwrap();
-        fs::hard_link(&precious, &second).unwrap();
-        for planted in [&link, &second, &folder] {
-            assert!(open(planted).is_err() && existing(planted).is_err(), "{}", planted.display());
+        let folder = Folder::new("files");
+        let path = |name: &str| folder.0.join(name);
+        fs::write(path("precious"), "precious").unwrap();
+        symlink(path("precious"), path("link")).unwrap();
+        fs::hard_link(path("precious"), path("second")).unwrap();
+        fs::create_dir(path("folder")).unwrap();
+        let directory = Directory::open(&folder.0).unwrap();
+        for planted in ["link", "second", "folder"] {
+            assert!(directory.lock(planted).is_err() && directory.cut(planted, 0).is_err(), "{planted}");
+            assert!(directory.create(planted).is_err() && directory.read(planted, 9).is_err(), "{planted}");
         }
-        let own = folder.join("own");
-        assert!(existing(&own).is_err());
-        open(&own).unwrap().set_len(3).unwrap();
-        existing(&own).unwrap().set_len(1).unwrap();
-        let found = (fs::read(&own).unwrap().len(), fs::read_to_string(&precious).unwrap());
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(found, (1, "precious".to_owned()));
+        assert!(directory.cut("own", 0).is_err());
+        directory.lock("own").unwrap().set_len(3).unwrap();
+        directory.cut("own", 1).unwrap();
+        assert_eq!(fs::read(path("own")).unwrap().len(), 1);
+        assert_eq!(fs::read_to_string(path("precious")).unwrap(), "precious");
+    }
+
+    #[test]
+    fn what_is_missing_on_the_way_is_made_for_its_owner_alone() {
+        let folder = Folder::new("made");
+        let deep = folder.0.join("a/b/../c");
+        Directory::open(&deep).unwrap();
+        for made in ["a", "a/b", "a/c"] {
+            assert_eq!(fs::metadata(folder.0.join(made)).unwrap().mode() & 0o777, 0o700, "{made}");
+        }
+        fs::write(folder.0.join("file"), "").unwrap();
+        assert!(matches!(Directory::open(&folder.0.join("file")), Err(Refusal::Io(_))));
+        assert!(matches!(Directory::open(&folder.0.join("file/below")), Err(Refusal::Io(_))));
+    }
+
+    #[test]
+    fn a_link_at_the_end_of_the_path_is_refused_and_one_on_the_way_only_where_others_could_have_put_it() {
+        let folder = Folder::new("links");
+        let path = |name: &str| folder.0.join(name);
+        fs::create_dir(path("real")).unwrap();
+        symlink("real", path("link")).unwrap();
+        assert_eq!(refused(&path("link")), "it is a symbolic link");
+        assert_eq!(refused(&path("link/")), "it is a symbolic link");
+        Directory::open(&path("link/capture")).unwrap();
+        assert!(path("real/capture").is_dir());
+        symlink("loop", path("loop")).unwrap();
+        assert!(matches!(Directory::open(&path("loop/capture")), Err(Refusal::Io(_))));
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
+        let why = refused(&path("link/other"));
+        assert_eq!(why, "`link` on the way is a symbolic link in a directory that others may write to");
+        assert!(!path("real/other").exists());
+        // A directory of our own below one that is open to all is fine: nobody can replace what is in it.
+        Directory::open(&path("own")).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused() {
+        let folder = Folder::new("open");
+        for (mode, safe) in [(0o700, true), (0o755, true), (0o702, false), (0o1777, false)] {
+            fs::set_permissions(&folder.0, fs::Permissions::from_mode(mode)).unwrap();
+            if safe {
+                Directory::open(&folder.0).unwrap();
+            } else {
+                assert_eq!(refused(&folder.0), "it is a directory that others may write to", "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused() {
+        let folder = Folder::new("foreign");
+        // Only root may give a directory away; anybody else meets root's.
+        let (path, owner) = match std::os::unix::fs::chown(&folder.0, Some(65_534), None) {
+            Ok(()) => (folder.0.clone(), 65_534),
+            Err(_) => (PathBuf::from("/usr"), 0),
+        };
+        assert_eq!(refused(&path), format!("it is a directory that belongs to another user ({owner})"));
+        let stat = fstat(fs::File::open(&path).unwrap()).unwrap();
+        assert_eq!(open_to_others(&stat, true).is_some(), owner != 0);
+    }
+
+    #[test]
+    fn a_directory_that_is_swapped_for_a_link_is_not_followed() {
+        let folder = Folder::new("swapped");
+        let path = |name: &str| folder.0.join(name);
+        let directory = Directory::open(&path("capture")).unwrap();
+        fs::create_dir(path("trap")).unwrap();
+        fs::write(path("trap/old"), "precious").unwrap();
+        fs::rename(path("capture"), path("moved")).unwrap();
+        symlink("trap", path("capture")).unwrap();
+        drop(directory.create("new").unwrap());
+        directory.remove("old").unwrap();
+        directory.rename("new", "newer").unwrap();
+        assert_eq!(directory.names().unwrap(), ["newer"]);
+        assert!(path("moved/newer").exists() && path("trap/old").exists() && !path("trap/newer").exists());
     }
 }

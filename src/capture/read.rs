@@ -363,6 +363,7 @@ impl Capture {
         let wall = Wall::from_nanos(entry.wall);
         if let Body::Session(session) = body {
             self.dropped = self.dropped.max(session.dropped);
+            let introduced = session.clone();
             let run = *making.runs.entry(session.id).or_insert_with(|| {
                 let from = Moment { session: self.runs.len(), mono: u64::MAX };
                 let to = Moment { session: self.runs.len(), mono: 0 };
@@ -370,6 +371,10 @@ impl Capture {
                 self.runs.len() - 1
             });
             making.current = Some(run);
+            // A runtime that was silent at first introduces itself later.
+            if let Some(known) = self.runs.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
+                known.session = introduced;
+            }
             return;
         }
         // Without its head nobody knows whose segment it is.

@@ -4,8 +4,9 @@
 //! the capture as soon as it takes words again.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,7 +17,8 @@ use prost::bytes::Bytes;
 use super::entry::{
     Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, Told, raw, rpc_number,
 };
-use super::{Extent, Limits, Store};
+use super::store::Carried;
+use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::{CallEnd, Rpc, Tape};
 use crate::pleg::stream::Relist;
@@ -36,9 +38,23 @@ const JUMP: Duration = Duration::from_millis(500);
 
 enum Note {
     Entry(Entry),
-    Reopen,
-    Close(String, SyncSender<()>),
+    /// A recorder begins, at this time of the wall clock; who waits for it.
+    Begin(Session, i64, SyncSender<()>),
+    /// There is a wish.
+    Look,
 }
+
+/// What is wanted of the writer besides entries; finds its way whether or not the queue has room.
+#[derive(Default)]
+struct Wishes {
+    reopen: bool,
+    /// More is known of the session than when it began, since this time.
+    introduce: Option<(Session, Wall, u64)>,
+    close: Option<(String, SyncSender<()>)>,
+}
+
+/// What became of the first attempt to open the directory: how many incidents there were.
+type Opened = Result<u64, Error>;
 
 /// How the recording goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,9 +74,17 @@ struct Shared {
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     origin: Mono,
+    /// The wall clock less the monotonic one. Held while both are read and their entry is queued, so that entries are in
+    /// the order of their times.
     offset: Mutex<i64>,
     calls: AtomicU64,
     relist: AtomicU64,
+    wishes: Mutex<Wishes>,
+    opened: Mutex<Receiver<Opened>>,
+    /// Whether it was known when the recording began how many incidents were in the capture.
+    counted: AtomicBool,
+    /// How many there were, where it was not.
+    earlier: AtomicU64,
 }
 
 /// A running recorder. Its clones record into the same capture.
@@ -74,15 +98,17 @@ struct Listener {
 }
 
 impl Recorder {
-    /// Starts to write to `store`.
-    pub fn start(
-        store: Store,
-        directory: PathBuf,
-        limits: Limits,
-        session: Session,
-        clock: Arc<dyn Clock>,
-    ) -> io::Result<Self> {
+    /// Starts to write to `directory`, which a thread opens: see [`Self::opened`] for what comes of that. Nothing is taken
+    /// down before [`Self::begin`].
+    pub fn start(directory: PathBuf, limits: Limits, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        let (recorder, writer, notes) = Self::prepare(directory, limits, clock);
+        thread::Builder::new().name("recorder".into()).spawn(move || writer.run(&notes))?;
+        Ok(recorder)
+    }
+
+    fn prepare(directory: PathBuf, limits: Limits, clock: Arc<dyn Clock>) -> (Self, Writer, Receiver<Note>) {
         let (queue, notes) = sync_channel(MOST_WAITING);
+        let (first, opened) = sync_channel(1);
         let origin = clock.mono();
         let shared = Arc::new(Shared {
             queue,
@@ -94,20 +120,54 @@ impl Recorder {
             origin,
             calls: AtomicU64::new(1),
             relist: AtomicU64::new(0),
+            wishes: Mutex::default(),
+            opened: Mutex::new(opened),
+            counted: AtomicBool::new(false),
+            earlier: AtomicU64::new(0),
         });
-        let mut store = store;
-        store.begin(session, shared.clock.wall().nanos());
         let writer = Writer {
-            store: Some(store),
+            store: None,
+            carried: Carried::default(),
             directory,
             limits,
             trouble: None,
             shared: Arc::clone(&shared),
+            first: Some(first),
+            begun: false,
             unsaid: 0,
             lost: 0,
         };
-        thread::Builder::new().name("recorder".into()).spawn(move || writer.run(&notes))?;
-        Ok(Self(shared))
+        (Self(shared), writer, notes)
+    }
+
+    /// What came of opening the directory, how many incidents it has; nothing if that takes longer than `patience`. An error
+    /// that is not the disk's ([`Error::is_of_the_disk`]) is an end, any other is tried again for as long as this records.
+    pub fn opened(&self, patience: Duration) -> Option<Opened> {
+        let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = opened.recv_timeout(patience).ok();
+        self.0.counted.store(matches!(opened, Some(Ok(_))), Ordering::SeqCst);
+        opened
+    }
+
+    /// A session begins: who records, and how. From here on this is a capture, unless that takes longer than `patience` or
+    /// the disk does not take it: then it is one as soon as it does.
+    pub fn begin(&self, session: Session, patience: Duration) {
+        let (done, over) = sync_channel(1);
+        if self.send(Note::Begin(session, self.0.clock.wall().nanos(), done)) {
+            // What is not done yet comes before everything that is taken down from now on.
+            let _ = over.recv_timeout(patience);
+        }
+    }
+
+    /// More is known of the session than when it began.
+    pub fn introduce(&self, session: Session) {
+        let more = (session, self.0.clock.wall(), self.now());
+        self.wish(|wishes| wishes.introduce = Some(more));
+    }
+
+    /// The number that an incident of this recording has in the capture.
+    pub fn number_of(&self, incident: u64) -> u64 {
+        incident.saturating_add(self.0.earlier.load(Ordering::SeqCst))
     }
 
     /// What listens to a client: one that makes the calls of relists, or any other.
@@ -128,21 +188,15 @@ impl Recorder {
 
     /// Takes down something that happens now.
     pub fn note(&self, body: Body) {
-        let (wall, mono) = (self.0.clock.wall(), self.now());
-        if let Some(by) = self.jumped(wall, mono) {
-            self.queue(Entry { wall: wall.nanos(), mono, body: Some(Body::Jump(super::entry::Jump { by })) });
+        let mut offset = self.0.offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = self.now();
+        let wall = self.0.clock.wall();
+        let latest = self.now();
+        if let Some(by) = jumped(&mut offset, wall, earliest..=latest) {
+            let jump = Body::Jump(super::entry::Jump { by });
+            self.queue(Entry { wall: wall.nanos(), mono: earliest, body: Some(jump) });
         }
-        self.queue(Entry { wall: wall.nanos(), mono, body: Some(body) });
-    }
-
-    /// By how much the wall clock was set since somebody looked last.
-    fn jumped(&self, wall: Wall, mono: u64) -> Option<i64> {
-        let offset = wall.nanos().saturating_sub(i64::try_from(mono).unwrap_or(i64::MAX));
-        let mut known = self.0.offset.lock().unwrap_or_else(PoisonError::into_inner);
-        let by = offset.saturating_sub(*known);
-        // Drift is followed, so that it never adds up to a jump.
-        *known = offset;
-        (u128::from(by.unsigned_abs()) > JUMP.as_nanos()).then_some(by)
+        self.queue(Entry { wall: wall.nanos(), mono: earliest, body: Some(body) });
     }
 
     /// Takes down a document.
@@ -188,7 +242,13 @@ impl Recorder {
 
     /// Ends the file that is written and opens the directory anew, which may be another by now.
     pub fn reopen(&self) {
-        self.send(Note::Reopen);
+        self.wish(|wishes| wishes.reopen = true);
+    }
+
+    fn wish(&self, wish: impl FnOnce(&mut Wishes)) {
+        wish(&mut self.0.wishes.lock().unwrap_or_else(PoisonError::into_inner));
+        // Where the queue has no room for this, the writer has work before it, and looks after that.
+        self.send(Note::Look);
     }
 
     /// How it goes.
@@ -201,8 +261,20 @@ impl Recorder {
     /// Writes what is left and ends in good order, for as long as patience lasts: false if the disk did not take it.
     pub fn close(&self, why: &str, patience: Duration) -> bool {
         let (done, over) = sync_channel(1);
-        self.send(Note::Close(why.to_owned(), done)) && over.recv_timeout(patience).is_ok()
+        self.wish(|wishes| wishes.close = Some((why.to_owned(), done)));
+        over.recv_timeout(patience).is_ok()
     }
+}
+
+/// By how much the wall clock was set since it was read last. The monotonic clock was read before and after it: however
+/// long a thread stands still between two readings, that is no jump.
+fn jumped(offset: &mut i64, wall: Wall, mono: RangeInclusive<u64>) -> Option<i64> {
+    let to = |mono: u64| wall.nanos().saturating_sub(i64::try_from(mono).unwrap_or(i64::MAX));
+    let nearest = (*offset).max(to(*mono.end())).min(to(*mono.start()));
+    let by = nearest.saturating_sub(*offset);
+    // Drift is followed, so that it never adds up to a jump.
+    *offset = nearest;
+    (u128::from(by.unsigned_abs()) > JUMP.as_nanos()).then_some(by)
 }
 
 /// How many bytes an entry holds back while it waits.
@@ -243,11 +315,17 @@ impl Tape for Listener {
 /// The thread that writes.
 struct Writer {
     store: Option<Store>,
+    /// What the next segment repeats, while there is no store.
+    carried: Carried,
     directory: PathBuf,
     limits: Limits,
     /// Since when nothing can be written, by the entries' own clock, and why.
     trouble: Option<(u64, String)>,
     shared: Arc<Shared>,
+    /// Who waits for the first attempt to open the directory.
+    first: Option<SyncSender<Opened>>,
+    /// Whether the session has begun.
+    begun: bool,
     /// Entries that are lost, and that the capture does not know of yet.
     unsaid: u64,
     /// All that are lost.
@@ -256,23 +334,97 @@ struct Writer {
 
 impl Writer {
     fn run(mut self, notes: &Receiver<Note>) {
+        if let Err(why) = self.open() {
+            self.trouble = Some((0, why.to_string()));
+            self.answer(Err(why));
+        }
+        self.report();
         loop {
-            // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
-            let Ok(note) = notes.recv() else { return };
-            match note {
-                Note::Entry(entry) => {
-                    self.shared.waiting_bytes.fetch_sub(weight(&entry), Ordering::SeqCst);
-                    self.write(&entry);
+            // What was queued before a wish comes first.
+            let note = match notes.try_recv() {
+                Ok(note) => note,
+                Err(_) => {
+                    if self.fulfil() {
+                        return;
+                    }
+                    // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
+                    let Ok(note) = notes.recv() else { return };
+                    note
                 }
-                Note::Reopen => self.reopen(),
-                Note::Close(why, done) => {
-                    self.close(why);
-                    // Whoever asked may have left.
-                    let _ = done.send(());
-                    return;
-                }
-            }
+            };
+            self.take(note);
             self.report();
+        }
+    }
+
+    fn take(&mut self, note: Note) {
+        match note {
+            Note::Entry(entry) => {
+                self.shared.waiting_bytes.fetch_sub(weight(&entry), Ordering::SeqCst);
+                self.write(entry);
+            }
+            Note::Begin(session, wall, done) => {
+                self.begun = true;
+                match &mut self.store {
+                    Some(store) => store.begin(session, wall),
+                    None => self.carried.begin(session),
+                }
+                self.count();
+                // Whoever waited may have gone on.
+                let _ = done.send(());
+            }
+            Note::Look => {}
+        }
+    }
+
+    /// Does what is wished; whether that is the end.
+    fn fulfil(&mut self) -> bool {
+        let wishes = std::mem::take(&mut *self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some((session, wall, mono)) = wishes.introduce {
+            match &mut self.store {
+                // What cannot be written now is in the head of the next segment.
+                Some(store) => drop(store.introduce(session, wall.nanos(), mono)),
+                None => self.carried.introduce(session),
+            }
+        }
+        if wishes.reopen {
+            self.reopen();
+            self.report();
+        }
+        let Some((why, done)) = wishes.close else { return false };
+        self.close(why);
+        // Whoever asked may have left.
+        let _ = done.send(());
+        true
+    }
+
+    /// Tells whoever waits for it what came of the first attempt.
+    fn answer(&mut self, opened: Opened) {
+        if let Some(first) = self.first.take() {
+            // Whoever waited may have gone on.
+            let _ = first.send(opened);
+        }
+    }
+
+    /// Opens the directory and goes on with the session there.
+    fn open(&mut self) -> Result<(), Error> {
+        let store = Store::open(&self.directory, self.limits)?;
+        self.answer(Ok(store.incidents()));
+        self.store = Some(store);
+        self.count();
+        if let Some(store) = &mut self.store {
+            store.resume(std::mem::take(&mut self.carried));
+        }
+        Ok(())
+    }
+
+    /// Learns once how many incidents there were, so that those of this recording have numbers of their own.
+    fn count(&mut self) {
+        let Some(store) = self.store.as_ref().filter(|_| self.begun) else { return };
+        if !self.shared.counted.swap(true, Ordering::SeqCst) {
+            let earlier = store.incidents();
+            self.shared.earlier.store(earlier, Ordering::SeqCst);
+            self.carried.renumber(earlier);
         }
     }
 
@@ -285,46 +437,57 @@ impl Writer {
         state.trouble = self.trouble.as_ref().map(|(_, why)| why.clone());
     }
 
-    fn write(&mut self, entry: &Entry) {
+    fn write(&mut self, mut entry: Entry) {
         let again = u64::try_from(AGAIN_AFTER.as_nanos()).unwrap_or(u64::MAX);
         let resting =
             self.trouble.as_ref().is_some_and(|(since, _)| entry.mono < since.saturating_add(again));
         let dropped = self.shared.lost.swap(0, Ordering::SeqCst);
         self.unsaid += dropped;
         self.lost += dropped;
-        let failed = if resting { None } else { self.try_write(entry).err() };
-        if resting || failed.is_some() {
-            self.unsaid += 1;
-            self.lost += 1;
+        let mono = entry.mono;
+        let ready = if resting || self.store.is_some() { Ok(()) } else { self.open() };
+        if self.shared.counted.load(Ordering::SeqCst)
+            && let Some(Body::Incident(incident)) = &mut entry.body
+        {
+            incident.number = incident.number.saturating_add(self.shared.earlier.load(Ordering::SeqCst));
         }
-        if let Some(why) = failed {
-            self.trouble = Some((entry.mono, why));
+        let written = ready.map_err(|why| why.to_string()).and_then(|()| match &mut self.store {
+            Some(store) if !resting => {
+                if self.unsaid > 0 {
+                    let known = self.trouble.as_ref().map(|(_, why)| why.clone());
+                    let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
+                    let lost = Body::Lost(Lost { entries: self.unsaid, why });
+                    let told = Entry { body: Some(lost), ..entry.clone() };
+                    store.write(told).map_err(|why| why.to_string())?;
+                    self.unsaid = 0;
+                }
+                store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
+            }
+            _ => Ok(false),
+        });
+        if written == Ok(true) {
+            self.trouble = None;
+            return;
         }
-    }
-
-    fn try_write(&mut self, entry: &Entry) -> Result<(), String> {
-        if self.store.is_none() {
-            self.store = Some(Store::open(&self.directory, self.limits).map_err(|why| why.to_string())?);
+        // What is open is known all the same, and said again as soon as there is a segment.
+        match &mut self.store {
+            Some(store) => store.pass_over(entry),
+            None => self.carried.remember(entry),
         }
-        let Some(store) = &mut self.store else { return Ok(()) };
-        if self.unsaid > 0 {
-            let known = self.trouble.as_ref().map(|(_, why)| why.clone());
-            let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-            let lost = Body::Lost(Lost { entries: self.unsaid, why });
-            let told = Entry { body: Some(lost), ..entry.clone() };
-            store.write(told).map_err(|why| why.to_string())?;
-            self.unsaid = 0;
+        self.unsaid += 1;
+        self.lost += 1;
+        if let Err(why) = written {
+            self.trouble = Some((mono, why));
         }
-        store.write(entry.clone()).map_err(|why| why.to_string())?;
-        self.trouble = None;
-        Ok(())
     }
 
     fn reopen(&mut self) {
-        let Some(store) = self.store.take() else { return };
-        match store.reopen() {
-            Ok(store) => self.store = Some(store),
-            Err(why) => self.trouble = Some((0, why.to_string())),
+        if let Some(store) = self.store.take() {
+            self.carried = store.into_carried();
+        }
+        if let Err(why) = self.open() {
+            // The next entry tries again.
+            self.trouble = Some((0, why.to_string()));
         }
     }
 
@@ -340,5 +503,121 @@ impl Writer {
         }
         self.report();
         self.store = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Capture;
+    use std::collections::VecDeque;
+    use std::sync::MutexGuard;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_wall_clock_that_is_read_late_has_not_jumped() {
+        let mut offset = 100 * SECOND;
+        let read = |offset: &mut i64, wall: i64, mono: RangeInclusive<u64>| {
+            jumped(offset, Wall::from_nanos(wall), mono).map(|by| by / SECOND)
+        };
+        let second = SECOND.unsigned_abs();
+        // Stopped for twenty seconds before the wall clock was read, and after it.
+        assert_eq!(read(&mut offset, 130 * SECOND, 10 * second..=30 * second), None);
+        assert_eq!(read(&mut offset, 131 * SECOND, 31 * second..=51 * second), None);
+        assert_eq!(offset, 100 * SECOND);
+        // Drift adds up to nothing.
+        for step in 1..100 {
+            let mono = (100 + step) * second;
+            let wall =
+                100 * SECOND + i64::try_from(mono).unwrap() + i64::try_from(step).unwrap() * SECOND / 10;
+            assert_eq!(read(&mut offset, wall, mono..=mono), None, "{step}");
+        }
+        let mono = 300 * second;
+        assert_eq!(read(&mut offset, 1_000 * SECOND, mono..=mono), Some(590));
+        assert_eq!(read(&mut offset, 1_001 * SECOND, 301 * second..=301 * second), None);
+    }
+
+    /// A clock on which time passes between two readings, as for a thread that is put aside there.
+    struct Slow(Mutex<VecDeque<u64>>, Mutex<u64>);
+
+    impl Slow {
+        fn next(&self) -> u64 {
+            let mut steps = self.0.lock().unwrap();
+            let mut now: MutexGuard<'_, u64> = self.1.lock().unwrap();
+            *now += steps.pop_front().unwrap_or(0);
+            *now
+        }
+    }
+
+    impl Clock for Slow {
+        fn mono(&self) -> Mono {
+            Mono::at(Duration::from_secs(self.next()))
+        }
+
+        fn wall(&self) -> Wall {
+            Wall::from_nanos(i64::try_from(1_000_000 + self.next()).unwrap() * SECOND)
+        }
+    }
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("plegctl-recorder-{}-{name}", std::process::id()))
+    }
+
+    fn prepared(name: &str, clock: Arc<dyn Clock>) -> (Recorder, Writer, Receiver<Note>) {
+        let limits = Limits { size: 16 << 20, age: Duration::MAX, incidents: 1 };
+        Recorder::prepare(place(name), limits, clock)
+    }
+
+    fn word(text: &str) -> Body {
+        Body::Stopped(Stopped { why: text.to_owned() })
+    }
+
+    #[test]
+    fn a_thread_that_is_put_aside_between_its_two_clocks_records_no_jump() {
+        // Of each reading of both clocks the second and the third come ten seconds late.
+        let steps = std::iter::repeat_n([0, 10, 10], 50).flatten();
+        let clock = Arc::new(Slow(Mutex::new([0, 0].into_iter().chain(steps).collect()), Mutex::new(5)));
+        let (recorder, writer, notes) = prepared("aside", clock);
+        recorder.begin(Session::default(), Duration::ZERO);
+        for _ in 0..10 {
+            recorder.note(word("a word"));
+        }
+        let writer = thread::spawn(move || writer.run(&notes));
+        assert!(recorder.close("done", Duration::MAX));
+        writer.join().unwrap();
+        let directory = place("aside");
+        assert_eq!(Capture::open(&directory).unwrap().jumps, []);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn closing_and_reopening_wait_for_a_queue_that_is_full() {
+        let (recorder, writer, notes) = prepared("full", Arc::new(crate::clock::ManualClock::default()));
+        recorder.begin(Session::default(), Duration::ZERO);
+        for _ in 1..MOST_WAITING {
+            recorder.note(word("a word"));
+        }
+        assert_eq!(recorder.state().lost, 0);
+        recorder.note(word("one too many"));
+        assert_eq!(recorder.state().lost, 1);
+        recorder.reopen();
+        let shared = Arc::clone(&recorder.0);
+        let writer = thread::spawn(move || {
+            // Not before it is to end.
+            while shared.wishes.lock().unwrap().close.is_none() {
+                thread::yield_now();
+            }
+            writer.run(&notes);
+        });
+        assert!(recorder.close("done", Duration::MAX));
+        writer.join().unwrap();
+        let directory = place("full");
+        let capture = Capture::open(&directory).unwrap();
+        let entries: u64 = capture.segments.iter().map(|segment| segment.entries).sum();
+        // Besides the words: the heads of two segments, what is said of the lost one, and the word at the end.
+        assert_eq!((capture.segments.len(), entries), (2, u64::try_from(MOST_WAITING).unwrap() - 1 + 4));
+        assert!(capture.runs[0].stopped);
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 use prost::Message;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::entry::Entry;
 use super::frame::{self, Found};
-use super::private;
+use super::private::Directory;
 
 /// What every segment begins with.
 const MAGIC: [u8; 8] = *b"plegcap\n";
@@ -52,9 +51,12 @@ pub fn check(bytes: &[u8]) -> Result<(), NotOurs> {
     }
 }
 
-/// The path of segment `number` in `directory`.
-pub fn path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:010}{SUFFIX}"))
+/// The largest number that a segment can have.
+pub const LAST: u64 = 9_999_999_999;
+
+/// The file name of segment `number`.
+pub fn name(number: u64) -> String {
+    format!("{number:010}{SUFFIX}")
 }
 
 /// The number of the segment with this file name.
@@ -144,13 +146,13 @@ pub struct Segment {
 impl Segment {
     /// Makes segment `number` in `directory`, with room for `size` bytes, all of them taken from the disk now: an entry
     /// that is written later has its place.
-    pub fn create(directory: &Path, number: u64, size: u64) -> io::Result<Self> {
-        let path = path(directory, number);
-        let file = private::create(&path)?;
+    pub fn create(directory: &Directory, number: u64, size: u64) -> io::Result<Self> {
+        let name = name(number);
+        let file = directory.create(&name)?;
         let made = reserve(&file, size).and_then(|()| (&file).write_all(&header()));
         if let Err(why) = made {
             // What has no room is not left behind half made.
-            let _ = std::fs::remove_file(&path);
+            let _ = directory.remove(&name);
             return Err(why);
         }
         Ok(Self { file, number, size, used: u64::try_from(HEADER).unwrap_or_default() })

@@ -1,22 +1,26 @@
 //! A capture that is written: a directory of segments with one writer.
 //!
 //! Its bound is kept before a segment is made, never after: old segments go first, those around the last incidents
-//! later, and what is written is never more than allowed.
+//! later, and what is written is never more than allowed. The same segments go where the disk is full, because the
+//! newest evidence counts most.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::fs::{FlockOperation, flock};
 
-use super::entry::{Body, Entry, Lost, Session, rpc};
+use super::entry::{Body, Entry, Incident, Lost, Session, rpc};
 use super::keeper::{Keeper, ListKey};
+use super::private::{Directory, Refusal};
 use super::segment::{self, Entries, NotOurs, Segment, framed};
-use super::{Error, frame, private};
+use super::timeline::{Position, Timeline};
+use super::{Error, frame};
 use crate::cri::Rpc;
+use crate::report::bytes::bytes as in_words;
 use crate::report::load::opened;
 
 /// Into how many segments the bound is divided.
@@ -28,11 +32,21 @@ const SMALLEST_SEGMENT: u64 = 64 * 1024;
 /// No segment is larger: a segment is what is given up at once.
 const LARGEST_SEGMENT: u64 = 4 * 1024 * 1024;
 
+/// A file that is larger was written by nobody's recorder, and is not read at the start.
+const MOST_ADOPTED: u64 = 2 * LARGEST_SEGMENT;
+
 /// The smallest bound: less could not hold what is before and after an incident.
 pub const SMALLEST: u64 = 4 * SMALLEST_SEGMENT;
 
 /// What the lock and the directory itself take.
 const BESIDES: u64 = 8 * 1024;
+
+/// How many times the size of a segment is given up for one new segment where the disk is full. If that is not enough,
+/// somebody else takes what is given up.
+const MOST_GIVEN_UP: u64 = 4;
+
+/// The longest time between the beginning of an incident and its first entry that is believed.
+const LATEST: Duration = Duration::from_secs(600);
 
 /// No file is longer: all that a recorder keeps may be exported to one.
 const LARGEST_FILE: u64 = 2 << 30;
@@ -48,7 +62,7 @@ pub const LOCK: &str = "lock";
 pub struct Limits {
     /// Bytes, pinned incidents included.
     pub size: u64,
-    /// How old the oldest may be that no incident pins.
+    /// How old the oldest may be that no incident pins, counted while recorders run.
     pub age: Duration,
     /// How many incidents are pinned.
     pub incidents: usize,
@@ -65,128 +79,216 @@ pub struct Extent {
     pub dropped: u64,
 }
 
+/// A segment that nobody writes to any more.
 struct Sealed {
     number: u64,
     size: u64,
-    first: i64,
-    last: i64,
+    /// Position of its first and of its last entry; nothing if none can be read.
+    span: Option<(Position, Position)>,
 }
 
+/// The segment that is written.
 struct Current {
     segment: Segment,
     keeper: Keeper,
-    first: i64,
-    last: i64,
+    span: (Position, Position),
 }
 
+/// What is kept of an incident.
 struct Pin {
     number: u64,
-    from: i64,
-    to: i64,
+    from: Position,
+    /// Nothing while the incident lasts.
+    to: Option<Position>,
+    /// How much after the end is kept.
+    after: u64,
+}
+
+/// What the next segment repeats, whichever directory it is in: who records, and which calls are open.
+#[derive(Debug, Default)]
+pub struct Carried {
+    session: Session,
+    /// Calls without an end, by number.
+    asked: BTreeMap<u64, Entry>,
+    /// The incident that lasts.
+    incident: Option<Entry>,
+}
+
+impl Carried {
+    /// Takes notice of an entry, whether it can be written or not.
+    pub fn remember(&mut self, entry: Entry) {
+        match &entry.body {
+            Some(Body::Asked(asked)) => {
+                self.asked.insert(asked.call, entry);
+            }
+            Some(Body::Ended(ended)) => {
+                self.asked.remove(&ended.call);
+            }
+            Some(Body::Incident(incident)) => {
+                self.incident = (incident.to == 0).then_some(entry);
+            }
+            _ => {}
+        }
+    }
+
+    /// A recorder begins: nothing is open yet.
+    pub fn begin(&mut self, session: Session) {
+        let id = RandomState::new().build_hasher().finish();
+        *self = Self { session: Session { id, ..session }, ..Self::default() };
+    }
+
+    /// More is known of the session than when it began.
+    pub fn introduce(&mut self, session: Session) {
+        self.session = Session { id: self.session.id, ..session };
+    }
+
+    /// There were so many incidents before the one that lasts.
+    pub fn renumber(&mut self, earlier: u64) {
+        if let Some(Body::Incident(incident)) = self.incident.as_mut().and_then(|entry| entry.body.as_mut()) {
+            incident.number = incident.number.saturating_add(earlier);
+        }
+    }
 }
 
 /// A capture that is written.
 pub struct Store {
-    directory: PathBuf,
+    directory: Directory,
     /// Held while this lives.
     _lock: fs::File,
     limits: Limits,
     segment_size: u64,
-    session: Session,
+    carried: Carried,
     current: Option<Current>,
-    sealed: VecDeque<Sealed>,
+    /// In the order of their numbers.
+    sealed: Vec<Sealed>,
     pins: Vec<Pin>,
+    timeline: Timeline,
     next: u64,
     dropped: u64,
     incidents: u64,
-    /// Calls without an end, by number: a new segment tells of them again.
-    asked: BTreeMap<u64, Entry>,
     hashes: RandomState,
 }
 
 impl Store {
-    /// Opens the capture in `directory`, or begins one. What an earlier recorder left stays.
-    pub fn open(directory: &Path, limits: Limits) -> Result<Self, Error> {
-        let fail = |source| Error::Directory { path: directory.to_path_buf(), source };
-        private::directory(directory).map_err(fail)?;
-        let segments = segments_in(directory)?;
-        if segments.is_empty() && !is_ours_or_empty(directory).map_err(fail)? {
+    /// Opens the capture in the directory `path`, or begins one. What an earlier recorder left stays.
+    pub fn open(path: &Path, limits: Limits) -> Result<Self, Error> {
+        let fail = |source| Error::Directory { path: path.to_path_buf(), source };
+        let directory = Directory::open(path).map_err(|refusal| match refusal {
+            Refusal::Io(source) => fail(source),
+            Refusal::Unsafe(why) => Error::Unsafe { path: path.to_path_buf(), why },
+        })?;
+        // Before the lock is made: a directory that is no capture is left as it is.
+        if !is_ours_or_empty(&directory).map_err(fail)? {
             return Err(Error::NotACapture {
-                path: directory.to_path_buf(),
+                path: path.to_path_buf(),
                 why: "it is not empty and has no segments".into(),
             });
         }
-        let lock = lock(directory)?;
-        let free = statvfs(directory).map_or(limits.size, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-        let own: u64 = segments.iter().map(|(_, path)| size_of(path)).sum();
+        let lock = lock(&directory, path)?;
+        // From here on nobody else adds or removes segments.
+        let numbers = renumbered(&directory, numbers(&directory).map_err(fail)?);
+        let own: u64 = numbers.iter().map(|number| directory.size(&segment::name(*number))).sum();
+        let free = directory.free().unwrap_or(limits.size);
         let whole = limits.size.min(free.saturating_add(own));
         let mut store = Self {
-            directory: directory.to_path_buf(),
+            directory,
             _lock: lock,
             limits,
             segment_size: (whole / SEGMENTS).clamp(SMALLEST_SEGMENT, LARGEST_SEGMENT),
-            session: Session::default(),
+            carried: Carried::default(),
             current: None,
-            sealed: VecDeque::new(),
+            sealed: Vec::new(),
             pins: Vec::new(),
-            next: 1,
+            timeline: Timeline::default(),
+            next: numbers.iter().filter(|number| **number < segment::LAST).max().map_or(1, |last| last + 1),
             dropped: 0,
             incidents: 0,
-            asked: BTreeMap::new(),
             hashes: RandomState::new(),
         };
-        for (number, path) in segments {
-            store.adopt(number, &path)?;
+        for number in numbers {
+            store.adopt(number);
         }
+        store.end_pins();
         Ok(store)
     }
 
-    /// Takes over a segment of an earlier recorder.
-    fn adopt(&mut self, number: u64, path: &Path) -> Result<(), Error> {
-        let bytes = read(path)?;
-        self.next = self.next.max(number + 1);
-        let mut sealed = Sealed { number, size: size_of(path), first: i64::MAX, last: i64::MIN };
-        if segment::check(&bytes).is_ok() {
+    /// Takes over a segment of an earlier recorder. One that cannot be read counts against the bound all the same.
+    fn adopt(&mut self, number: u64) {
+        let name = segment::name(number);
+        let mut sealed = Sealed { number, size: self.directory.size(&name), span: None };
+        if let Ok(bytes) = self.directory.read(&name, MOST_ADOPTED)
+            && segment::check(&bytes).is_ok()
+        {
             let mut entries = Entries::of(&bytes);
             for (_, entry) in &mut entries {
-                sealed.first = sealed.first.min(entry.wall);
-                sealed.last = sealed.last.max(entry.wall);
-                match entry.body {
-                    Some(Body::Session(session)) => self.dropped = self.dropped.max(session.dropped),
-                    Some(Body::Incident(incident)) => {
-                        self.pin(incident.number, incident.pinned_from, incident.pinned_to);
+                let position = match &entry.body {
+                    Some(Body::Session(session)) => {
+                        self.dropped = self.dropped.max(session.dropped);
+                        self.enter(session.id);
+                        self.timeline.last()
                     }
-                    _ => {}
-                }
+                    _ => self.timeline.place(entry.mono),
+                };
+                let (first, last) = sealed.span.unwrap_or((position, position));
+                sealed.span = Some((first.min(position), last.max(position)));
+                self.observe(&entry, position);
             }
             // What is cut or damaged stays, for whoever checks; what was never written goes.
-            let end = entries.end().max(frame::used(&bytes));
-            sealed.size = give_back(path, end).unwrap_or(sealed.size);
+            let end = u64::try_from(entries.end().max(frame::used(&bytes))).unwrap_or(u64::MAX);
+            if end < sealed.size && self.directory.cut(&name, end).is_ok() {
+                sealed.size = end;
+            }
         }
-        self.sealed.push_back(sealed);
-        Ok(())
+        self.sealed.push(sealed);
     }
 
-    /// Opens the directory of the same name anew, which may be another one by now, and goes on in the same session.
-    pub fn reopen(mut self) -> Result<Self, Error> {
+    /// Ends the current segment; what the next one repeats, in whichever directory it is.
+    pub fn into_carried(mut self) -> Carried {
         self.seal();
-        let (directory, limits) = (self.directory.clone(), self.limits);
-        let (session, asked) = (self.session.clone(), std::mem::take(&mut self.asked));
-        drop(self);
-        let mut again = Self::open(&directory, limits)?;
-        again.session = session;
-        again.asked = asked;
-        Ok(again)
+        std::mem::take(&mut self.carried)
+    }
+
+    /// Goes on with a session that began in another directory, or before this one could be opened.
+    pub fn resume(&mut self, carried: Carried) {
+        self.seal();
+        self.carried = carried;
+        self.enter(self.carried.session.id);
+        if let Some(entry) = self.carried.incident.clone() {
+            // All that is here belongs to it, if it began elsewhere.
+            self.observe(&entry, self.timeline.last());
+        }
     }
 
     /// Begins to write: who, and how. Comes again at the head of every segment, the first of which is made at once: from
     /// here on this is a capture, whatever becomes of its recorder.
     pub fn begin(&mut self, session: Session, wall: i64) {
-        self.session = Session { id: RandomState::new().build_hasher().finish(), ..session };
-        self.asked.clear();
         self.seal();
+        self.carried.begin(session);
+        self.enter(self.carried.session.id);
         // The first entry tries again, and says what is wrong.
         let _ = self.start_segment(wall);
+    }
+
+    /// Writes more about the session than was known when it began.
+    pub fn introduce(&mut self, session: Session, wall: i64, mono: u64) -> io::Result<()> {
+        self.carried.introduce(session);
+        let body = Body::Session(self.carried.session.clone());
+        self.write(Entry { wall, mono, body: Some(body) })
+    }
+
+    /// The entries of this session come next.
+    fn enter(&mut self, session: u64) {
+        if self.timeline.session(session) {
+            self.end_pins();
+        }
+    }
+
+    /// Nobody is left who could say that an incident is over: it is kept until here, and for as long after as it was to be.
+    fn end_pins(&mut self) {
+        let here = self.timeline.last();
+        for pin in self.pins.iter_mut().filter(|pin| pin.to.is_none()) {
+            pin.to = Some(here.saturating_add(pin.after));
+        }
     }
 
     /// How many incidents there were, so that the next has a number of its own.
@@ -204,24 +306,60 @@ impl Store {
         }
     }
 
-    /// Keeps what lies between the two moments of the wall clock, as long as there are not too many incidents.
-    pub fn pin(&mut self, incident: u64, from: i64, to: i64) {
-        self.incidents = self.incidents.max(incident);
-        match self.pins.iter_mut().find(|pin| pin.number == incident) {
-            Some(pin) => (pin.from, pin.to) = (from, to),
-            None => self.pins.push(Pin { number: incident, from, to }),
+    /// Takes notice of what decides which segments are kept.
+    fn observe(&mut self, entry: &Entry, position: Position) {
+        match &entry.body {
+            Some(Body::Jump(_)) => self.timeline.jumped(position),
+            Some(Body::Incident(incident)) => self.pin(incident, entry.wall, position),
+            _ => {}
         }
-        let surplus = self.pins.len().saturating_sub(self.limits.incidents);
+    }
+
+    /// Keeps what is around an incident, as long as there are not too many of them. Its times are of the wall clock, which
+    /// may be set at any time: only the differences that the recorder itself has made are believed.
+    fn pin(&mut self, incident: &Incident, wall: i64, position: Position) {
+        self.incidents = self.incidents.max(incident.number);
+        let positive = |nanos: i64| u64::try_from(nanos).unwrap_or_default();
+        let after = match incident.pinned_to {
+            // As releases before 0.2 wrote it while an incident lasted.
+            i64::MAX => 0,
+            to => positive(to.saturating_sub(incident.to.max(incident.from))),
+        };
+        let to = (incident.to != 0).then(|| position.saturating_add(after));
+        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.number == incident.number) {
+            (pin.to, pin.after) = (to, after);
+            return;
+        }
+        let latest = u64::try_from(LATEST.as_nanos()).unwrap_or(u64::MAX);
+        let late = positive(wall.saturating_sub(incident.from)).min(latest);
+        let before = positive(incident.from.saturating_sub(incident.pinned_from));
+        let from = position.saturating_sub(late).saturating_sub(before);
+        self.pins.push(Pin { number: incident.number, from, to, after });
         self.pins.sort_unstable_by_key(|pin| pin.number);
+        let surplus = self.pins.len().saturating_sub(self.limits.incidents);
         self.pins.drain(..surplus);
     }
 
     /// Writes one entry. An error leaves the capture as it was; the next entry is tried anew.
     pub fn write(&mut self, entry: Entry) -> io::Result<()> {
-        if let Some(Body::Incident(incident)) = &entry.body {
-            self.pin(incident.number, incident.pinned_from, incident.pinned_to);
-        }
+        let position = self.timeline.place(entry.mono);
+        self.observe(&entry, position);
         let list = self.list_of(&entry);
+        let mut written = self.append(&entry, list, position);
+        // On a file system that cannot reserve room a segment ends where the disk does.
+        if written.as_ref().is_err_and(is_full) && self.give_up_one(false).is_ok() {
+            written = self.append(&entry, list, position);
+        }
+        self.carried.remember(entry);
+        written
+    }
+
+    /// Takes notice of an entry that is not written.
+    pub fn pass_over(&mut self, entry: Entry) {
+        self.carried.remember(entry);
+    }
+
+    fn append(&mut self, entry: &Entry, list: Option<ListKey>, position: Position) -> io::Result<()> {
         if self.current.is_none() {
             self.start_segment(entry.wall)?;
         }
@@ -236,15 +374,13 @@ impl Store {
             let smaller = without_answers(entry.clone());
             frames = self.frame(smaller, None);
         }
-        let wall = entry.wall;
-        self.remember(entry);
         let Some(current) = &mut self.current else { return Ok(()) };
-        if self.limits.size == 0 || current.segment.room() < length(&frames) {
+        if current.segment.room() < length(&frames) {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let written = current.segment.append(&frames);
-        current.first = current.first.min(wall);
-        current.last = current.last.max(wall);
+        let (first, last) = current.span;
+        current.span = (first.min(position), last.max(position));
         if written.is_err() {
             self.seal();
         }
@@ -258,22 +394,10 @@ impl Store {
     /// Which list an answer is, if it is one.
     fn list_of(&self, entry: &Entry) -> Option<ListKey> {
         let Some(Body::Ended(ended)) = &entry.body else { return None };
-        let Some(Body::Asked(asked)) = &self.asked.get(&ended.call)?.body else { return None };
+        let Some(Body::Asked(asked)) = &self.carried.asked.get(&ended.call)?.body else { return None };
         let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
         let is_list = rpc(asked.rpc).is_some_and(|rpc| lists.contains(&rpc));
         is_list.then(|| (asked.rpc, self.hashes.hash_one(&asked.request)))
-    }
-
-    fn remember(&mut self, entry: Entry) {
-        match &entry.body {
-            Some(Body::Asked(asked)) => {
-                self.asked.insert(asked.call, entry);
-            }
-            Some(Body::Ended(ended)) => {
-                self.asked.remove(&ended.call);
-            }
-            _ => {}
-        }
     }
 
     /// The entry as it is written: its answers by reference, as a difference, or deflated.
@@ -287,73 +411,146 @@ impl Store {
         framed(&entry)
     }
 
+    /// Makes the next segment, for which older ones may have to go.
     fn start_segment(&mut self, wall: i64) -> io::Result<()> {
-        self.make_room(wall);
-        let mut segment = Segment::create(&self.directory, self.next, self.segment_size)?;
-        self.session.dropped = self.dropped;
-        self.session.segment = self.next;
+        self.forget_old();
+        let mut given_up = 0;
+        let segment = loop {
+            self.make_room()?;
+            match self.create(wall, self.segment_size) {
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                    // Somebody else has put it there; it counts against the bound, and the next number is free.
+                    let number = self.next;
+                    self.sealed.push(Sealed {
+                        number,
+                        size: self.directory.size(&segment::name(number)),
+                        span: None,
+                    });
+                    self.next += 1;
+                }
+                Err(why) if is_full(&why) => {
+                    if given_up >= MOST_GIVEN_UP.saturating_mul(self.segment_size) {
+                        return Err(why);
+                    }
+                    match self.give_up_one(false) {
+                        // Where there are no inodes, an empty file is enough.
+                        Ok(size) => given_up += size.max(SMALLEST_SEGMENT),
+                        Err(_) => break self.create(wall, SMALLEST_SEGMENT)?,
+                    }
+                }
+                other => break other?,
+            }
+        };
         self.next += 1;
-        let mut frames = framed(&Entry { wall, mono: 0, body: Some(Body::Session(self.session.clone())) });
-        for asked in self.asked.values() {
+        let here = self.timeline.last();
+        self.current = Some(Current { segment, keeper: Keeper::new(), span: (here, here) });
+        Ok(())
+    }
+
+    /// Makes the segment with the next number and its head, or nothing.
+    fn create(&mut self, wall: i64, size: u64) -> io::Result<Segment> {
+        let number = self.next;
+        if number > segment::LAST {
+            return Err(io::Error::other("no number is left for another segment"));
+        }
+        let mut segment = Segment::create(&self.directory, number, size)?;
+        self.carried.session.dropped = self.dropped;
+        self.carried.session.segment = number;
+        let session = Body::Session(self.carried.session.clone());
+        let mut frames = framed(&Entry { wall, mono: 0, body: Some(session) });
+        for asked in self.carried.asked.values() {
             let again = framed(asked);
             // What is said again is a convenience; it must not fill the segment.
             if length(&frames) + length(&again) < segment.room() / 4 {
                 frames.extend(again);
             }
         }
-        segment.append(&frames)?;
-        self.current = Some(Current { segment, keeper: Keeper::new(), first: wall, last: wall });
-        Ok(())
+        if let Err(why) = segment.append(&frames) {
+            // A segment without its head is of no use.
+            let _ = self.directory.remove(&segment::name(number));
+            return Err(why);
+        }
+        Ok(segment)
     }
 
     /// Removes old segments until another one keeps within the bound.
-    fn make_room(&mut self, now: i64) {
-        self.forget_old(now);
+    fn make_room(&mut self) -> io::Result<()> {
         let most = self.limits.size.saturating_sub(BESIDES);
         while self.extent().bytes.saturating_add(self.segment_size) > most {
-            let free = self.sealed.iter().position(|sealed| !self.is_pinned(sealed)).unwrap_or(0);
-            if !self.remove(free) {
-                return;
+            if let Err(why) = self.give_up_one(true) {
+                let why = why.unwrap_or_else(|| "no segment is left to remove".to_owned());
+                let bound = in_words(self.limits.size);
+                return Err(io::Error::other(format!("the capture is at its bound of {bound}: {why}")));
             }
         }
+        Ok(())
     }
 
-    fn forget_old(&mut self, now: i64) {
-        let age = i64::try_from(self.limits.age.as_nanos()).unwrap_or(i64::MAX);
-        let oldest = now.saturating_sub(age);
-        while let Some(place) =
-            self.sealed.iter().position(|sealed| sealed.last < oldest && !self.is_pinned(sealed))
-        {
-            if !self.remove(place) {
-                return;
-            }
+    /// Removes what is older than it may be and belongs to no incident.
+    fn forget_old(&mut self) {
+        let is_old = |store: &Self, sealed: &Sealed| {
+            !store.is_pinned(sealed)
+                && sealed.span.is_some_and(|(_, end)| store.timeline.is_older(end, store.limits.age))
+        };
+        let old = self.sealed.iter().filter(|sealed| is_old(self, sealed)).map(|sealed| sealed.number);
+        for number in old.collect::<Vec<_>>() {
+            // What cannot be removed now may be removable later.
+            let _ = self.remove(number);
         }
     }
 
     fn is_pinned(&self, sealed: &Sealed) -> bool {
-        self.pins.iter().any(|pin| sealed.first <= pin.to && sealed.last >= pin.from)
+        sealed.span.is_some_and(|(first, last)| {
+            self.pins.iter().any(|pin| pin.from <= last && pin.to.is_none_or(|to| first <= to))
+        })
     }
 
-    /// False if there is nothing at this place, or it cannot be removed.
-    fn remove(&mut self, place: usize) -> bool {
-        let Some(sealed) = self.sealed.get(place) else { return false };
-        let path = segment::path(&self.directory, sealed.number);
-        match fs::remove_file(path) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => false,
-            _ => {
-                self.sealed.remove(place);
-                self.dropped += 1;
-                true
+    /// Removes the oldest segment that can be removed, one that belongs to an incident only if `pinned_too` and there is no
+    /// other. Its size, or why one of them cannot be removed.
+    fn give_up_one(&mut self, pinned_too: bool) -> Result<u64, Option<String>> {
+        let candidates =
+            self.sealed.iter().map(|sealed| (self.is_pinned(sealed), sealed.number, sealed.size));
+        let mut order: Vec<_> = candidates.filter(|(pinned, ..)| pinned_too || !pinned).collect();
+        order.sort_unstable();
+        let mut refusal = None;
+        for (_, number, size) in order {
+            match self.remove(number) {
+                Ok(()) => return Ok(size),
+                Err(why) => {
+                    let name = segment::name(number);
+                    refusal.get_or_insert_with(|| format!("`{name}` cannot be removed: {why}"));
+                }
             }
         }
+        Err(refusal)
+    }
+
+    fn remove(&mut self, number: u64) -> io::Result<()> {
+        self.directory.remove(&segment::name(number))?;
+        self.sealed.retain(|sealed| sealed.number != number);
+        self.dropped += 1;
+        Ok(())
     }
 
     /// Ends the current segment.
     pub fn seal(&mut self) {
-        let Some(Current { segment, first, last, .. }) = self.current.take() else { return };
+        let Some(Current { segment, span, .. }) = self.current.take() else { return };
         let number = segment.number;
         let size = segment.seal();
-        self.sealed.push_back(Sealed { number, size, first, last });
+        self.sealed.push(Sealed { number, size, span: Some(span) });
+        self.sealed.sort_unstable_by_key(|sealed| sealed.number);
+    }
+
+    /// Leaves everything as a kill would.
+    #[cfg(test)]
+    pub fn kill(mut self) {
+        self.current = None;
+    }
+
+    /// How many incidents are pinned without an end.
+    #[cfg(test)]
+    pub fn open_pins(&self) -> usize {
+        self.pins.iter().filter(|pin| pin.to.is_none()).count()
     }
 }
 
@@ -361,6 +558,11 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.seal();
     }
+}
+
+/// Whether the disk has no room, or no inode, or the user no quota.
+fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 fn length(frames: &[u8]) -> u64 {
@@ -402,29 +604,45 @@ pub fn segments_in(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     Ok(segments)
 }
 
-fn is_ours_or_empty(directory: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        // A file system of its own brings this along.
-        if name != LOCK && name != "lost+found" {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// The numbers of the segments in a directory, lowest first.
+fn numbers(directory: &Directory) -> io::Result<Vec<u64>> {
+    let names = directory.names()?;
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| segment::number(name.to_str()?)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
-fn lock(directory: &Path) -> Result<fs::File, Error> {
-    let path = directory.join(LOCK);
-    let fail = |source| Error::Directory { path: path.clone(), source };
-    let mut file = private::open(&path).map_err(fail)?;
+/// Numbers segments from 1 again where no number is left for the next one.
+fn renumbered(directory: &Directory, mut numbers: Vec<u64>) -> Vec<u64> {
+    if numbers.last().is_none_or(|last| *last < segment::LAST) {
+        return numbers;
+    }
+    let mut next = 1;
+    for number in &mut numbers {
+        // The order stays, and a number that is lower than all that are left is free.
+        if next < *number && directory.rename(&segment::name(*number), &segment::name(next)).is_ok() {
+            *number = next;
+        }
+        next = *number + 1;
+    }
+    numbers
+}
+
+fn is_ours_or_empty(directory: &Directory) -> io::Result<bool> {
+    let names = directory.names()?;
+    let is_segment = |name: &std::ffi::OsString| name.to_str().and_then(segment::number).is_some();
+    // A file system of its own brings the second along.
+    Ok(names.iter().any(is_segment) || names.iter().all(|name| name == LOCK || name == "lost+found"))
+}
+
+fn lock(directory: &Directory, path: &Path) -> Result<fs::File, Error> {
+    let mut file =
+        directory.lock(LOCK).map_err(|source| Error::Directory { path: path.join(LOCK), source })?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut holder = String::new();
         // Who holds it is only said where it can be read.
         let _ = Read::by_ref(&mut file).take(32).read_to_string(&mut holder);
-        return Err(Error::TwoRecorders {
-            path: directory.to_path_buf(),
-            holder: holder.trim().parse().ok(),
-        });
+        return Err(Error::TwoRecorders { path: path.to_path_buf(), holder: holder.trim().parse().ok() });
     }
     // The lock holds without a word in it, also on a disk that is full.
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
@@ -435,17 +653,6 @@ fn lock(directory: &Path) -> Result<fs::File, Error> {
 pub fn is_written(directory: &Path) -> bool {
     opened(&directory.join(LOCK))
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
-}
-
-fn size_of(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
-}
-
-/// Cuts off the room that a recorder which did not end in good order had reserved.
-fn give_back(path: &Path, end: usize) -> Option<u64> {
-    let end = u64::try_from(end).ok()?;
-    private::existing(path).ok()?.set_len(end).ok()?;
-    Some(end)
 }
 
 /// The bytes of a segment. What is read again when somebody wants an answer must be a regular file, and what does not begin

@@ -512,9 +512,10 @@ fn a_wall_clock_that_is_set_is_recorded_and_takes_nothing_along() {
     let at = |second: i64| Wall::from_nanos(START + second * 1_000_000_000);
     clock.stand_at(Duration::ZERO, at(0));
     let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
-    let store = Store::open(&place.0, limits(16 << 20)).unwrap();
     let session = Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() };
-    let recorder = Recorder::start(store, place.0.clone(), limits(16 << 20), session, shared).unwrap();
+    let recorder = Recorder::start(place.0.clone(), limits(16 << 20), shared).unwrap();
+    assert!(matches!(recorder.opened(MINUTE), Some(Ok(0))));
+    recorder.begin(session, MINUTE);
     // An hour forward after ten seconds, two hours back after twenty.
     let set = |second: u64| match second {
         0..10 => 0,

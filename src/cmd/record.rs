@@ -12,7 +12,7 @@
 //! the morning after. It makes the diagnosis while an incident lasts, because by then nothing else can be started on the
 //! node, and never asks again what hangs. A disk that is full or hangs stops the recording and not the watching.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -37,12 +37,12 @@ use super::watch::{Audience, News, Outlet, StreamSettings, Tap};
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::node::KubeletSample;
-use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Store, Watchman, node};
+use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Watchman, node};
 use crate::clock::{Clock, Mono};
-use crate::cri::{Client, Endpoint, Outcome, ReceivedEvent, Runtime, Version};
+use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallEnd, HealthReport, KnownHang};
-use crate::host;
+use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{Readers, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
@@ -73,6 +73,12 @@ const PATIENCE: Duration = Duration::from_millis(600);
 
 /// The same when it ends by itself, and nobody waits for it to be gone.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the runtime may take to introduce itself before the recording begins without that.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The same for the disk.
+const OPENING: Duration = Duration::from_secs(5);
 
 /// Why it ends by itself.
 const COUNTED: &str = "--count";
@@ -167,9 +173,22 @@ fn size(text: &str) -> Result<u64, String> {
 pub fn run(arguments: &RecordArgs, context: &Context) -> Result<Exit, Error> {
     block_on(async {
         outlive_hangup().map_err(Error::Start)?;
-        let endpoint = context.endpoint()?;
-        Box::pin(Flight::begin(arguments, context, &endpoint).await?.run()).await
+        let found = OnceCell::new();
+        let (endpoint, assumed) = match context.endpoint() {
+            // The runtime may come later, and until then its absence is what is to be recorded.
+            Err(Error::Endpoint(EndpointError::NothingFound { .. })) => {
+                (default_endpoint(context), Some(&found))
+            }
+            endpoint => (endpoint?, None),
+        };
+        Box::pin(Flight::begin(arguments, context, &endpoint, assumed).await?.run()).await
     })?
+}
+
+/// Where a kubelet looks for its runtime that nobody has told anything else.
+fn default_endpoint(context: &Context) -> Endpoint {
+    let [(_, socket), ..] = WELL_KNOWN_SOCKETS;
+    Endpoint::Unix { path: context.host.path(socket), name: format!("unix://{socket}") }
 }
 
 /// A recording from its first word to its last.
@@ -190,6 +209,10 @@ struct Flight<'a> {
     metrics: Option<Rc<MetricsReader<'a>>>,
     tap: Option<Tap>,
     ear: Ear,
+    /// Where the runtime is found, if it was not when the recording began.
+    assumed: Option<&'a OnceCell<Endpoint>>,
+    /// The session, until the runtime has introduced itself.
+    unknown: Option<Session>,
 }
 
 /// What comes from outside.
@@ -213,14 +236,17 @@ enum Interruption {
 #[derive(Default)]
 struct Ear {
     /// What the runtime means by ending a stream at once, if it does that at all.
-    nothing: Option<&'static str>,
+    nothing: Cell<Option<&'static str>>,
     /// Whether it did.
     heard_nothing: Cell<bool>,
+    /// Whether it has been said that the stream cannot be opened for now.
+    unable: Cell<bool>,
 }
 
 impl Audience for Ear {
     fn stream(&self, notice: Stream) {
-        if self.nothing.is_some() && notice.error.as_deref() == self.nothing {
+        let nothing = self.nothing.get();
+        if nothing.is_some() && notice.error.as_deref() == nothing {
             self.heard_nothing.set(true);
         }
     }
@@ -289,7 +315,7 @@ impl MetricsReader<'_> {
 #[derive(Default)]
 struct Aside<'a> {
     diagnosis: Option<Pin<Box<dyn Future<Output = Option<HealthReport>> + 'a>>>,
-    greeting: Option<Pin<Box<dyn Future<Output = bool> + 'a>>>,
+    greeting: Option<Pin<Box<dyn Future<Output = Greeting> + 'a>>>,
     metrics: Option<Pin<Box<dyn Future<Output = KubeletSample> + 'a>>>,
     /// Whether the kubelet's metrics were silent: they wait for the runtime, and are left alone for as long.
     metrics_hang: bool,
@@ -297,10 +323,19 @@ struct Aside<'a> {
     status_hangs: bool,
 }
 
+/// What the runtime said of itself.
+#[derive(Default)]
+struct Greeting {
+    /// Nothing if it did not introduce itself.
+    version: Option<Version>,
+    /// Whether it did, and whether its status was silent or not asked for.
+    answered: bool,
+}
+
 /// What happens beside the relists.
 enum Done {
     Diagnosed(Option<Box<HealthReport>>),
-    Greeted(bool),
+    Greeted(Greeting),
     Measured(KubeletSample),
 }
 
@@ -310,14 +345,14 @@ impl Aside<'_> {
         let Self { diagnosis, greeting, metrics, .. } = self;
         let done = tokio::select! {
             report = or_never(diagnosis.as_mut()) => Done::Diagnosed(report.map(Box::new)),
-            answered = or_never(greeting.as_mut()) => Done::Greeted(answered),
+            greeting = or_never(greeting.as_mut()) => Done::Greeted(greeting),
             sample = or_never(metrics.as_mut()) => Done::Measured(sample),
         };
         match &done {
             Done::Diagnosed(_) => self.diagnosis = None,
-            Done::Greeted(answered) => {
+            Done::Greeted(greeting) => {
                 self.greeting = None;
-                self.status_hangs = !answered;
+                self.status_hangs = !greeting.answered;
             }
             Done::Measured(sample) => {
                 self.metrics = None;
@@ -394,22 +429,40 @@ impl Sink for Log<'_> {
 }
 
 impl<'a> Flight<'a> {
-    /// Takes the directory, meets the runtime, and says what is going to happen.
+    /// Takes the directory, meets the runtime, and says what is going to happen. Neither of them has to be there yet.
     async fn begin(
         arguments: &'a RecordArgs,
         context: &'a Context,
         endpoint: &'a Endpoint,
+        assumed: Option<&'a OnceCell<Endpoint>>,
     ) -> Result<Self, Error> {
         let limits = Limits { size: arguments.max_size, age: arguments.max_age, incidents: arguments.keep };
-        let store = Store::open(&arguments.directory, limits)?;
-        let last = store.incidents();
-        let greeting = context.timeout.unwrap_or(ONE_SHOT_TIMEOUT).min(ONE_SHOT_TIMEOUT);
-        let version = context.client(endpoint, greeting)?.with_deadline(greeting).version().await.result?;
+        let clock = Arc::clone(&context.clock);
+        let recorder = Recorder::start(arguments.directory.clone(), limits, clock).map_err(Error::Start)?;
+        let mut absent = Vec::new();
+        let last = match recorder.opened(OPENING) {
+            Some(Ok(last)) => last,
+            Some(Err(why)) if !why.is_of_the_disk() => return Err(why.into()),
+            why => {
+                absent.push(text::no_disk(&arguments.directory, why.and_then(Result::err)));
+                0
+            }
+        };
+        let greeting = context.timeout.unwrap_or(GREETING).min(GREETING);
+        let version = context.client(endpoint, greeting)?.with_deadline(greeting).version().await.result;
+        let version = match version {
+            Ok(version) => Some(version),
+            Err(why) if may_pass(&why) => {
+                absent.push(text::no_runtime(assumed.is_none().then_some(&why)));
+                None
+            }
+            Err(why) => return Err(why.into()),
+        };
         let kubelet = match arguments.kubelet_version {
             Some(version) => version,
             None => context.kubelet_release().await.unwrap_or(KubeletVersion::NEWEST),
         };
-        let runtime = runtime_ref(endpoint, version.clone());
+        let runtime = runtime_ref(endpoint, version.clone().unwrap_or_default());
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let session = Session {
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -424,9 +477,8 @@ impl<'a> Flight<'a> {
             timeout: nanos(context.timeout.unwrap_or(TIMEOUT)),
             ..Session::default()
         };
-        let clock = Arc::clone(&context.clock);
-        let directory = arguments.directory.clone();
-        let recorder = Recorder::start(store, directory, limits, session, clock).map_err(Error::Start)?;
+        // A disk that does not answer was waited for once.
+        recorder.begin(session.clone(), if absent.is_empty() { OPENING } else { Duration::ZERO });
         // Whatever else is asked, as a diagnosis does, is taken down too.
         context.tape(recorder.tape(false));
         let client = context.client(endpoint, TIMEOUT)?.with_tape(recorder.tape(true));
@@ -437,8 +489,10 @@ impl<'a> Flight<'a> {
             after: arguments.after,
         };
         let metrics = MetricsReader::of(arguments, context, endpoint)?.map(Rc::new);
-        let ear = Ear { nothing: empty_stream(&version), ..Ear::default() };
-        let tap = tap(context, endpoint, version)?;
+        let ear = Ear::default();
+        ear.nothing.set(version.as_ref().and_then(empty_stream));
+        let unknown = version.is_none().then_some(session);
+        let tap = version.map_or(Ok(None), |version| tap(context, endpoint, version))?;
         let state = State {
             watchman: Watchman::new(rules, last),
             looked: context.clock.mono(),
@@ -459,6 +513,9 @@ impl<'a> Flight<'a> {
         let settings = Settings { era: kubelet.era(), evented_gate: false, inspect: true };
         let said = Outlet::plain(io::stdout());
         said.line(text::recording(&endpoint.to_string(), &arguments.directory, arguments.max_size));
+        for line in absent {
+            said.line(line);
+        }
         Ok(Self {
             arguments,
             context,
@@ -476,6 +533,8 @@ impl<'a> Flight<'a> {
             metrics,
             tap,
             ear,
+            assumed,
+            unknown,
         })
     }
 
@@ -483,7 +542,10 @@ impl<'a> Flight<'a> {
         let why = loop {
             let turn = self.worker.next(self.context.clock.mono());
             let ended = match turn {
-                Turn::Relist => self.relist().await,
+                Turn::Relist => {
+                    self.find_runtime();
+                    self.relist().await
+                }
                 Turn::Wait(until) => {
                     let length = until.since(self.context.clock.mono());
                     self.rest(length).await
@@ -494,6 +556,22 @@ impl<'a> Flight<'a> {
             }
         };
         self.finish(why)
+    }
+
+    /// Looks for the runtime again, where nobody could say which it is.
+    fn find_runtime(&mut self) {
+        let Some(found) = self.assumed.filter(|_| self.unknown.is_some()) else { return };
+        let Ok(endpoint) = self.context.endpoint() else { return };
+        let endpoint = found.get_or_init(|| endpoint);
+        let Ok(client) = self.context.client(endpoint, TIMEOUT) else { return };
+        self.client = client.with_tape(self.recorder.tape(true));
+        self.endpoint = endpoint;
+        self.assumed = None;
+        if let Some(session) = &mut self.unknown {
+            session.endpoint = endpoint.to_string();
+            self.recorder.introduce(session.clone());
+        }
+        self.said.line(text::found(&endpoint.to_string()));
     }
 
     /// One relist; `Some` if the recording is over.
@@ -524,7 +602,7 @@ impl<'a> Flight<'a> {
         };
         recorder.relist_begins(0);
         parts.desk.relisted(began, &report);
-        parts.listen().await;
+        parts.listen(report.outcome == Outcome::Ok).await;
         self.worker.relisted(self.context.clock.mono());
         let enough = self.arguments.count.is_some_and(|count| self.generic.relists() >= count.get());
         enough.then_some(COUNTED)
@@ -564,6 +642,7 @@ impl<'a> Flight<'a> {
             metrics,
             tap,
             ear,
+            unknown,
             ..
         } = self;
         let desk = Desk {
@@ -578,7 +657,7 @@ impl<'a> Flight<'a> {
             samples,
             metrics: metrics.as_ref(),
         };
-        (Parts { desk, outside, tap, ear }, generic, client)
+        (Parts { desk, outside, tap, ear, unknown }, generic, client)
     }
 
     fn finish(self, why: &str) -> Result<Exit, Error> {
@@ -607,18 +686,21 @@ struct Parts<'d, 'a> {
     outside: &'d mut Outside,
     tap: &'d mut Option<Tap>,
     ear: &'d Ear,
+    unknown: &'d mut Option<Session>,
 }
 
 impl Parts<'_, '_> {
     /// Waits for the next thing that happens and does what it asks for; `Some` if the recording is to end. May be dropped
     /// while it waits.
     async fn next(&mut self, relist: Option<Mono>) -> Option<&'static str> {
-        let Self { desk, outside, tap, ear } = self;
+        let Self { desk, outside, tap, ear, .. } = self;
         let tick = desk.next_look(relist);
         let interruption = tokio::select! {
             biased;
             done = desk.aside.next() => {
-                desk.done(done);
+                if let Some(version) = desk.done(done) {
+                    self.met(version);
+                }
                 return None;
             }
             interruption = outside.interruption(tick, desk.said, tap.as_mut()) => interruption,
@@ -650,18 +732,55 @@ impl Parts<'_, '_> {
         None
     }
 
-    /// Opens the event stream if it is to be opened now; after a relist, as the kubelet does.
-    async fn listen(&mut self) {
+    /// The runtime has introduced itself.
+    fn met(&mut self, version: Version) {
+        let Some(session) = self.unknown.take() else { return };
+        let (context, endpoint) = (*self.desk.context, *self.desk.endpoint);
+        self.ear.nothing.set(empty_stream(&version));
+        let runtime = runtime_ref(endpoint, version.clone());
+        let name = runtime.name.unwrap_or_default();
+        let release = runtime.version.unwrap_or_default();
+        self.desk.said.line(text::met(&name, &release));
+        self.desk.recorder.introduce(Session { runtime: name, runtime_version: release, ..session });
+        // What has a client has another one.
+        *self.tap = tap(context, endpoint, version).ok().flatten();
+    }
+
+    /// A relist is over: asks at once for the name of a runtime that answers and has not introduced itself, and opens the
+    /// event stream if it is to be opened now, as the kubelet does after a relist.
+    async fn listen(&mut self, answered: bool) {
+        if answered && self.unknown.is_some() {
+            self.desk.greet();
+        }
         let Some(tap) = self.tap else { return };
-        let failed = tap.attend(self.ear).await.err();
-        if let Some(why) = failed {
-            self.desk.said.line(text::not_listening(&why.to_string()));
-            *self.tap = None;
+        if let Err(why) = tap.attend(self.ear).await {
+            // A thread or a descriptor that is missing now may be there later.
+            tap.postpone();
+            if !self.ear.unable.replace(true) {
+                self.desk.said.line(text::not_listening_now(&why.to_string()));
+            }
         } else if self.ear.heard_nothing.get() {
-            self.desk.said.line(text::not_listening(self.ear.nothing.unwrap_or_default()));
+            self.desk.said.line(text::not_listening(self.ear.nothing.get().unwrap_or_default()));
             *self.tap = None;
+        } else if tap.is_open() {
+            self.ear.unable.set(false);
         }
     }
+}
+
+/// Whether a runtime that answers like this may answer otherwise later. Anything else is for the user to change.
+fn may_pass(why: &cri::Error) -> bool {
+    use cri::Error;
+    matches!(
+        why,
+        Error::NoSuchSocket { .. }
+            | Error::Refused { .. }
+            | Error::Unreachable { .. }
+            | Error::Silent { .. }
+            | Error::Unfinished { .. }
+            | Error::ClosedMidCall { .. }
+            | Error::Runtime { .. }
+    )
 }
 
 /// The event stream of a runtime that has room for another reader.
@@ -809,7 +928,8 @@ impl Desk<'_, '_> {
                         state.culprit = None;
                     }
                     drop(state);
-                    self.said.line(text::incident(&incident));
+                    let number = self.recorder.number_of(incident.number);
+                    self.said.line(text::incident(number, &incident));
                     self.recorder.incident(incident);
                 }
                 Step::Diagnose => self.diagnose(),
@@ -837,25 +957,30 @@ impl Desk<'_, '_> {
             Some(Box::pin(async move { diagnose(context, endpoint, known, Vec::new(), stacks).await.ok() }));
     }
 
-    /// Something beside the relists is over.
-    fn done(&mut self, done: Done) {
-        let report = match done {
-            Done::Diagnosed(Some(report)) => report,
-            Done::Measured(sample) => return self.recorder.document(kind::KUBELET, &sample),
-            Done::Diagnosed(None) | Done::Greeted(_) => return,
-        };
-        self.recorder.document(kind::DIAGNOSIS, &report);
+    /// Something beside the relists is over; what the runtime said of itself, if it was that.
+    fn done(&mut self, done: Done) -> Option<Version> {
+        match done {
+            Done::Diagnosed(report) => self.judged(&*report?),
+            Done::Measured(sample) => self.recorder.document(kind::KUBELET, &sample),
+            Done::Greeted(greeting) => return greeting.version,
+        }
+        None
+    }
+
+    /// The diagnosis of the incident is made.
+    fn judged(&mut self, report: &HealthReport) {
+        self.recorder.document(kind::DIAGNOSIS, report);
         if let Some(stacks) = &report.stacks {
             self.recorder.document(kind::STACKS, stacks);
         }
-        let judgement = judgement(&report);
+        let judgement = judgement(report);
         let mut state = locked(self.state);
         let number = state.watchman.open().map(|incident| incident.number);
         let Some(incident) = state.watchman.judged(judgement) else { return };
-        state.culprit = culprit(&report);
+        state.culprit = culprit(report);
         drop(state);
         if let Some(number) = number {
-            self.said.line(text::judged(number, &report));
+            self.said.line(text::judged(self.recorder.number_of(number), report));
         }
         self.recorder.incident(incident);
     }
@@ -876,18 +1001,27 @@ impl Desk<'_, '_> {
             let (reader, clock) = (Rc::clone(reader), Arc::clone(&self.context.clock));
             self.aside.metrics = Some(Box::pin(async move { reader.look(&*clock).await }));
         }
+        self.greet();
+    }
+
+    /// Asks the runtime who it is and how it is, unless somebody does already.
+    fn greet(&mut self) {
         if self.aside.greeting.is_some() {
             return;
         }
         let (context, endpoint, hangs) = (*self.context, *self.endpoint, self.aside.status_hangs);
         self.aside.greeting = Some(Box::pin(async move {
-            let Ok(client) = context.client(endpoint, ONE_SHOT_TIMEOUT) else { return true };
+            let Ok(client) = context.client(endpoint, ONE_SHOT_TIMEOUT) else {
+                return Greeting { version: None, answered: true };
+            };
             let client = client.with_deadline(ONE_SHOT_TIMEOUT);
-            let greeted = client.version().await.outcome() != Outcome::Silent;
+            let version = client.version().await;
+            let greeted = version.outcome() != Outcome::Silent;
+            let version = version.result.ok();
             if !greeted || hangs {
-                return false;
+                return Greeting { version, answered: false };
             }
-            client.status().await.outcome() != Outcome::Silent
+            Greeting { version, answered: client.status().await.outcome() != Outcome::Silent }
         }));
     }
 }

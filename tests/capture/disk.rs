@@ -1,13 +1,13 @@
-//! A disk that is full.
+//! A disk that is full, or keeps what it has.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plegctl::capture::Capture;
 
 use crate::support::captures::{Place, skip, word};
-use crate::support::plegctl::plegctl;
+use crate::support::plegctl::{Output, plegctl};
 use crate::support::{FakeRuntime, Kind, Node};
 
 /// A small file system.
@@ -15,10 +15,9 @@ struct Disk(Place);
 
 impl Disk {
     /// In memory.
-    fn in_memory(size: &str) -> Option<Self> {
+    fn in_memory(options: &str) -> Option<Self> {
         let (place, target) = Self::target();
-        let options = format!("size={size}");
-        let mounted = done("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", word(&target)]);
+        let mounted = done("mount", &["-t", "tmpfs", "-o", options, "tmpfs", word(&target)]);
         mounted.then_some(Self(place))
     }
 
@@ -67,24 +66,42 @@ fn node(relist: u32) -> Node {
 /// How many relists there are: far more than the disk takes.
 const RELISTS: u32 = 200;
 
-/// Records until the disk is full and beyond: the watch goes on, and says what became of the recording.
-fn filled(disk: &Disk) {
-    let mount = disk.0.path("disk");
-    let directory = mount.join("capture");
+/// Records until the disk is full and beyond.
+fn recorded(directory: &Path, more: &[&str]) -> (Output, Capture) {
     let fake = FakeRuntime::start_steps(Kind::Containerd21, (0..RELISTS).map(node));
     let (count, endpoint) = (RELISTS.to_string(), fake.endpoint());
-    let how = ["record", "-r", &endpoint, word(&directory), "--period", "1ms", "--count", &count];
-    let how = [how.as_slice(), &["--no-host", "--no-diagnose"]].concat();
+    let how = ["record", "-r", &endpoint, word(directory), "--period", "1ms", "--count", &count];
+    let how = [how.as_slice(), &["--no-host", "--no-diagnose"], more].concat();
     let output = plegctl(&how);
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.contains("recorded 200 relists"), "{output}");
+    let capture = Capture::open(directory).unwrap();
+    assert_eq!(capture.damaged(), 0);
+    (output, capture)
+}
+
+/// Nothing is slow however busy the machine is, so that no incident pins anything.
+const NEVER_SLOW: [&str; 2] = ["--slow", "1h"];
+
+/// The oldest evidence makes room for the newest, and nothing is lost.
+fn recycled(directory: &Path, more: &[&str]) {
+    let (output, capture) = recorded(directory, &[&NEVER_SLOW, more].concat());
+    assert!(!output.stdout.contains("lost"), "{output}");
+    assert!(capture.dropped > 0, "{output}");
+    let numbers: Vec<_> = capture.relists.iter().map(|relist| relist.done.number).collect();
+    let first = numbers[0];
+    assert_eq!(numbers, (first..=u64::from(RELISTS)).collect::<Vec<_>>());
+    assert!(first > 1 && numbers.len() > 3, "from {first}");
+}
+
+/// Everything belongs to an incident: the recording stops and says why, and the watch goes on.
+fn stopped(directory: &Path) {
+    let (output, capture) = recorded(directory, &["--slow", "1us"]);
     assert!(output.stdout.contains("No space left on device"), "{output}");
     assert!(output.stdout.contains("entries lost"), "{output}");
-    let capture = Capture::open(&directory).unwrap();
-    assert_eq!(capture.damaged(), 0);
     let kept = capture.relists.len();
     assert!(kept > 3 && kept < 200, "{kept} relists");
-    let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", word(&directory)), "-o", "jsonl"]);
+    let replayed = plegctl(&["watch", "-r", &format!("capture:{}@+0s", word(directory)), "-o", "jsonl"]);
     assert_eq!(replayed.code, Some(0), "{replayed}");
     assert!(replayed.stdout.contains("\"kind\":\"WatchSummary\""), "{replayed}");
 }
@@ -97,20 +114,82 @@ fn leave(disk: &Disk, bytes: u64) {
 }
 
 #[test]
-fn a_disk_that_fills_stops_the_recording_and_not_the_watching() {
-    let Some(disk) = Disk::in_memory("4m") else {
+fn a_full_disk_takes_the_newest_evidence_in_place_of_the_oldest() {
+    let Some(disk) = Disk::in_memory("size=4m") else {
         return skip("a file system cannot be mounted here (not root?)");
     };
     leave(&disk, 150 << 10);
-    filled(&disk);
+    recycled(&disk.0.path("disk/capture"), &[]);
 }
 
 #[test]
-fn a_loop_device_of_four_mebibytes_that_fills_does_the_same() {
+fn a_disk_without_inodes_takes_the_newest_evidence_in_place_of_the_oldest() {
+    // Its root, the directory, the lock and two segments.
+    let Some(disk) = Disk::in_memory("size=16m,nr_inodes=5") else {
+        return skip("a file system cannot be mounted here (not root?)");
+    };
+    recycled(&disk.0.path("disk/capture"), &["--max-size", "1MiB"]);
+}
+
+#[test]
+fn a_loop_device_of_four_mebibytes_that_fills_takes_the_newest_evidence() {
     let Some(disk) = Disk::in_a_file(4 << 20) else {
         return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
     };
     // The file system needs room of its own: with less, hardly a segment is had.
     leave(&disk, 240 << 10);
-    filled(&disk);
+    recycled(&disk.0.path("disk/capture"), &[]);
+}
+
+#[test]
+fn a_disk_that_fills_with_one_incident_stops_the_recording_and_not_the_watching() {
+    let Some(disk) = Disk::in_memory("size=4m") else {
+        return skip("a file system cannot be mounted here (not root?)");
+    };
+    leave(&disk, 150 << 10);
+    stopped(&disk.0.path("disk/capture"));
+}
+
+#[test]
+fn a_disk_that_takes_no_directory_is_waited_for() {
+    let Some(disk) = Disk::in_memory("size=4m,nr_inodes=1") else {
+        return skip("a file system cannot be mounted here (not root?)");
+    };
+    let directory = disk.0.path("disk/capture");
+    let how = ["record", "-r", "sim:quiet", word(&directory), "--count", "2", "--period", "1ms"];
+    let output = plegctl(&how);
+    assert_eq!(output.code, Some(0), "{output}");
+    let waits: Vec<_> =
+        output.stdout.lines().filter(|line| line.starts_with("waiting for the disk")).collect();
+    assert!(waits.len() == 1 && waits[0].contains("No space left on device"), "{output}");
+    assert!(
+        output.stdout.contains("recorded 2 relists") && output.stdout.contains("entries lost"),
+        "{output}"
+    );
+}
+
+/// A segment that not even root can remove.
+#[test]
+fn a_segment_that_is_immutable_does_not_make_the_capture_grow() {
+    let Some(disk) = Disk::in_a_file(8 << 20) else {
+        return skip("a loop device cannot be mounted here (not root, or no mkfs.ext4?)");
+    };
+    let directory = disk.0.path("disk/capture");
+    recorded(&directory, &[&NEVER_SLOW[..], &["--max-size", "256KiB"]].concat());
+    let segments = || {
+        let files = fs::read_dir(&directory).unwrap().map(|file| file.unwrap());
+        let mut segments: Vec<_> =
+            files.filter(|file| file.file_name() != "lock").map(|file| file.path()).collect();
+        segments.sort();
+        segments
+    };
+    let immutable = segments().remove(0);
+    if !done("chattr", &["+i", word(&immutable)]) {
+        return skip("a file cannot be made immutable here (not root, or no chattr?)");
+    }
+    recorded(&directory, &[&NEVER_SLOW[..], &["--max-size", "256KiB"]].concat());
+    let size: u64 = segments().iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert!(done("chattr", &["-i", word(&immutable)]));
+    assert!(immutable.exists() && segments().len() > 1, "{:?}", segments());
+    assert!(size <= 256 << 10, "{size} bytes");
 }

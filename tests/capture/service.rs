@@ -155,3 +155,120 @@ fn the_unit_is_what_systemd_takes() {
         }
     }
 }
+
+#[test]
+fn it_starts_before_its_runtime_and_records_that_there_is_none() {
+    let mut fake = FakeRuntime::start(Node::default());
+    fake.stop();
+    let place = Place::make();
+    let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+    let how = ["record", "-r", &endpoint, word(&directory), "--period", "20ms", "--no-diagnose", "--no-host"];
+    let mut running = Invocation::new(&how).spawn();
+    let waits = until(&mut running, "waiting for the runtime");
+    assert!(waits.contains("connection refused"), "{waits}");
+    until(&mut running, "incident 1:");
+    fake.restart();
+    let met = until(&mut running, "the runtime is");
+    assert!(met.contains("containerd"), "{met}");
+    let now = fake.calls_of(Rpc::ListContainers).len();
+    fake.wait_for(Rpc::ListContainers, now + 2);
+    running.signal("TERM");
+    let output = running.wait();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(!output.stdout.contains("waiting for the runtime"), "said once: {output}");
+    let capture = Capture::open(&directory).unwrap();
+    assert_eq!((capture.runs.len(), capture.runs[0].session.runtime.as_str()), (1, "containerd"));
+    let absent = capture.relists.iter().filter(|relist| relist.done.error.contains("refused")).count();
+    assert!(absent > 0 && absent < capture.relists.len(), "{absent} of {}", capture.relists.len());
+}
+
+#[test]
+fn it_records_while_version_is_silent() {
+    let fake = FakeRuntime::start(Node::default());
+    fake.on(Rpc::Version).hang();
+    let place = Place::make();
+    let (directory, endpoint) = (place.path("capture"), fake.endpoint());
+    let how = [
+        "record",
+        "-r",
+        &endpoint,
+        word(&directory),
+        "--period",
+        "20ms",
+        "--count",
+        "3",
+        "--timeout",
+        "200ms",
+    ];
+    let output = Invocation::new(&[how.as_slice(), &["--no-diagnose", "--no-host"]].concat()).run();
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(
+        output.stdout.contains("waiting for the runtime, and recording its absence: Version did not answer"),
+        "{output}"
+    );
+    let capture = Capture::open(&directory).unwrap();
+    assert_eq!(capture.relists.len(), 3);
+    assert!(capture.calls.iter().any(|call| call.rpc == Rpc::Version));
+}
+
+#[test]
+fn it_waits_for_a_runtime_that_nobody_names() {
+    let fake = FakeRuntime::start(Node::default());
+    let place = Place::make();
+    let (directory, root) = (place.path("capture"), place.path("root"));
+    fs::create_dir_all(root.join("run/crio")).unwrap();
+    let how = [
+        "record",
+        word(&directory),
+        "--host-root",
+        word(&root),
+        "--period",
+        "20ms",
+        "--no-diagnose",
+        "--no-host",
+    ];
+    let mut running = Invocation::new(&how).spawn();
+    let waits = until(&mut running, "waiting for the runtime");
+    assert!(waits.contains("no container runtime is found"), "{waits}");
+    std::os::unix::fs::symlink(fake.socket(), root.join("run/crio/crio.sock")).unwrap();
+    assert_eq!(until(&mut running, "found the runtime"), "found the runtime at unix:///run/crio/crio.sock");
+    until(&mut running, "the runtime is");
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(0));
+    let session = &Capture::open(&directory).unwrap().runs[0].session;
+    assert_eq!(
+        (session.endpoint.as_str(), session.runtime.as_str()),
+        ("unix:///run/crio/crio.sock", "containerd")
+    );
+}
+
+#[test]
+fn a_socket_that_may_never_answer_is_refused_at_once() {
+    let place = Place::make();
+    let file = place.path("file");
+    fs::write(&file, "").unwrap();
+    let output = plegctl(&["record", "-r", word(&file), word(&place.path("capture"))]);
+    assert_eq!(output.code, Some(2), "{output}");
+    assert!(output.stderr.contains("not a socket"), "{output}");
+}
+
+#[test]
+fn a_directory_that_is_a_link_or_open_to_others_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::make();
+    let (link, open) = (place.path("link"), place.path("open"));
+    fs::create_dir(place.path("precious")).unwrap();
+    std::os::unix::fs::symlink(place.path("precious"), &link).unwrap();
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    for (directory, why) in
+        [(&link, "it is a symbolic link"), (&open, "it is a directory that others may write to")]
+    {
+        let output = plegctl(&["record", "-r", "sim:quiet", word(directory), "--count", "1"]);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(&format!("for a capture: {why}")), "{output}");
+        assert!(output.stderr.contains("hint: name a directory of your own"), "{output}");
+    }
+    assert_eq!(fs::read_dir(place.path("precious")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&open).unwrap().count(), 0);
+}

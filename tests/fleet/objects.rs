@@ -284,7 +284,7 @@ fn the_arguments_are_arguments_of_this_program() {
         .map(|argument| {
             if argument.starts_with("--metrics-listen=") { "--metrics-listen=127.0.0.1:0" } else { argument }
         })
-        .map(|argument| if argument == "/captures" { captures.as_str() } else { argument })
+        .map(|argument| if argument == "/captures/node" { captures.as_str() } else { argument })
         .collect();
     arguments.push("--count=1");
     let run = plegctl(&arguments);

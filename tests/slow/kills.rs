@@ -20,13 +20,16 @@ fn numbers() -> impl Iterator<Item = u64> {
     })
 }
 
+/// How often the real program is killed. What a kill leaves at any byte of a segment is tested beside the store.
+const KILLS: usize = 200;
+
 #[test]
 fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before() {
     let place = Place::make();
     let directory = place.path("capture");
     let (mut relists, mut calls) = (0, 0);
     let mut cut = BTreeMap::new();
-    for (number, random) in numbers().take(200).enumerate() {
+    for (number, random) in numbers().take(KILLS).enumerate() {
         let how = ["record", "-r", "sim:crash-loop", word(&directory), "--period", "1ms", "--no-diagnose"];
         let mut running = Invocation::new(&how).spawn();
         assert!(running.line().is_some_and(|line| line.starts_with("recording")), "kill {number}");
@@ -49,8 +52,30 @@ fn two_hundred_kills_leave_a_capture_that_is_read_and_lose_nothing_from_before()
     }
     let capture = Capture::open(&directory).unwrap();
     let answered = capture.calls.iter().filter_map(|call| call.end.as_ref());
-    assert!(calls > 200, "{calls} calls");
+    assert!(calls > KILLS, "{calls} calls");
     for end in answered {
         assert!(end.answers.is_empty() || capture.messages(end).is_some());
+    }
+}
+
+#[test]
+fn kills_within_an_incident_leave_no_incident_that_is_kept_for_ever() {
+    let place = Place::make();
+    let directory = place.path("capture");
+    for number in 1..=6 {
+        let how = ["record", "-r", "sim:hung-list", word(&directory), "--slow", "10ms", "--no-diagnose"];
+        let mut running = Invocation::new(&how).spawn();
+        running.until(&format!("incident {number}:"));
+        // It is said before it is written.
+        while Capture::open(&directory).map_or(0, |capture| capture.incidents.len()) < number {
+            thread::yield_now();
+        }
+        running.signal("KILL");
+        assert_eq!(running.wait().signal, Some(9));
+    }
+    let capture = Capture::open(&directory).unwrap();
+    assert_eq!(capture.incidents.len(), 6);
+    for incident in capture.incidents.values() {
+        assert!(incident.to == 0 && incident.pinned_to < i64::MAX, "{incident:?}");
     }
 }

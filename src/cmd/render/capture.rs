@@ -7,12 +7,13 @@ use super::words::took;
 use super::{Style, table};
 use std::time::Duration;
 
-use crate::capture::Exported;
 use crate::capture::entry::Incident;
 use crate::capture::list::{CaptureList, CheckReport, CheckedSegment, ListedIncident};
 use crate::capture::recorder::State;
 use crate::capture::report::{CaptureReport, JumpPoint, KubeletPoint};
+use crate::capture::{self, Exported};
 use crate::clock::Wall;
+use crate::cri;
 use crate::diagnosis::HealthReport;
 use crate::pleg::OpenCall;
 use crate::report::bytes::bytes;
@@ -22,6 +23,36 @@ use crate::report::escape::escaped;
 pub fn recording(endpoint: &str, directory: &Path, most: u64) -> String {
     let directory = directory.display().to_string();
     format!("recording {} to {}, at most {}", escaped(endpoint), escaped(&directory), bytes(most))
+}
+
+/// The runtime is not there yet, or does not say who it is.
+pub fn no_runtime(why: Option<&cri::Error>) -> String {
+    let why = why.map_or_else(|| "no container runtime is found".to_owned(), ToString::to_string);
+    format!("waiting for the runtime, and recording its absence: {}", escaped(&why))
+}
+
+/// The runtime that nobody could name is found.
+pub fn found(endpoint: &str) -> String {
+    format!("found the runtime at {}", escaped(endpoint))
+}
+
+/// The runtime has said who it is.
+pub fn met(name: &str, release: &str) -> String {
+    format!("the runtime is {} {}", escaped(name), escaped(release))
+}
+
+/// The directory cannot be written to yet.
+pub fn no_disk(directory: &Path, why: Option<capture::Error>) -> String {
+    let why = why.map_or_else(
+        || format!("the disk of `{}` does not answer", directory.display()),
+        |why| why.to_string(),
+    );
+    format!("waiting for the disk, nothing is recorded: {}", escaped(&why))
+}
+
+/// The event stream cannot be opened just now.
+pub fn not_listening_now(why: &str) -> String {
+    format!("the event stream is not recorded for now: {}", escaped(why))
 }
 
 /// The event stream is not read.
@@ -54,8 +85,7 @@ pub fn open_call(open: &OpenCall) -> String {
 }
 
 /// An incident is opened, or over.
-pub fn incident(incident: &Incident) -> String {
-    let number = incident.number;
+pub fn incident(number: u64, incident: &Incident) -> String {
     match incident.duration() {
         None => format!("incident {number}: {}", escaped(&incident.why)),
         Some(lasted) => format!("incident {number} is over after {}", took(lasted)),

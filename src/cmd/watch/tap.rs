@@ -86,6 +86,8 @@ pub struct Tap {
     /// How many streams have ended, and when the first did.
     ended: u32,
     first_end: Option<Mono>,
+    /// How many of them in a row had hardly begun: one that was open for a while needs no pause before the next.
+    hardly_begun: u32,
     /// When the next one may be opened.
     not_before: Mono,
     /// Whether that is some time after the relist that followed the last end, so that another one has to come first.
@@ -160,6 +162,7 @@ impl Tap {
             stillborn: 0,
             ended: 0,
             first_end: None,
+            hardly_begun: 0,
             not_before,
             paused: false,
             hints: VecDeque::new(),
@@ -360,11 +363,32 @@ impl Tap {
         let now = self.clock.mono();
         self.ended += 1;
         self.first_end.get_or_insert(now);
+        let lasted = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
+        self.hardly_begun = if lasted < MOMENTS { self.hardly_begun + 1 } else { 1 };
         // Giving up needs no pause.
-        let pause = if self.ended < self.settings.retries { pause_after(self.ended) } else { Duration::ZERO };
-        self.not_before = now.plus(pause);
-        self.paused = !pause.is_zero();
+        let pause = match self.ended < self.settings.retries {
+            true => pause_after(self.hardly_begun),
+            false => Duration::ZERO,
+        };
+        self.pause(pause);
         self.closed(notice, audience);
+    }
+
+    /// Opens no stream for so long.
+    fn pause(&mut self, pause: Duration) {
+        self.not_before = self.clock.mono().plus(pause);
+        self.paused = !pause.is_zero();
+    }
+
+    /// This process could not do what an open stream takes: it tries again after a while.
+    pub fn postpone(&mut self) {
+        self.stillborn = 0;
+        self.pause(LONGEST_PAUSE);
+    }
+
+    /// Whether the stream is open.
+    pub const fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Closes the stream on our own account: no failure, but whatever happens now is not heard, so that a relist has to
@@ -451,6 +475,8 @@ impl Alarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::ManualClock;
+    use crate::sim::{self, Simulator};
 
     #[test]
     fn the_kubelets_attempts_come_without_a_pause_and_those_beyond_with_ever_longer_ones() {
@@ -466,5 +492,70 @@ mod tests {
         assert_eq!(spun(5, Some(MOMENTS)), None, "five ends in an hour are no spinning");
         assert_eq!(spun(1, Some(Duration::ZERO)), None);
         assert_eq!(spun(5, None), None);
+    }
+
+    /// Takes no notice of anything.
+    struct Nobody;
+
+    impl Audience for Nobody {
+        fn stream(&self, _notice: Stream) {}
+        fn heard(&self, _event: &ReceivedEvent) {}
+        fn dropped(&self, _events: u64, _notice: Stream) {}
+        fn stream_failed(&self) {}
+        fn crowded(&self) {}
+        fn sink(&self) -> Box<dyn Sink + '_> {
+            Box::<Vec<crate::pleg::stream::Event>>::default()
+        }
+    }
+
+    fn tap(clock: &Arc<ManualClock>) -> (Simulator, Tap) {
+        let shared: Arc<dyn Clock> = Arc::clone(clock) as _;
+        let simulator = Simulator::start(&sim::load("quiet").unwrap(), Arc::clone(&shared)).unwrap();
+        let client = simulator.client(Duration::from_secs(10), Arc::clone(&shared));
+        let settings = StreamSettings {
+            retries: u32::MAX,
+            longest: Duration::from_secs(600),
+            guarded: false,
+            hint: true,
+        };
+        let tap = Tap::new(client, cri::Version::default(), shared, Arc::new(Hub::new(true)), settings);
+        (simulator, tap)
+    }
+
+    #[tokio::test]
+    async fn restarts_of_the_runtime_that_are_far_apart_cost_no_longer_pauses() {
+        let clock = Arc::new(ManualClock::default());
+        let (_simulator, mut tap) = tap(&clock);
+        for restart in 0..20 {
+            tap.attend(&Nobody).await.unwrap();
+            assert!(tap.is_open(), "restart {restart}");
+            clock.advance(MOMENTS);
+            let gone = cri::Error::Refused { endpoint: "unix:///x".into() };
+            tap.take(News::Ended(Some(gone)), &Nobody);
+            assert!(!tap.is_open());
+        }
+        // Ends that follow at once are waited for.
+        for _ in 0..MAX_STREAM_FAILURES {
+            tap.attend(&Nobody).await.unwrap();
+            tap.take(News::Ended(None), &Nobody);
+        }
+        tap.attend(&Nobody).await.unwrap();
+        assert!(!tap.is_open());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_could_not_be_opened_for_want_of_a_thread_is_opened_later() {
+        let clock = Arc::new(ManualClock::default());
+        let (_simulator, mut tap) = tap(&clock);
+        tap.stillborn = MOST_STILLBORN;
+        assert!(tap.attend(&Nobody).await.is_err());
+        tap.postpone();
+        tap.attend(&Nobody).await.unwrap();
+        assert!(!tap.is_open(), "not at once");
+        clock.advance(LONGEST_PAUSE);
+        tap.attend(&Nobody).await.unwrap();
+        tap.relisted();
+        tap.attend(&Nobody).await.unwrap();
+        assert!(tap.is_open());
     }
 }

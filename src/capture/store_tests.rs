@@ -1,0 +1,506 @@
+//! What is kept and what goes: the bound, ages, pins, and a directory that is not as it should be.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prost::bytes::Bytes;
+
+use super::entry::{Answer, Asked, Body, Ended, Entry, Incident, Jump, Outcome, Session, rpc_number};
+use super::{Capture, Error, Limits, Recorder, ReplayClock, Rules, Step, Store, Watchman, segment, store};
+use crate::clock::{Clock, Mono, Wall};
+use crate::cri::Rpc;
+use crate::pleg::stream::Relist;
+
+const START: i64 = 1_700_000_000_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400;
+
+/// A directory that is gone when the test is over.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("plegctl-store-{}-{number}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn capture(&self) -> PathBuf {
+        self.0.join("capture")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn limits(size: u64) -> Limits {
+    Limits { size, age: Duration::from_secs(7 * DAY), incidents: 20 }
+}
+
+/// A recorder's store, and what its clocks show.
+struct Recording {
+    store: Store,
+    /// Seconds since its session began.
+    mono: u64,
+    /// Seconds that its wall clock shows more than the monotonic one.
+    ahead: i64,
+    calls: u64,
+}
+
+impl Recording {
+    fn start(place: &Place, limits: Limits) -> Self {
+        let mut store = Store::open(&place.capture(), limits).unwrap();
+        store.begin(Session { endpoint: "unix:///x".into(), ..Session::default() }, START);
+        Self { store, mono: 0, ahead: 0, calls: 0 }
+    }
+
+    fn wall(&self) -> i64 {
+        START + (i64::try_from(self.mono).unwrap() + self.ahead) * 1_000_000_000
+    }
+
+    fn entry(&self, body: Body) -> Entry {
+        Entry { wall: self.wall(), mono: self.mono * SECOND, body: Some(body) }
+    }
+
+    fn write(&mut self, body: Body) -> std::io::Result<()> {
+        let entry = self.entry(body);
+        self.store.write(entry)
+    }
+
+    /// A call whose answer takes 9 000 bytes on the disk, some seconds later.
+    fn noise(&mut self, seconds: u64) -> std::io::Result<()> {
+        self.mono += seconds;
+        self.calls += 1;
+        let mut noise = self.calls ^ (self.mono << 20) ^ 1;
+        let bytes: Vec<u8> = (0..9_000)
+            .map(|_| {
+                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                noise.to_be_bytes()[0]
+            })
+            .collect();
+        let call = self.calls;
+        let rpc = rpc_number(Rpc::ContainerStatus);
+        self.write(Body::Asked(Asked { call, rpc, request: Bytes::new(), relist: 0 }))?;
+        let mut ended = Ended::new(call, Duration::from_millis(3), &Outcome::Answered);
+        ended.answers.push(Answer { bytes: bytes.into(), ..Answer::default() });
+        self.write(Body::Ended(ended))
+    }
+
+    fn noises(&mut self, count: u64, seconds: u64) {
+        for _ in 0..count {
+            self.noise(seconds).unwrap();
+        }
+    }
+
+    fn set_clock(&mut self, days: i64) {
+        self.ahead += days * i64::try_from(DAY).unwrap();
+        let by = days * i64::try_from(DAY * SECOND).unwrap();
+        self.write(Body::Jump(Jump { by })).unwrap();
+    }
+
+    /// Opens an incident as the recorder does.
+    fn incident(&mut self) -> Incident {
+        let rules = Rules {
+            slow: Duration::from_secs(2),
+            threshold: Duration::from_secs(180),
+            before: Duration::from_secs(600),
+            after: Duration::from_secs(300),
+        };
+        let mut watchman = Watchman::new(rules, self.store.incidents());
+        let slow = Relist {
+            duration_seconds: Duration::from_secs(3).into(),
+            ..Relist::new(Wall::from_nanos(self.wall()), 1)
+        };
+        let steps = watchman.relist(Mono::at(Duration::from_secs(self.mono)), &slow);
+        let Some(Step::Write(incident)) = steps.into_iter().next() else { panic!("no incident") };
+        self.write(Body::Incident(incident.clone())).unwrap();
+        incident
+    }
+}
+
+fn segments(place: &Place) -> Vec<u64> {
+    let found = store::segments_in(&place.capture()).unwrap();
+    found.into_iter().map(|(number, _)| number).collect()
+}
+
+fn on_disk(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    files.filter(fs::Metadata::is_file).map(|file| file.len()).sum()
+}
+
+/// Puts something in the place of a segment that cannot be removed like a file.
+fn make_stubborn(place: &Place, number: u64) {
+    let path = place.capture().join(segment::name(number));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir_all(path.join("inside")).unwrap();
+}
+
+#[test]
+fn a_segment_that_cannot_be_removed_costs_the_next_one_and_the_bound_holds() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(20, 1);
+    make_stubborn(&place, 1);
+    for _ in 0..200 {
+        recording.noises(1, 1);
+        assert!(on_disk(&place.capture()) <= bound);
+    }
+    let left = segments(&place);
+    assert_eq!(left[0], 1);
+    assert!(left[1] > 20, "{left:?}");
+}
+
+#[test]
+fn where_no_segment_can_be_removed_the_recording_stops_and_says_why() {
+    let place = Place::new();
+    let bound = store::SMALLEST;
+    let mut recording = Recording::start(&place, limits(bound));
+    let mut why = None;
+    for _ in 0..200 {
+        let refused = recording.noise(1).err();
+        why = why.or(refused.map(|why| why.to_string()));
+        for number in segments(&place) {
+            // The one that is written too: its writer has it open.
+            if place.capture().join(segment::name(number)).is_file() {
+                make_stubborn(&place, number);
+            }
+        }
+        assert!(segments(&place).len() < 5, "{:?}", segments(&place));
+    }
+    let why = why.unwrap();
+    assert!(
+        why.starts_with("the capture is at its bound of 256.0 KiB: `0000000001.seg` cannot be removed: "),
+        "{why}"
+    );
+    // As soon as one can be, it goes on.
+    fs::remove_dir_all(place.capture().join(segment::name(1))).unwrap();
+    recording.noises(1, 1);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_removes_nothing() {
+    let place = Place::new();
+    let mut recording = Recording::start(&place, limits(64 << 20));
+    // A segment has a mebibyte here, of which an hour takes four.
+    for days in [8, 30, -30, -60, 3_650] {
+        recording.noises(400, 9);
+        recording.set_clock(days);
+    }
+    recording.noises(400, 9);
+    let kept = segments(&place);
+    assert_eq!((recording.store.extent().dropped, kept[0]), (0, 1));
+    // A recorder that starts with a clock that is years ahead removes nothing either.
+    drop(recording);
+    let mut recording = Recording::start(&place, limits(64 << 20));
+    recording.ahead = 10 * 365 * i64::try_from(DAY).unwrap();
+    recording.noises(400, 9);
+    assert_eq!((recording.store.extent().dropped, segments(&place)[0]), (0, 1));
+}
+
+#[test]
+fn what_is_older_than_allowed_goes_by_the_time_that_recorders_ran() {
+    let place = Place::new();
+    let hours = |recording: &mut Recording, hours: u64| recording.noises(hours, 3_600);
+    // Two sessions of four days; nobody knows how long no recorder ran in between.
+    for _ in 0..2 {
+        let mut recording = Recording::start(&place, limits(8 << 20));
+        recording.ahead = -99_999;
+        hours(&mut recording, 96);
+        assert_eq!(segments(&place)[0], 1);
+    }
+    let first = Capture::open(&place.capture()).unwrap().runs[0].session.id;
+    let mut recording = Recording::start(&place, limits(8 << 20));
+    hours(&mut recording, 110);
+    let capture = Capture::open(&place.capture()).unwrap();
+    assert!(capture.dropped > 0 && capture.runs[0].session.id != first, "{:?}", capture.runs);
+    // Of eight days and a half seven are left, and what a segment begins with.
+    let calls = capture.calls.len();
+    assert!((168..200).contains(&calls), "{calls} calls");
+}
+
+#[test]
+fn nothing_from_before_a_clock_was_set_goes_by_its_age() {
+    let place = Place::new();
+    let mut recording = Recording::start(&place, limits(8 << 20));
+    recording.noises(24, 3_600);
+    let before = segments(&place).len();
+    recording.set_clock(1);
+    recording.noises(24 * 20, 3_600);
+    let kept = segments(&place);
+    let from_before = kept.iter().filter(|number| **number < u64::try_from(before).unwrap()).count();
+    assert_eq!(from_before, before - 1, "{kept:?}");
+    assert!(recording.store.extent().dropped > 0, "what came after ages");
+}
+
+#[test]
+fn two_hundred_kills_within_an_incident_leave_no_open_pin() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    for kill in 0..200 {
+        let mut recording = Recording::start(&place, limits(bound));
+        recording.noises(1, 60);
+        recording.incident();
+        assert_eq!(recording.store.open_pins(), 1, "kill {kill}");
+        recording.noises(kill % 4, 60);
+        recording.store.kill();
+        assert!(on_disk(&place.capture()) <= bound, "kill {kill}");
+    }
+    let store = Store::open(&place.capture(), limits(bound)).unwrap();
+    assert_eq!((store.incidents(), store.open_pins()), (200, 0));
+    drop(store);
+    // On the disk too every one of them has an end.
+    let capture = Capture::open(&place.capture()).unwrap();
+    let lasting: Vec<_> =
+        capture.incidents.values().filter(|incident| incident.pinned_to == i64::MAX).collect();
+    assert!(!capture.incidents.is_empty() && lasting.is_empty(), "{lasting:?}");
+}
+
+#[test]
+fn what_an_incident_pinned_that_a_kill_ended_goes_with_its_age() {
+    let place = Place::new();
+    let few = Limits { incidents: 1, ..limits(8 << 20) };
+    let mut recording = Recording::start(&place, few);
+    recording.noises(10, 60);
+    recording.incident();
+    recording.noises(40, 60);
+    recording.store.kill();
+    // Five minutes after the kill nothing is pinned for that incident any more.
+    let mut recording = Recording::start(&place, few);
+    recording.noises(400, 3_600);
+    let incidents = Capture::open(&place.capture()).unwrap().incidents.len();
+    assert_eq!((segments(&place)[0], incidents), (1, 1), "the incident itself is kept");
+    let dropped = recording.store.extent().dropped;
+    assert!(dropped > 5, "what came after it is not: {dropped}");
+    // Another one takes its place.
+    recording.incident();
+    recording.noises(30, 3_600);
+    assert!(segments(&place)[0] > 1);
+}
+
+#[test]
+fn an_incident_of_an_older_release_that_never_ended_pins_nothing_for_ever() {
+    let place = Place::new();
+    let mut recording = Recording::start(&place, limits(8 << 20));
+    recording.noises(10, 60);
+    let mut incident = recording.incident();
+    incident.pinned_to = i64::MAX;
+    recording.write(Body::Incident(incident)).unwrap();
+    recording.noises(10, 60);
+    recording.store.kill();
+    let mut recording = Recording::start(&place, limits(8 << 20));
+    assert_eq!(recording.store.open_pins(), 0);
+    recording.noises(400, 3_600);
+    assert!(recording.store.extent().dropped > 5);
+}
+
+#[test]
+fn an_incident_in_which_the_clock_was_set_back_pins_itself_alone() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 4;
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(60, 60);
+    let mut incident = recording.incident();
+    recording.noises(5, 60);
+    recording.set_clock(-30);
+    recording.noises(5, 60);
+    // As it is written when it is closed: everything between the two readings of the clock.
+    incident.to = recording.wall();
+    incident.pinned_from = incident.to - 600_000_000_000;
+    incident.pinned_to = incident.from + 300_000_000_000;
+    recording.write(Body::Incident(incident)).unwrap();
+    recording.noises(300, 60);
+    let capture = Capture::open(&place.capture()).unwrap();
+    let kept = |call: u64| capture.calls.iter().any(|known| known.number == call);
+    assert!(kept(52) && kept(62) && kept(70) && kept(370));
+    assert!(!kept(20) && !kept(100));
+}
+
+#[test]
+fn a_segment_with_the_last_number_leaves_the_directory_usable() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(20, 1);
+    drop(recording);
+    let named = |number: u64| place.capture().join(segment::name(number));
+    let before = segments(&place).len();
+    fs::rename(named(u64::try_from(before).unwrap()), named(segment::LAST)).unwrap();
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(1, 1);
+    let capture = Capture::open(&place.capture()).unwrap();
+    let calls: Vec<_> = capture.calls.iter().map(|call| call.number).collect();
+    assert_eq!(calls, (1..=20).chain(1..=1).collect::<Vec<_>>(), "in the order in which they were made");
+    recording.noises(200, 1);
+    assert!(on_disk(&place.capture()) <= bound);
+    assert!(segments(&place).iter().all(|number| *number < 1_000));
+}
+
+#[test]
+fn a_number_that_somebody_else_took_is_passed_over_and_counts_against_the_bound() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut recording = Recording::start(&place, limits(bound));
+    let theirs = place.capture().join(segment::name(2));
+    fs::write(&theirs, vec![7; 150_000]).unwrap();
+    for _ in 0..200 {
+        recording.noises(1, 1);
+        assert!(on_disk(&place.capture()) <= bound);
+    }
+    assert!(!theirs.exists(), "the oldest goes first");
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_does_not_keep_a_recorder_from_starting() {
+    let place = Place::new();
+    let bound = store::SMALLEST * 2;
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(20, 1);
+    drop(recording);
+    let precious = place.0.join("precious");
+    fs::write(&precious, vec![0; 100]).unwrap();
+    let named = |number: u64| place.capture().join(segment::name(number));
+    fs::remove_file(named(1)).unwrap();
+    std::os::unix::fs::symlink(&precious, named(1)).unwrap();
+    make_stubborn(&place, 2);
+    let mut recording = Recording::start(&place, limits(bound));
+    recording.noises(200, 1);
+    assert!(!named(1).exists() && named(2).is_dir());
+    assert_eq!(fs::metadata(&precious).unwrap().len(), 100);
+}
+
+#[test]
+fn a_directory_that_is_swapped_for_a_link_while_it_is_written_is_not_followed() {
+    let place = Place::new();
+    let mut recording = Recording::start(&place, limits(store::SMALLEST));
+    let (moved, trap) = (place.0.join("moved"), place.0.join("trap"));
+    fs::create_dir(&trap).unwrap();
+    fs::write(trap.join(segment::name(1)), "precious").unwrap();
+    fs::rename(place.capture(), &moved).unwrap();
+    std::os::unix::fs::symlink(&trap, place.capture()).unwrap();
+    recording.noises(100, 1);
+    assert_eq!(fs::read_dir(&trap).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(trap.join(segment::name(1))).unwrap(), "precious");
+    assert!(on_disk(&moved) > 100_000);
+    let opened = Store::open(&place.capture(), limits(store::SMALLEST));
+    assert!(matches!(opened, Err(Error::Unsafe { why, .. }) if why == "it is a symbolic link"));
+}
+
+/// A recorder whose clocks are set by hand.
+fn recorder(place: &Place) -> (Recorder, Arc<ReplayClock>) {
+    let clock = Arc::new(ReplayClock::new());
+    clock.stand_at(Duration::ZERO, Wall::from_nanos(START));
+    let shared: Arc<dyn Clock> = Arc::clone(&clock) as _;
+    let recorder = Recorder::start(place.capture(), limits(16 << 20), shared).unwrap();
+    (recorder, clock)
+}
+
+fn session() -> Session {
+    Session { endpoint: "unix:///x".into(), node: "node-7".into(), ..Session::default() }
+}
+
+fn until(recorder: &Recorder, wanted: impl Fn(&super::recorder::State) -> bool) {
+    while !wanted(&recorder.state()) {
+        std::thread::yield_now();
+    }
+}
+
+fn asked(recorder: &Recorder, call: u64) {
+    let rpc = rpc_number(Rpc::ListContainers);
+    recorder.note(Body::Asked(Asked { call, rpc, request: Bytes::new(), relist: 1 }));
+}
+
+#[test]
+fn after_a_reopening_that_failed_the_next_segment_has_the_node_the_runtime_and_the_open_calls() {
+    let place = Place::new();
+    let (recorder, clock) = recorder(&place);
+    assert!(matches!(recorder.opened(Duration::MAX), Some(Ok(0))));
+    recorder.begin(Session { runtime: "containerd".into(), ..session() }, Duration::MAX);
+    asked(&recorder, 1);
+    until(&recorder, |state| state.extent.segments == 1);
+    fs::rename(place.capture(), place.0.join("moved")).unwrap();
+    // What is in its place is no directory.
+    fs::write(place.capture(), "").unwrap();
+    recorder.reopen();
+    until(&recorder, |state| state.trouble.is_some());
+    // What begins and ends meanwhile is known as well.
+    asked(&recorder, 2);
+    asked(&recorder, 3);
+    recorder.note(Body::Ended(Ended::new(2, Duration::ZERO, &Outcome::Answered)));
+    until(&recorder, |state| state.lost == 3);
+    fs::remove_file(place.capture()).unwrap();
+    clock.advance(Duration::from_secs(60));
+    asked(&recorder, 4);
+    assert!(recorder.close("done", Duration::MAX));
+    let capture = Capture::open(&place.capture()).unwrap();
+    let run = &capture.runs[0].session;
+    assert_eq!((run.node.as_str(), run.runtime.as_str()), ("node-7", "containerd"));
+    let mut open: Vec<_> =
+        capture.calls.iter().filter(|call| call.end.is_none()).map(|call| call.number).collect();
+    open.sort_unstable();
+    assert_eq!(open, [1, 3, 4]);
+    assert_eq!(capture.losses[0].2.entries, 3);
+}
+
+#[test]
+fn a_runtime_that_introduces_itself_late_is_named_in_the_capture() {
+    let place = Place::new();
+    let (recorder, _) = recorder(&place);
+    assert!(recorder.opened(Duration::MAX).is_some());
+    recorder.begin(session(), Duration::MAX);
+    asked(&recorder, 1);
+    recorder.introduce(Session { runtime: "containerd".into(), ..session() });
+    asked(&recorder, 2);
+    assert!(recorder.close("done", Duration::MAX));
+    let capture = Capture::open(&place.capture()).unwrap();
+    assert_eq!((capture.runs.len(), capture.calls.len()), (1, 2));
+    assert_eq!(capture.runs[0].session.runtime, "containerd");
+}
+
+#[test]
+fn incidents_of_a_recording_that_began_without_its_disk_have_numbers_of_their_own() {
+    let place = Place::new();
+    let mut earlier = Recording::start(&place, limits(16 << 20));
+    earlier.incident();
+    earlier.incident();
+    drop(earlier);
+    fs::rename(place.capture(), place.0.join("away")).unwrap();
+    fs::write(place.capture(), "").unwrap();
+    let (recorder, clock) = recorder(&place);
+    assert!(matches!(recorder.opened(Duration::MAX), Some(Err(_))));
+    recorder.begin(session(), Duration::MAX);
+    let incident = |to: i64| Incident { number: 1, from: START, to, ..Incident::default() };
+    recorder.incident(incident(0));
+    until(&recorder, |state| state.lost == 1);
+    fs::remove_file(place.capture()).unwrap();
+    fs::rename(place.0.join("away"), place.capture()).unwrap();
+    clock.advance(Duration::from_secs(60));
+    recorder.incident(incident(START + 1));
+    assert!(recorder.close("done", Duration::MAX));
+    assert_eq!(recorder.number_of(1), 3);
+    let capture = Capture::open(&place.capture()).unwrap();
+    assert_eq!(capture.incidents.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn a_full_or_broken_disk_may_be_well_later_and_anything_else_is_for_the_user() {
+    use rustix::io::Errno;
+    let of = |errno: Errno| Error::Directory { path: "/x".into(), source: errno.into() };
+    for errno in
+        [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::IO, Errno::NODEV, Errno::STALE, Errno::MFILE]
+    {
+        assert!(of(errno).is_of_the_disk(), "{errno:?}");
+    }
+    for errno in [Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::NOENT, Errno::LOOP] {
+        assert!(!of(errno).is_of_the_disk(), "{errno:?}");
+    }
+    assert!(!Error::Unsafe { path: "/x".into(), why: "it is a symbolic link".into() }.is_of_the_disk());
+}
