@@ -48,6 +48,8 @@ enum Note {
 #[derive(Default)]
 struct Wishes {
     reopen: bool,
+    /// Incidents that the queue had no room for: how one ends decides what is kept.
+    incidents: Vec<Entry>,
     /// More is known of the session than when it began, since this time.
     introduce: Option<(Session, Wall, u64)>,
     close: Option<(String, SyncSender<()>)>,
@@ -210,9 +212,14 @@ impl Recorder {
         let bytes = weight(&entry);
         let waiting = self.0.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
         let fits = waiting == 0 || waiting.saturating_add(bytes) <= MOST_WAITING_BYTES;
-        if !fits || !self.send(Note::Entry(entry)) {
-            self.0.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
-            self.0.lost.fetch_add(1, Ordering::SeqCst);
+        let incident = matches!(entry.body, Some(Body::Incident(_))).then(|| entry.clone());
+        if fits && self.send(Note::Entry(entry)) {
+            return;
+        }
+        self.0.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        match incident {
+            Some(entry) => self.wish(|wishes| wishes.incidents.push(entry)),
+            None => drop(self.0.lost.fetch_add(1, Ordering::SeqCst)),
         }
     }
 
@@ -380,6 +387,9 @@ impl Writer {
     /// Does what is wished; whether that is the end.
     fn fulfil(&mut self) -> bool {
         let wishes = std::mem::take(&mut *self.shared.wishes.lock().unwrap_or_else(PoisonError::into_inner));
+        for entry in wishes.incidents {
+            self.write(entry);
+        }
         if let Some((session, wall, mono)) = wishes.introduce {
             match &mut self.store {
                 // What cannot be written now is in the head of the next segment.
@@ -510,6 +520,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::capture::Capture;
+    use crate::capture::entry::Incident;
     use std::collections::VecDeque;
     use std::sync::MutexGuard;
 
@@ -601,6 +612,7 @@ mod tests {
         assert_eq!(recorder.state().lost, 0);
         recorder.note(word("one too many"));
         assert_eq!(recorder.state().lost, 1);
+        recorder.incident(Incident { number: 1, from: 1, to: 2, ..Incident::default() });
         recorder.reopen();
         let shared = Arc::clone(&recorder.0);
         let writer = thread::spawn(move || {
@@ -615,8 +627,9 @@ mod tests {
         let directory = place("full");
         let capture = Capture::open(&directory).unwrap();
         let entries: u64 = capture.segments.iter().map(|segment| segment.entries).sum();
-        // Besides the words: the heads of two segments, what is said of the lost one, and the word at the end.
-        assert_eq!((capture.segments.len(), entries), (2, u64::try_from(MOST_WAITING).unwrap() - 1 + 4));
+        // Besides the words: the heads of two segments, what is said of the lost one, the incident, and the word at the end.
+        assert_eq!((capture.segments.len(), entries), (2, u64::try_from(MOST_WAITING).unwrap() - 1 + 5));
+        assert_eq!(capture.incidents[&1].to, 2, "how an incident ends is never lost");
         assert!(capture.runs[0].stopped);
         std::fs::remove_dir_all(directory).unwrap();
     }

@@ -334,6 +334,8 @@ impl Store {
         let late = positive(wall.saturating_sub(incident.from)).min(latest);
         let before = positive(incident.from.saturating_sub(incident.pinned_from));
         let from = position.saturating_sub(late).saturating_sub(before);
+        // Should the end of an earlier one have been lost, it does not last for that.
+        self.end_pins();
         self.pins.push(Pin { number: incident.number, from, to, after });
         self.pins.sort_unstable_by_key(|pin| pin.number);
         let surplus = self.pins.len().saturating_sub(self.limits.incidents);
@@ -356,6 +358,8 @@ impl Store {
 
     /// Takes notice of an entry that is not written.
     pub fn pass_over(&mut self, entry: Entry) {
+        let position = self.timeline.place(entry.mono);
+        self.observe(&entry, position);
         self.carried.remember(entry);
     }
 

@@ -303,6 +303,21 @@ fn an_incident_of_an_older_release_that_never_ended_pins_nothing_for_ever() {
 }
 
 #[test]
+fn an_incident_whose_end_was_not_written_is_over_all_the_same() {
+    let place = Place::new();
+    let mut recording = Recording::start(&place, limits(8 << 20));
+    let mut incident = recording.incident();
+    incident.to = recording.wall();
+    let entry = recording.entry(Body::Incident(incident));
+    recording.store.pass_over(entry);
+    assert_eq!(recording.store.open_pins(), 0);
+    // Of one whose end never came as far as the store the next one is the end.
+    recording.incident();
+    recording.incident();
+    assert_eq!(recording.store.open_pins(), 1);
+}
+
+#[test]
 fn an_incident_in_which_the_clock_was_set_back_pins_itself_alone() {
     let place = Place::new();
     let bound = store::SMALLEST * 4;
