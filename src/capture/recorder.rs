@@ -348,16 +348,15 @@ impl Writer {
         self.report();
         loop {
             // What was queued before a wish comes first.
-            let note = match notes.try_recv() {
-                Ok(note) => note,
-                Err(_) => {
-                    if self.fulfil() {
-                        return;
-                    }
-                    // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
-                    let Ok(note) = notes.recv() else { return };
-                    note
+            let note = if let Ok(note) = notes.try_recv() {
+                note
+            } else {
+                if self.fulfil() {
+                    return;
                 }
+                // Nothing to be done while nobody says anything: a recorder at rest wakes nobody.
+                let Ok(note) = notes.recv() else { return };
+                note
             };
             self.take(note);
             self.report();

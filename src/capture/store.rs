@@ -383,8 +383,7 @@ impl Store {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let written = current.segment.append(&frames);
-        let (first, last) = current.span;
-        current.span = (first.min(position), last.max(position));
+        current.span = (current.span.0.min(position), current.span.1.max(position));
         if written.is_err() {
             self.seal();
         }

@@ -366,11 +366,8 @@ impl Tap {
         let lasted = self.open.as_ref().map_or(Duration::ZERO, |open| now.since(open.since));
         self.hardly_begun = if lasted < MOMENTS { self.hardly_begun + 1 } else { 1 };
         // Giving up needs no pause.
-        let pause = match self.ended < self.settings.retries {
-            true => pause_after(self.hardly_begun),
-            false => Duration::ZERO,
-        };
-        self.pause(pause);
+        let goes_on = self.ended < self.settings.retries;
+        self.pause(if goes_on { pause_after(self.hardly_begun) } else { Duration::ZERO });
         self.closed(notice, audience);
     }
 
