@@ -365,7 +365,9 @@ impl Process {
             if let Some(also) = self.identify(other, table)
                 && named.as_ref().is_none_or(|named| named.id != also.id)
             {
-                finding.evidence.push(format!("{} waits for the same: {}", also.whose(), also.how));
+                // A stop and a conmon are each container's own.
+                let what = if finding.id == conmon::SIGNATURE { "too" } else { "for the same" };
+                finding.evidence.push(format!("{} waits {what}: {}", also.whose(), also.how));
             }
         }
         let waits = Waits { root: first, named: named.as_ref(), signature: &finding.id, oci };
