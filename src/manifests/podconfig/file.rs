@@ -104,6 +104,8 @@ impl FileSource {
         let report = inspect_file(path, &self.kubelet);
         match self.remember(&report) {
             Some(pod) => {
+                // The newest comes last, whether a scan has seen the file before: of two pods with one UID the later counts.
+                self.drop_pod(&pod.identity);
                 self.keep(pod);
                 Scan { set: Some(self.stored()), ..Scan::default() }
             }
@@ -113,14 +115,22 @@ impl FileSource {
 
     /// inotify saw `path` removed, or renamed to somewhere.
     pub fn removed(&mut self, path: &Path) -> Scan {
-        let Some(pod) = self.pods_of.get(path) else { return Scan::default() };
-        let Some(place) = self.places.remove(pod) else { return Scan::default() };
+        let Some(pod) = self.pods_of.get(path).cloned() else { return Scan::default() };
+        if !self.drop_pod(&pod) {
+            return Scan::default();
+        }
+        self.pods_of.remove(path);
+        Scan { set: Some(self.stored()), ..Scan::default() }
+    }
+
+    /// Takes a pod out of the store; whether it was there.
+    fn drop_pod(&mut self, pod: &PodIdentity) -> bool {
+        let Some(place) = self.places.remove(pod) else { return false };
         self.store.remove(place);
         for later in self.places.values_mut().filter(|later| **later > place) {
             *later -= 1;
         }
-        self.pods_of.remove(path);
-        Scan { set: Some(self.stored()), ..Scan::default() }
+        true
     }
 
     fn stored(&self) -> Vec<Arc<Wanted>> {
@@ -147,4 +157,48 @@ impl FileSource {
 fn refused(file: &FileReport) -> Option<Refused> {
     let reason = file.kubelet_reason.clone().filter(|_| file.verdict == Verdict::Rejected)?;
     Some(Refused { path: file.path.clone(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::kubelet::KubeletVersion;
+    use crate::manifests::podconfig::{Op, PodConfig, Source};
+
+    fn manifest(name: &str, uid: &str, image: &str) -> String {
+        format!(
+            "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"{name}\", \"uid\": \"{uid}\"}}, \
+             \"spec\": {{\"containers\": [{{\"name\": \"main\", \"image\": \"{image}\"}}]}}}}"
+        )
+    }
+
+    #[test]
+    fn renamed_file_is_the_same_news_whether_a_scan_saw_it_before_its_event() {
+        let directory = std::env::temp_dir().join(format!("plegctl-file-source-{}", std::process::id()));
+        for scan_comes_first in [false, true] {
+            fs::create_dir_all(&directory).unwrap();
+            let write = |file: &str, text: String| fs::write(directory.join(file), text).unwrap();
+            write("web.yaml", manifest("web", "fixed", "app:1"));
+            // It has the name of the pod of etcd.yaml, and comes after it in each scan.
+            write("web.yaml.bak", manifest("etcd", "other", "app:2"));
+            let kubelet = Kubelet::new(KubeletVersion::NEWEST, "n1");
+            let mut source = FileSource::new(&directory, kubelet);
+            let mut config = PodConfig::new([Source::File]);
+            let mut news = |scan: Scan| -> Vec<(Op, usize)> {
+                let updates = config.set(Source::File, scan.set.unwrap_or_default());
+                updates.iter().map(|update| (update.op, update.pods.len())).collect()
+            };
+            assert_eq!(news(source.scan()), [(Op::Add, 2)]);
+            write("etcd.yaml", manifest("etcd", "fixed", "app:3"));
+            if scan_comes_first {
+                assert_eq!(news(source.scan()), []);
+            }
+            let event = source.changed(&directory.join("etcd.yaml"));
+            assert_eq!(news(event), [(Op::Remove, 1), (Op::Update, 1)], "{scan_comes_first}");
+            assert_eq!(news(source.scan()), [(Op::Add, 1), (Op::Update, 1)], "{scan_comes_first}");
+            fs::remove_dir_all(&directory).unwrap();
+        }
+    }
 }
