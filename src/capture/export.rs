@@ -40,6 +40,8 @@ pub struct Exported {
     pub entries: u64,
     /// Names that were replaced.
     pub names: usize,
+    /// Answers, messages and documents that were left out because unpacking them would have cost too much.
+    pub left_out: u64,
 }
 
 /// Writes a part of `capture` to `out`.
@@ -65,6 +67,7 @@ pub fn export(
             if !writer.wants(&entry, range, &before) {
                 continue;
             }
+            let refusals = capture.refusals();
             if let Some(Body::Ended(ended)) = &mut entry.body {
                 let messages: Option<Vec<Bytes>> =
                     ended.answers.iter().map(|answer| capture.message((number, answer.number))).collect();
@@ -72,13 +75,20 @@ pub fn export(
                 ended.answers = messages.unwrap_or_default().into_iter().map(super::entry::raw).collect();
             }
             if let Some(Body::Told(told)) = &mut entry.body {
-                let Some(message) = capture.message((number, told.answer.number)) else { continue };
+                let Some(message) = capture.message((number, told.answer.number)) else {
+                    exported.left_out += u64::from(capture.refusals() > refusals);
+                    continue;
+                };
                 told.answer = super::entry::raw(message);
             }
             if let Some(Body::Document(document)) = &mut entry.body {
-                let Some(text) = super::pack::unpacked(&document.text, document.inflated) else { continue };
+                let Some(text) = capture.document(document) else {
+                    exported.left_out += u64::from(capture.refusals() > refusals);
+                    continue;
+                };
                 (document.text, document.inflated) = (text, 0);
             }
+            exported.left_out += u64::from(capture.refusals() > refusals);
             if let Some(names) = &mut names {
                 let of = writer.rpc_of(&entry);
                 names.entry(&mut entry, of);

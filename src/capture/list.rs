@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::entry::Incident;
 use super::read::{Capture, Place};
 use crate::clock::Wall;
-use crate::report::Seconds;
+use crate::report::{Seconds, is_light};
 
 /// What is in a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,6 +73,9 @@ pub struct CheckReport {
     pub cut_bytes: u64,
     /// Answers that are gone, themselves or with what they lean on.
     pub missing_answers: u64,
+    /// Answers that were not judged, because unpacking them would have cost more than a capture of this size may.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_judged_answers: u64,
     /// The files.
     pub segments: Vec<CheckedSegment>,
     /// What the recorder could not keep.
@@ -109,6 +112,11 @@ pub struct CheckedLoss {
     pub why: String,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 fn said(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -143,7 +151,9 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
         why: incident.why.clone(),
         verdict: said(&incident.verdict),
         summary: said(&incident.summary),
-        primary: serde_json::from_str(&incident.primary).ok(),
+        primary: is_light(incident.primary.as_bytes())
+            .then(|| serde_json::from_str(&incident.primary).ok())
+            .flatten(),
         pinned: spans.into_iter().any(|(first, last)| first <= from && from <= last),
     }
 }
@@ -154,17 +164,26 @@ impl CheckReport {
         let ends = capture.calls.iter().filter_map(|call| call.end.as_ref());
         // What a recorder gives up while we read is not damaged.
         let given_up = |places: &[Place]| places.iter().any(|place| capture.is_given_up(*place));
-        let missing = ends
-            .filter(|end| !end.omitted && capture.messages(end).is_none() && !given_up(&end.answers))
-            .count()
-            + (capture.told.iter())
-                .filter(|told| capture.message(told.place).is_none() && !given_up(&[told.place]))
-                .count();
+        let (mut missing, mut not_judged) = (0, 0);
+        let mut look = |is_there: &dyn Fn() -> bool, places: &[Place]| {
+            let refusals = capture.refusals();
+            if !is_there() && !given_up(places) {
+                let refused = capture.refusals() > refusals;
+                *(if refused { &mut not_judged } else { &mut missing }) += 1;
+            }
+        };
+        for end in ends.filter(|end| !end.omitted) {
+            look(&|| capture.messages(end).is_some(), &end.answers);
+        }
+        for told in &capture.told {
+            look(&|| capture.message(told.place).is_some(), &[told.place]);
+        }
         Self {
             entries: capture.segments.iter().map(|segment| segment.entries).sum(),
             damaged_bytes: capture.damaged(),
             cut_bytes: capture.cut(),
-            missing_answers: u64::try_from(missing).unwrap_or(u64::MAX),
+            missing_answers: missing,
+            not_judged_answers: not_judged,
             segments: capture
                 .segments
                 .iter()

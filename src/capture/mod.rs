@@ -14,6 +14,7 @@
 //! ```
 
 mod anonymise;
+mod budget;
 mod clock;
 mod delta;
 pub(crate) mod entry;
@@ -27,6 +28,7 @@ mod moment;
 pub(crate) mod node;
 mod order;
 mod pack;
+mod phrases;
 mod play;
 mod private;
 mod read;
@@ -37,6 +39,8 @@ mod segment;
 mod store;
 mod timeline;
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! What cannot be read is passed over and counted; what leans on it is *lost*, and everything else is there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,20 +11,31 @@ use std::time::Duration;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::entry::{Answer, Body, Entry, Incident, Jump, Lost, RelistDone, Session, rpc};
+use super::budget::Budget;
+use super::entry::{Answer, Body, Document, Entry, Incident, Jump, Lost, RelistDone, Session, rpc};
 use super::frame::{self, Found};
 use super::pack::{LARGEST, unpacked};
 use super::segment::{self, Entries, NotOurs};
 use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
+use crate::report::is_light;
 
 /// How many differences are followed: far more than are ever written on top of each other.
 const LONGEST_CHAIN: usize = 1024;
 
+/// How many times the largest message the differences on the way to one may have, all together.
+const MOST_PILED: usize = 4;
+
 /// How many answers are held ready, and how many bytes of them.
 const MOST_READY: usize = 256;
 const MOST_READY_BYTES: usize = 64 * 1024 * 1024;
+
+/// No document is longer: a diagnosis of the largest node is some hundred KiB.
+const LARGEST_DOCUMENT: u64 = 8 << 20;
+
+/// How many times its size a document costs: it is unpacked, weighed and taken apart.
+const DOCUMENT_COST: usize = 8;
 
 /// How many segments are held ready: what is asked of one moment may lie on both sides of an edge.
 const MOST_SEGMENTS: usize = 4;
@@ -188,6 +199,7 @@ pub struct Capture {
     /// The files.
     pub segments: Vec<SegmentState>,
     ready: Mutex<Ready>,
+    budget: Budget,
 }
 
 /// What is held in memory.
@@ -196,8 +208,27 @@ struct Ready {
     /// The one that was used last stands last.
     segments: Vec<(usize, Arc<Vec<u8>>)>,
     answers: HashMap<Place, Held>,
+    /// Which of them came first.
+    oldest: VecDeque<Place>,
     bytes: usize,
     parted: Option<Parted>,
+}
+
+impl Ready {
+    /// Holds an answer ready. The oldest go first: the next answer is most likely a difference to one of the last.
+    fn hold(&mut self, place: Place, held: Held) {
+        while self.answers.len() >= MOST_READY || self.bytes >= MOST_READY_BYTES {
+            let Some(oldest) = self.oldest.pop_front() else { break };
+            if let Some(gone) = self.answers.remove(&oldest) {
+                self.bytes = self.bytes.saturating_sub(gone.bytes.len());
+            }
+        }
+        let size = held.bytes.len();
+        if self.answers.insert(place, held).is_none() {
+            self.bytes += size;
+            self.oldest.push_back(place);
+        }
+    }
 }
 
 /// A message as others lean on it, and where its items stood.
@@ -253,6 +284,7 @@ impl Capture {
             let unfinished = directory && place == last && store::is_written(path);
             capture.take(file, &bytes, directory, unfinished, &mut making)?;
         }
+        capture.budget = Budget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
         capture.add_what_was_cut_short();
         if capture.runs.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
@@ -260,30 +292,37 @@ impl Capture {
         Ok(capture)
     }
 
-    /// A relist that was not over when its recorder ended is one too: often the one that hung.
+    /// A relist that was not over when its recorder ended is one too: often the one that hung. There may be very many
+    /// sessions, so that relists and calls are gone through once for all of them.
     fn add_what_was_cut_short(&mut self) {
-        for session in 0..self.runs.len() {
-            let Some(run) = self.runs.get(session) else { return };
-            let last = run.to;
-            let finished = self.relists.iter().filter(|relist| relist.ended.session == session);
-            let finished = finished.map(|relist| relist.done.number).max().unwrap_or(0);
-            let mut own =
-                self.calls.iter().filter(|call| call.asked.session == session && call.relist > finished);
-            let Some(first) = own.next() else { continue };
-            let relist = RecordedRelist {
+        let mut finished = vec![0; self.runs.len()];
+        for relist in &self.relists {
+            if let Some(last) = finished.get_mut(relist.ended.session) {
+                *last = relist.done.number.max(*last);
+            }
+        }
+        let mut begun = vec![false; self.runs.len()];
+        for call in &self.calls {
+            let session = call.asked.session;
+            let (Some(run), Some(begun)) = (self.runs.get(session), begun.get_mut(session)) else { continue };
+            if *begun || finished.get(session).is_none_or(|finished| call.relist <= *finished) {
+                continue;
+            }
+            *begun = true;
+            self.relists.push(RecordedRelist {
                 done: RelistDone {
-                    number: first.relist,
-                    began: first.asked.mono,
+                    number: call.relist,
+                    began: call.asked.mono,
                     error: NOT_OVER.to_owned(),
                     ..RelistDone::default()
                 },
-                began: first.asked,
-                ended: last,
-                wall: first.wall.plus(last.since(first.asked)),
-            };
-            let place = self.relists.partition_point(|known| known.ended <= relist.ended);
-            self.relists.insert(place, relist);
+                began: call.asked,
+                ended: run.to,
+                wall: call.wall.plus(run.to.since(call.asked)),
+            });
         }
+        // Those that are in order stay so, and the new ones come behind those that ended at the same moment.
+        self.relists.sort_by_key(|relist| relist.ended);
     }
 
     /// Whether the recorder ended so soon after a call was sent that nothing can be said about it.
@@ -493,26 +532,47 @@ impl Capture {
     /// The text of a document; `None` if it is lost.
     pub fn text(&self, document: &Written) -> Option<Bytes> {
         match self.entry_at(document.segment, document.offset)?.body? {
-            Body::Document(document) => unpacked(&document.text, document.inflated),
+            Body::Document(document) => self.document(&document),
             _ => None,
         }
+    }
+
+    /// The text of a document that was read; `None` if it is lost, or costs more than it may.
+    pub(super) fn document(&self, document: &Document) -> Option<Bytes> {
+        let size = document.inflated.max(u64::try_from(document.text.len()).unwrap_or(u64::MAX));
+        self.budget.allow(size <= LARGEST_DOCUMENT)?;
+        self.budget.spend(usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(DOCUMENT_COST))?;
+        let text = unpacked(&document.text, document.inflated)?;
+        self.budget.allow(is_light(&text))?;
+        Some(text)
+    }
+
+    /// How often something was left out because it would have cost too much; see [`Budget`].
+    pub fn refusals(&self) -> u64 {
+        self.budget.refusals()
     }
 
     /// A message of an answer; `None` if it, or what it leans on, is lost.
     pub fn message(&self, place: Place) -> Option<Bytes> {
         let Held { bytes, order } = self.held(place)?;
-        if order.is_empty() { Some(bytes) } else { Some(order::restored(&bytes, &order)?.into()) }
+        if order.is_empty() {
+            return Some(bytes);
+        }
+        self.budget.spend(bytes.len())?;
+        Some(order::restored(&bytes, &order)?.into())
     }
 
     fn held(&self, place: Place) -> Option<Held> {
         let (segment, mut number) = place;
         let mut differences = Vec::new();
+        let mut piled = 0;
         let mut own_order = None;
         let (mut bytes, order) = loop {
             if let Some(held) = self.ready().answers.get(&(segment, number)) {
                 break (held.bytes.clone(), held.order.clone());
             }
             let answer = self.answer((segment, number))?;
+            self.budget.spend_on_message(answer.inflated)?;
             let own = unpacked(&answer.bytes, answer.inflated)?;
             own_order.get_or_insert_with(|| answer.order.clone());
             if answer.base == 0 {
@@ -522,24 +582,24 @@ impl Capture {
             if answer.base >= number || differences.len() >= LONGEST_CHAIN {
                 return None;
             }
+            piled = own.len().saturating_add(piled);
+            self.budget.allow(piled <= self.budget.largest_message().saturating_mul(MOST_PILED))?;
             differences.push(own);
             number = answer.base;
         };
         while let Some(difference) = differences.pop() {
-            let made = delta::apply(&bytes, &difference, LARGEST)?;
+            let most = LARGEST.min(self.budget.largest_message());
+            let Some(made) = delta::apply(&bytes, &difference, most) else {
+                // Damaged, or too large; which of the two is not known.
+                return self.budget.allow(false).and(None);
+            };
+            // Each step costs something, however little it copies.
+            self.budget.spend(made.len().saturating_add(difference.len().saturating_mul(8)))?;
             // A list that is the same but for its order is held once.
             bytes = if made == bytes { bytes } else { made.into() };
         }
         let held = Held { bytes, order: own_order.unwrap_or(order) };
-        let mut ready = self.ready();
-        if ready.answers.len() >= MOST_READY || ready.bytes >= MOST_READY_BYTES {
-            ready.answers.clear();
-            ready.bytes = 0;
-        }
-        let size = held.bytes.len();
-        if ready.answers.insert(place, held.clone()).is_none() {
-            ready.bytes += size;
-        }
+        self.ready().hold(place, held.clone());
         Some(held)
     }
 

@@ -16,13 +16,16 @@ use crate::clock::Wall;
 use crate::cri;
 use crate::cri::server::Subject;
 use crate::kubelet::Metrics;
-use crate::report::Seconds;
+use crate::report::{Seconds, weight};
 
 /// How many calls are told of one by one: the slowest.
 const MOST_CALLS: usize = 400;
 
 /// How many events are.
 const MOST_EVENTS: usize = 2000;
+
+/// Memory that documents may take, all together.
+const MOST_DOCUMENTS: usize = 128 << 20;
 
 /// The report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,6 +56,12 @@ pub struct CaptureReport {
     pub events: Vec<Value>,
     /// How many of them are not told of.
     pub events_left_out: usize,
+    /// How many documents of any kind were not judged, because reading them would have cost too much.
+    #[serde(skip_serializing_if = "is_none")]
+    pub documents_not_judged: usize,
+    /// How many answers were not judged for the same reason, as far as they were looked at.
+    #[serde(skip_serializing_if = "is_none")]
+    pub answers_not_judged: usize,
     /// PLEG's health, whenever it changed.
     pub health: Vec<Value>,
     /// When the wall clock was set, and by how much.
@@ -64,6 +73,11 @@ pub struct CaptureReport {
     /// Who waited for whom inside the runtime, whenever its goroutines were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_none(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The wall clock was set.
@@ -176,10 +190,13 @@ impl CaptureReport {
         let run = capture.runs.last().ok_or_else(|| Error::Empty { path: capture.path.clone() })?;
         let session = &run.session;
         let slow = Duration::from_nanos(session.slow);
+        let refusals = capture.refusals();
         let (calls, calls_left_out) = bars(capture, range, slow);
-        let mut events = documents(capture, range, kind::EVENT);
-        let events_left_out = events.len().saturating_sub(MOST_EVENTS);
-        events.truncate(MOST_EVENTS);
+        let answers_not_judged = usize::try_from(capture.refusals() - refusals).unwrap_or(usize::MAX);
+        let mut shelf = Shelf { capture, range, left: MOST_DOCUMENTS, not_judged: 0 };
+        let (events, events_left_out) = shelf.documents(kind::EVENT, MOST_EVENTS);
+        let (health, _) = shelf.documents(kind::HEALTH, usize::MAX);
+        let stacks = shelf.stacks();
         Ok(Self {
             from: range.from.unwrap_or(list.from).max(list.from),
             to: range.to.unwrap_or(list.to).min(list.to),
@@ -200,7 +217,9 @@ impl CaptureReport {
             calls_left_out,
             events,
             events_left_out,
-            health: documents(capture, range, kind::HEALTH),
+            documents_not_judged: shelf.not_judged,
+            answers_not_judged,
+            health,
             jumps: capture
                 .jumps
                 .iter()
@@ -208,21 +227,60 @@ impl CaptureReport {
                 .map(|(time, jump)| JumpPoint { time: *time, by_seconds: Seconds::from_nanos(jump.by) })
                 .collect(),
             kubelet: looks(capture, range),
-            stacks: stacks(capture, range),
+            stacks,
         })
     }
 }
 
-/// Each with when it was found out.
-fn stacks(capture: &Capture, range: Range) -> Vec<Value> {
-    let wanted =
-        capture.documents.iter().filter(|document| document.kind == kind::STACKS && range.has(document.wall));
-    let timed = |document: &Written| {
-        let mut stacks: Value = serde_json::from_slice(&capture.text(document)?).ok()?;
-        stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
-        Some(stacks)
-    };
-    wanted.filter_map(timed).collect()
+/// The documents of a part of a capture, of which only so much is held in memory.
+struct Shelf<'a> {
+    capture: &'a Capture,
+    range: Range,
+    left: usize,
+    not_judged: usize,
+}
+
+impl<'a> Shelf<'a> {
+    fn of(&self, kind: u32) -> Vec<&'a Written> {
+        let wanted = |document: &&Written| document.kind == kind && self.range.has(document.wall);
+        self.capture.documents.iter().filter(wanted).collect()
+    }
+
+    /// The first documents of a kind, and how many more there are.
+    fn documents(&mut self, kind: u32, most: usize) -> (Vec<Value>, usize) {
+        let (mut read, mut more) = (Vec::new(), 0);
+        for document in self.of(kind) {
+            if read.len() < most {
+                read.extend(self.read(document));
+            } else {
+                more += 1;
+            }
+        }
+        (read, more)
+    }
+
+    /// Each with when it was found out.
+    fn stacks(&mut self) -> Vec<Value> {
+        let wanted = self.of(kind::STACKS);
+        let timed = |document: &Written| {
+            let mut stacks = self.read(document)?;
+            stacks.as_object_mut()?.insert("time".to_owned(), serde_json::to_value(document.wall).ok()?);
+            Some(stacks)
+        };
+        wanted.into_iter().filter_map(timed).collect()
+    }
+
+    fn read(&mut self, document: &Written) -> Option<Value> {
+        let refusals = self.capture.refusals();
+        let text = self.capture.text(document);
+        let weight = text.as_ref().map_or(0, |text| weight(text));
+        if self.capture.refusals() > refusals || weight > self.left {
+            self.not_judged += 1;
+            return None;
+        }
+        self.left -= weight;
+        serde_json::from_slice(&text?).ok()
+    }
 }
 
 fn looks(capture: &Capture, range: Range) -> Vec<KubeletPoint> {
@@ -383,10 +441,4 @@ fn names(capture: &Capture) -> HashMap<String, String> {
         }
     }
     names
-}
-
-fn documents(capture: &Capture, range: Range, kind: u32) -> Vec<Value> {
-    let wanted =
-        capture.documents.iter().filter(|document| document.kind == kind && range.has(document.wall));
-    wanted.filter_map(|document| serde_json::from_slice(&capture.text(document)?).ok()).collect()
 }

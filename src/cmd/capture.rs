@@ -55,7 +55,8 @@ enum Action {
         /// Nothing after
         #[arg(long, value_name = "TIME")]
         to: Option<String>,
-        /// Replace every name: pods, namespaces, containers, images, labels, addresses, the node
+        /// Replace every name (pods, namespaces, containers, images, labels, addresses, paths, the node), and every text that
+        /// is not plegctl's own by its length
         #[arg(long)]
         anonymise: bool,
     },
@@ -135,7 +136,11 @@ pub fn run(arguments: &CaptureArgs, context: &Context) -> Result<Exit, Error> {
         Action::Check { shown } => {
             let report = CheckReport::of(&open(&shown.capture)?);
             shown.output.print(&document(&report), |out| text::check(&report, context.style(), out))?;
-            Ok(if report.is_damaged() { Exit::Bad } else { Exit::Good })
+            Ok(match report.is_damaged() {
+                true => Exit::Bad,
+                false if report.not_judged_answers > 0 => Exit::NoAnswer,
+                false => Exit::Good,
+            })
         }
     }
 }

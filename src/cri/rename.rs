@@ -4,6 +4,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::generated as wire;
+use super::weight::decoded;
 use super::{Rpc, label};
 
 /// What a name is the name of.
@@ -25,14 +26,25 @@ pub enum Kind {
     Address,
     /// A path.
     Path,
+    /// The id of a sandbox, a container or a pod.
+    Id,
+    /// The value of a label that the kubelet or the runtime itself writes.
+    Fact,
+    /// Why a container is in its state.
+    Reason,
+    /// A condition of the runtime, or the reason for it.
+    Condition,
+    /// The name of a runtime.
+    Runtime,
+    /// A version.
+    Version,
 }
 
 /// Gives the other name.
 type Name<'a> = &'a mut dyn FnMut(Kind, &str) -> String;
 
 /// Keys that are the same everywhere, with values that PLEG or a diagnosis needs.
-const KEPT: [&str; 10] = [
-    label::POD_UID,
+const KEPT: [&str; 9] = [
     "io.kubernetes.container.hash",
     "io.kubernetes.container.restartCount",
     "io.kubernetes.container.terminationMessagePolicy",
@@ -46,12 +58,12 @@ const KEPT: [&str; 10] = [
 
 /// An answer with other names; `None` if it is none, or of a call that has no names.
 pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
-    let message = message.clone();
     Some(match rpc {
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
             // Both have their items in the first field.
-            let mut list = wire::ListPodSandboxResponse::decode(message).ok()?;
+            let mut list: wire::ListPodSandboxResponse = decoded(message)?;
             list.items.iter_mut().for_each(|item| {
+                item.id = name(Kind::Id, &item.id);
                 metadata(item.metadata.as_mut(), name);
                 pairs(&mut item.labels, name);
                 pairs(&mut item.annotations, name);
@@ -59,8 +71,10 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
             encoded(&list)
         }
         Rpc::ListContainers | Rpc::StreamContainers => {
-            let mut list = wire::ListContainersResponse::decode(message).ok()?;
+            let mut list: wire::ListContainersResponse = decoded(message)?;
             for item in &mut list.containers {
+                item.id = name(Kind::Id, &item.id);
+                item.pod_sandbox_id = name(Kind::Id, &item.pod_sandbox_id);
                 if let Some(metadata) = &mut item.metadata {
                     metadata.name = name(Kind::Container, &metadata.name);
                 }
@@ -71,7 +85,7 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
             encoded(&list)
         }
         Rpc::PodSandboxStatus => {
-            let mut answer = wire::PodSandboxStatusResponse::decode(message).ok()?;
+            let mut answer: wire::PodSandboxStatusResponse = decoded(message)?;
             if let Some(status) = &mut answer.status {
                 sandbox(status, name);
             }
@@ -79,29 +93,41 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
             encoded(&answer)
         }
         Rpc::ContainerStatus => {
-            let mut answer = wire::ContainerStatusResponse::decode(message).ok()?;
+            let mut answer: wire::ContainerStatusResponse = decoded(message)?;
             if let Some(status) = &mut answer.status {
                 container(status, name);
             }
             encoded(&answer)
         }
         Rpc::GetContainerEvents => {
-            let mut event = wire::ContainerEventResponse::decode(message).ok()?;
+            let mut event: wire::ContainerEventResponse = decoded(message)?;
+            event.container_id = name(Kind::Id, &event.container_id);
             if let Some(status) = &mut event.pod_sandbox_status {
                 sandbox(status, name);
             }
             event.containers_statuses.iter_mut().for_each(|status| container(status, name));
             encoded(&event)
         }
-        Rpc::Version => encoded(&wire::VersionResponse::decode(message).ok()?),
-        Rpc::Status => {
-            let mut answer = wire::StatusResponse::decode(message).ok()?;
-            let conditions = answer.status.as_mut().map(|status| &mut status.conditions);
-            conditions.into_iter().flatten().for_each(|condition| condition.message.clear());
+        Rpc::Version => {
+            let mut answer: wire::VersionResponse = decoded(message)?;
+            answer.version = name(Kind::Version, &answer.version);
+            answer.runtime_name = name(Kind::Runtime, &answer.runtime_name);
+            answer.runtime_version = name(Kind::Version, &answer.runtime_version);
+            answer.runtime_api_version = name(Kind::Version, &answer.runtime_api_version);
             encoded(&answer)
         }
-        Rpc::RuntimeConfig => encoded(&wire::RuntimeConfigResponse::decode(message).ok()?),
-        Rpc::ContainerStats => encoded(&wire::ContainerStatsResponse::decode(message).ok()?),
+        Rpc::Status => {
+            let mut answer: wire::StatusResponse = decoded(message)?;
+            let conditions = answer.status.as_mut().map(|status| &mut status.conditions);
+            for condition in conditions.into_iter().flatten() {
+                condition.r#type = name(Kind::Condition, &condition.r#type);
+                condition.reason = name(Kind::Condition, &condition.reason);
+                condition.message.clear();
+            }
+            encoded(&answer)
+        }
+        Rpc::RuntimeConfig => encoded(&decoded::<wire::RuntimeConfigResponse>(message)?),
+        Rpc::ContainerStats => encoded(&decoded::<wire::ContainerStatsResponse>(message)?),
     })
 }
 
@@ -114,16 +140,16 @@ pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
         format!("{}/{}", value(labels, label::POD_NAMESPACE), value(labels, label::POD_NAME))
     };
     match rpc {
-        Rpc::ListPodSandbox => wire::ListPodSandboxResponse::decode(message.clone())
+        Rpc::ListPodSandbox => decoded::<wire::ListPodSandboxResponse>(message)
             .map(|list| list.items.into_iter().map(|item| (item.id, pod(&item.labels))).collect()),
-        Rpc::ListContainers => wire::ListContainersResponse::decode(message.clone()).map(|list| {
+        Rpc::ListContainers => decoded::<wire::ListContainersResponse>(message).map(|list| {
             let owner = |item: wire::Container| {
                 let owner = format!("{}/{}", pod(&item.labels), value(&item.labels, label::CONTAINER_NAME));
                 (item.id, owner)
             };
             list.containers.into_iter().map(owner).collect()
         }),
-        _ => Ok(Vec::new()),
+        _ => None,
     }
     .unwrap_or_default()
 }
@@ -135,6 +161,7 @@ pub fn request(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
             let mut request = wire::ListPodSandboxRequest::decode(message).ok()?;
             if let Some(filter) = &mut request.filter {
+                filter.id = name(Kind::Id, &filter.id);
                 pairs(&mut filter.label_selector, name);
             }
             encoded(&request)
@@ -142,12 +169,35 @@ pub fn request(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         Rpc::ListContainers | Rpc::StreamContainers => {
             let mut request = wire::ListContainersRequest::decode(message).ok()?;
             if let Some(filter) = &mut request.filter {
+                filter.id = name(Kind::Id, &filter.id);
+                filter.pod_sandbox_id = name(Kind::Id, &filter.pod_sandbox_id);
                 pairs(&mut filter.label_selector, name);
             }
             encoded(&request)
         }
-        // Nothing but ids and versions.
-        _ => message,
+        Rpc::PodSandboxStatus => {
+            let mut request = wire::PodSandboxStatusRequest::decode(message).ok()?;
+            request.pod_sandbox_id = name(Kind::Id, &request.pod_sandbox_id);
+            encoded(&request)
+        }
+        Rpc::ContainerStatus => {
+            let mut request = wire::ContainerStatusRequest::decode(message).ok()?;
+            request.container_id = name(Kind::Id, &request.container_id);
+            encoded(&request)
+        }
+        Rpc::ContainerStats => {
+            let mut request = wire::ContainerStatsRequest::decode(message).ok()?;
+            request.container_id = name(Kind::Id, &request.container_id);
+            encoded(&request)
+        }
+        Rpc::Version => {
+            let mut request = wire::VersionRequest::decode(message).ok()?;
+            request.version = name(Kind::Version, &request.version);
+            encoded(&request)
+        }
+        Rpc::Status => encoded(&wire::StatusRequest::decode(message).ok()?),
+        Rpc::RuntimeConfig => encoded(&wire::RuntimeConfigRequest::decode(message).ok()?),
+        Rpc::GetContainerEvents => encoded(&wire::GetEventsRequest::decode(message).ok()?),
     })
 }
 
@@ -159,13 +209,15 @@ fn metadata(metadata: Option<&mut wire::PodSandboxMetadata>, name: Name<'_>) {
     if let Some(metadata) = metadata {
         metadata.name = name(Kind::Pod, &metadata.name);
         metadata.namespace = name(Kind::Namespace, &metadata.namespace);
+        metadata.uid = name(Kind::Id, &metadata.uid);
     }
 }
 
 fn pairs(pairs: &mut [wire::Pair], name: Name<'_>) {
     for pair in pairs {
         let kind = match pair.key.as_str() {
-            key if KEPT.contains(&key) => continue,
+            key if KEPT.contains(&key) => Kind::Fact,
+            label::POD_UID => Kind::Id,
             label::POD_NAME => Kind::Pod,
             label::POD_NAMESPACE => Kind::Namespace,
             label::CONTAINER_NAME => Kind::Container,
@@ -187,6 +239,7 @@ fn image(image: Option<&mut wire::ImageSpec>, reference: &mut String, name: Name
 }
 
 fn sandbox(status: &mut wire::PodSandboxStatus, name: Name<'_>) {
+    status.id = name(Kind::Id, &status.id);
     metadata(status.metadata.as_mut(), name);
     pairs(&mut status.labels, name);
     pairs(&mut status.annotations, name);
@@ -197,6 +250,8 @@ fn sandbox(status: &mut wire::PodSandboxStatus, name: Name<'_>) {
 }
 
 fn container(status: &mut wire::ContainerStatus, name: Name<'_>) {
+    status.id = name(Kind::Id, &status.id);
+    status.reason = name(Kind::Reason, &status.reason);
     if let Some(metadata) = &mut status.metadata {
         metadata.name = name(Kind::Container, &metadata.name);
     }
@@ -209,5 +264,189 @@ fn container(status: &mut wire::ContainerStatus, name: Name<'_>) {
     for mount in &mut status.mounts {
         mount.container_path = name(Kind::Path, &mount.container_path);
         mount.host_path = name(Kind::Path, &mount.host_path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "hunter2";
+
+    fn pairs_of_a_secret() -> Vec<wire::Pair> {
+        let pair = |key: &str| wire::Pair { key: key.to_owned(), value: SECRET.to_owned() };
+        let own = [label::POD_UID, label::POD_NAME, label::POD_NAMESPACE, label::CONTAINER_NAME, SECRET];
+        KEPT.into_iter().chain(own).map(pair).collect()
+    }
+
+    fn metadata_of_a_secret() -> Option<wire::PodSandboxMetadata> {
+        let text = || SECRET.to_owned();
+        Some(wire::PodSandboxMetadata { name: text(), uid: text(), namespace: text(), attempt: 1 })
+    }
+
+    fn image_of_a_secret() -> Option<wire::ImageSpec> {
+        Some(wire::ImageSpec { image: SECRET.to_owned(), user_specified_image: SECRET.to_owned() })
+    }
+
+    fn container_name_of_a_secret() -> Option<wire::ContainerMetadata> {
+        Some(wire::ContainerMetadata { name: SECRET.to_owned(), attempt: 1 })
+    }
+
+    fn status_of_a_sandbox() -> wire::PodSandboxStatus {
+        let ip = || wire::PodIp { ip: SECRET.to_owned() };
+        wire::PodSandboxStatus {
+            id: SECRET.to_owned(),
+            metadata: metadata_of_a_secret(),
+            state: 0,
+            created_at: 1,
+            network: Some(wire::PodSandboxNetworkStatus {
+                ip: SECRET.to_owned(),
+                additional_ips: vec![ip()],
+            }),
+            linux: None,
+            labels: pairs_of_a_secret(),
+            annotations: pairs_of_a_secret(),
+        }
+    }
+
+    fn status_of_a_container() -> wire::ContainerStatus {
+        let text = || SECRET.to_owned();
+        wire::ContainerStatus {
+            id: text(),
+            metadata: container_name_of_a_secret(),
+            state: 0,
+            created_at: 1,
+            started_at: 1,
+            finished_at: 1,
+            exit_code: 1,
+            image: image_of_a_secret(),
+            image_ref: text(),
+            reason: text(),
+            message: text(),
+            labels: pairs_of_a_secret(),
+            annotations: pairs_of_a_secret(),
+            mounts: vec![wire::Mount { container_path: text(), host_path: text(), readonly: false }],
+            log_path: text(),
+        }
+    }
+
+    /// The answer of a call with a secret in each of its fields. A field that is added has to be added here.
+    fn answer_of(rpc: Rpc) -> Bytes {
+        let text = || SECRET.to_owned();
+        match rpc {
+            Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => encoded(&wire::ListPodSandboxResponse {
+                items: vec![wire::PodSandbox {
+                    id: text(),
+                    metadata: metadata_of_a_secret(),
+                    state: 0,
+                    created_at: 1,
+                    labels: pairs_of_a_secret(),
+                    annotations: pairs_of_a_secret(),
+                }],
+            }),
+            Rpc::ListContainers | Rpc::StreamContainers => encoded(&wire::ListContainersResponse {
+                containers: vec![wire::Container {
+                    id: text(),
+                    pod_sandbox_id: text(),
+                    metadata: container_name_of_a_secret(),
+                    image: image_of_a_secret(),
+                    image_ref: text(),
+                    state: 1,
+                    created_at: 1,
+                    labels: pairs_of_a_secret(),
+                    annotations: pairs_of_a_secret(),
+                }],
+            }),
+            Rpc::PodSandboxStatus => encoded(&wire::PodSandboxStatusResponse {
+                status: Some(status_of_a_sandbox()),
+                containers_statuses: vec![status_of_a_container()],
+                timestamp: 1,
+            }),
+            Rpc::ContainerStatus => {
+                encoded(&wire::ContainerStatusResponse { status: Some(status_of_a_container()) })
+            }
+            Rpc::GetContainerEvents => encoded(&wire::ContainerEventResponse {
+                container_id: text(),
+                container_event_type: 1,
+                created_at: 1,
+                pod_sandbox_status: Some(status_of_a_sandbox()),
+                containers_statuses: vec![status_of_a_container()],
+            }),
+            Rpc::Version => encoded(&wire::VersionResponse {
+                version: text(),
+                runtime_name: text(),
+                runtime_version: text(),
+                runtime_api_version: text(),
+            }),
+            Rpc::Status => encoded(&wire::StatusResponse {
+                status: Some(wire::RuntimeStatus {
+                    conditions: vec![wire::RuntimeCondition {
+                        r#type: text(),
+                        status: true,
+                        reason: text(),
+                        message: text(),
+                    }],
+                }),
+            }),
+            Rpc::RuntimeConfig | Rpc::ContainerStats => Bytes::new(),
+        }
+    }
+
+    /// The request of a call, in the same way.
+    fn request_of(rpc: Rpc) -> Bytes {
+        let text = || SECRET.to_owned();
+        match rpc {
+            Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => encoded(&wire::ListPodSandboxRequest {
+                filter: Some(wire::PodSandboxFilter {
+                    id: text(),
+                    state: None,
+                    label_selector: pairs_of_a_secret(),
+                }),
+            }),
+            Rpc::ListContainers | Rpc::StreamContainers => encoded(&wire::ListContainersRequest {
+                filter: Some(wire::ContainerFilter {
+                    id: text(),
+                    state: None,
+                    pod_sandbox_id: text(),
+                    label_selector: pairs_of_a_secret(),
+                }),
+            }),
+            Rpc::PodSandboxStatus => {
+                encoded(&wire::PodSandboxStatusRequest { pod_sandbox_id: text(), verbose: false })
+            }
+            Rpc::ContainerStatus => {
+                encoded(&wire::ContainerStatusRequest { container_id: text(), verbose: false })
+            }
+            Rpc::ContainerStats => encoded(&wire::ContainerStatsRequest { container_id: text() }),
+            Rpc::Version => encoded(&wire::VersionRequest { version: text() }),
+            Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Bytes::new(),
+        }
+    }
+
+    /// The same with a field that no release knows.
+    fn with_more(message: &Bytes) -> Bytes {
+        let unknown = [&[0xFA, 0x07, 7][..], SECRET.as_bytes()].concat();
+        [&message[..], &unknown].concat().into()
+    }
+
+    #[test]
+    fn every_text_of_every_message_is_renamed_or_gone() {
+        for rpc in Rpc::ALL {
+            let mut kinds = 0;
+            let mut name = |_: Kind, text: &str| {
+                kinds += 1;
+                if text.is_empty() { String::new() } else { "other".to_owned() }
+            };
+            let renamed = [
+                answer(rpc, &with_more(&answer_of(rpc)), &mut name).unwrap(),
+                request(rpc, &with_more(&request_of(rpc)), &mut name).unwrap(),
+            ];
+            for message in renamed {
+                let found = message.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+                assert!(!found, "{rpc}: {message:?}");
+            }
+            let has_names = !answer_of(rpc).is_empty() || !request_of(rpc).is_empty();
+            assert_eq!(kinds > 0, has_names, "{rpc}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::mem::size_of;
 
-use prost::bytes::Buf;
+use prost::bytes::{Buf, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use super::generated as wire;
@@ -108,6 +108,16 @@ shapes! {
     CONTAINER_ANSWER = ContainerStatusResponse { 1: CONTAINER_STATUS }
     STATS = ContainerStatsResponse {}
     EVENT = ContainerEventResponse { 4: SANDBOX_STATUS, 5: CONTAINER_STATUS }
+    SANDBOX_LIST = ListPodSandboxResponse { 1: SANDBOX }
+    CONTAINER_LIST = ListContainersResponse { 1: CONTAINER }
+}
+
+/// Decodes a message that somebody kept; `None` if it is none, or would take far more memory than it has bytes.
+pub fn decoded<M: Weighed + prost::Message + Default>(message: &Bytes) -> Option<M> {
+    let mut scale = Scale::of_list();
+    scale.grant(message.len());
+    scale.put(M::SHAPE, message).ok()?;
+    M::decode(message.clone()).ok()
 }
 
 /// Weighs what comes in against what it may weigh.
@@ -287,6 +297,14 @@ mod tests {
         assert_eq!(why, Fault::Implausible("it has a name of 20000 bytes".into()));
         let annotated = wire::Container { annotations: vec![pair("a", &long)], ..Default::default() };
         scale.put_entry(&CONTAINER, &annotated.encode_to_vec()).unwrap();
+    }
+
+    #[test]
+    fn kept_list_of_nothing_is_not_decoded() {
+        let nothing = Bytes::from([0x0A, 0].repeat(1 << 20));
+        assert_eq!(decoded::<wire::ListContainersResponse>(&nothing), None);
+        let list = wire::ListContainersResponse { containers: vec![plain(); 100] };
+        assert_eq!(decoded(&list.encode_to_vec().into()), Some(list));
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod severity;
 
 pub use confidence::{Confidence, NotChecked};
 pub use document::{API_VERSION, Document, document};
+pub(crate) use document::{is_light, weight};
 pub use meant::meant;
 pub use reference::{ContainerRef, PodRef, RuntimeRef, known};
 pub use rule::Rule;

@@ -158,11 +158,19 @@ pub fn list(list: &CaptureList, style: Style, out: &mut dyn Write) -> io::Result
 
 /// `capture export`
 pub fn exported(exported: Exported) -> String {
-    match exported.names {
-        0 => format!("{} entries written", exported.entries),
-        names => format!("{} entries written, {names} names replaced", exported.entries),
-    }
+    let names = match exported.names {
+        0 => String::new(),
+        names => format!(", {names} names replaced"),
+    };
+    let left_out = match exported.left_out {
+        0 => String::new(),
+        left_out => format!(", {left_out} left out: {TOO_COSTLY}"),
+    };
+    format!("{} entries written{names}{left_out}", exported.entries)
 }
+
+/// Why something of a capture was not judged.
+const TOO_COSTLY: &str = "unpacking it takes more than a capture of this size may cost";
 
 /// How many columns a strip has: with its name before it, all of a terminal of 80.
 const STRIP: usize = 71;
@@ -243,6 +251,10 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
             ]
         });
         table::write(out, style, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
+    }
+    let not_judged = report.documents_not_judged.saturating_add(report.answers_not_judged);
+    if not_judged > 0 {
+        writeln!(out, "{not_judged} documents and answers not judged: {TOO_COSTLY}")?;
     }
     if report.events_left_out > 0 {
         writeln!(out, "and {} more events", report.events_left_out)?;
@@ -429,7 +441,10 @@ pub fn check(report: &CheckReport, style: Style, out: &mut dyn Write) -> io::Res
         let what = "of a last entry that was never whole: the recorder was killed, or the file was cut";
         writeln!(out, "{} {what}", bytes(report.cut_bytes))?;
     }
-    if report.damaged_bytes == 0 && missing == 0 {
+    if report.not_judged_answers > 0 {
+        writeln!(out, "{} answers not judged: {TOO_COSTLY}", report.not_judged_answers)?;
+    }
+    if report.damaged_bytes == 0 && missing == 0 && report.not_judged_answers == 0 {
         return writeln!(
             out,
             "{} entries in {} segments, all readable",

@@ -1,0 +1,145 @@
+//! Files that are small and made to cost much: what they cost is bounded by their size, and what is left out is counted.
+
+use std::fs;
+use std::path::PathBuf;
+
+use prost::bytes::Bytes;
+use prost::encoding::encode_varint;
+
+use super::entry::{Answer, Asked, Body, Document, Ended, Entry, Outcome, Session, kind, rpc_number};
+use super::list::CheckReport;
+use super::pack::packed;
+use super::report::CaptureReport;
+use super::segment::{framed, header};
+use super::{Capture, Names, Range, export};
+use crate::cri::Rpc;
+
+/// A file that is gone when the test is over.
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn opened(name: &str, entries: impl IntoIterator<Item = Body>) -> (Place, Capture) {
+    let mut bytes = header().to_vec();
+    for (mono, body) in (1_u64..).zip(entries) {
+        let wall = 1_700_000_000_000_000_000 + i64::try_from(mono).unwrap();
+        bytes.extend(framed(&Entry { wall, mono, body: Some(body) }));
+    }
+    let place = Place(std::env::temp_dir().join(format!("plegctl-hostile-{}-{name}", std::process::id())));
+    fs::write(&place.0, bytes).unwrap();
+    let capture = Capture::open(&place.0).unwrap();
+    (place, capture)
+}
+
+fn session(id: u64) -> Body {
+    Body::Session(Session { id, segment: 1, slow: 1, ..Session::default() })
+}
+
+fn asked(call: u64) -> Body {
+    Body::Asked(Asked { call, rpc: rpc_number(Rpc::ListContainers), request: Bytes::new(), relist: call })
+}
+
+fn answered(call: u64, answer: Answer) -> Body {
+    let ended = Ended::new(call, std::time::Duration::from_secs(3), &Outcome::Answered);
+    Body::Ended(Ended { answers: vec![answer], ..ended })
+}
+
+fn document(kind: u32, text: String) -> Body {
+    let (text, inflated) = packed(text.into());
+    Body::Document(Document { kind, text, inflated })
+}
+
+fn exported(capture: &Capture, names: Option<Names>) -> (super::Exported, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let exported = export(capture, Range::default(), names, &mut bytes).unwrap();
+    (exported, bytes)
+}
+
+/// A list of 8 MiB in a few kilobytes, and 300 differences, each of which makes the list anew from the one before.
+fn differences(size: usize, count: u32) -> Vec<Body> {
+    let (bytes, inflated) = packed(vec![0; size].into());
+    let whole = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
+    let mut bodies = vec![session(1), asked(1), answered(1, whole)];
+    for number in 2..=count {
+        let mut steps = vec![1, 7, 0];
+        encode_varint(u64::try_from(size - 1).unwrap(), &mut steps);
+        let answer =
+            Answer { number, base: number - 1, bytes: steps.into(), here: true, ..Answer::default() };
+        bodies.extend([asked(u64::from(number)), answered(u64::from(number), answer)]);
+    }
+    bodies
+}
+
+#[test]
+fn differences_upon_differences_end_at_the_budget_and_are_not_judged() {
+    let (_place, capture) = opened("differences", differences(8 << 20, 300));
+    let report = CheckReport::of(&capture);
+    assert!(report.not_judged_answers > 0 && report.missing_answers == 0, "{report:?}");
+    assert!(!report.is_damaged(), "nothing says that anything is gone");
+    assert!(report.not_judged_answers < 300, "what the budget allows is read");
+    let exported = exported(&capture, None).0;
+    assert!(exported.left_out > 0, "{exported:?}");
+}
+
+#[test]
+fn message_far_larger_than_its_file_is_not_judged() {
+    let (_place, capture) = opened("large", differences(40 << 20, 3));
+    let report = CheckReport::of(&capture);
+    assert_eq!((report.not_judged_answers, report.missing_answers), (3, 0));
+}
+
+#[test]
+fn document_of_nothing_but_lists_is_not_judged() {
+    let lists = |size: usize| format!("[{}[]]", "[],".repeat(size / 3));
+    let bodies = vec![
+        session(1),
+        document(kind::EVENT, lists(12 << 20)),
+        document(kind::EVENT, lists(3 << 20)),
+        document(kind::HEALTH, lists(3 << 20)),
+        document(kind::STACKS, lists(3 << 20)),
+        document(kind::HEALTH, "{\"healthy\":true}".to_owned()),
+    ];
+    let (_place, capture) = opened("lists", bodies);
+    let report = CaptureReport::of(&capture, Range::default()).unwrap();
+    assert_eq!((report.events.len(), report.health.len(), report.stacks.len()), (0, 1, 0));
+    assert_eq!(report.documents_not_judged, 4);
+    let (exported, bytes) = exported(&capture, Some(Names::default()));
+    assert_eq!(exported.left_out, 4, "{exported:?}");
+    assert!(bytes.len() < 4096, "{} bytes", bytes.len());
+}
+
+#[test]
+fn many_documents_are_held_in_memory_up_to_a_bound() {
+    // Each is allowed, all together are not.
+    let lists = format!("[{}[]]", "[],".repeat(200_000));
+    let bodies = (0..12).map(|_| document(kind::HEALTH, lists.clone()));
+    let (_place, capture) = opened("many", [session(1)].into_iter().chain(bodies));
+    let report = CaptureReport::of(&capture, Range::default()).unwrap();
+    assert!(report.documents_not_judged > 0 && !report.health.is_empty());
+    assert_eq!(report.documents_not_judged + report.health.len(), 12);
+}
+
+#[test]
+fn answer_of_empty_items_is_not_taken_apart() {
+    let items = Bytes::from([0x0A, 0].repeat(4 << 20));
+    let (bytes, inflated) = packed(items);
+    let answer = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
+    let (_place, capture) = opened("items", [session(1), asked(1), answered(1, answer)]);
+    let (_, bytes) = exported(&capture, Some(Names::default()));
+    assert!(bytes.len() < 4096, "{} bytes", bytes.len());
+    CaptureReport::of(&capture, Range::default()).unwrap();
+}
+
+/// With one look at everything for each session this takes minutes.
+#[test]
+fn each_of_very_many_sessions_has_the_relist_that_was_cut_short() {
+    let sessions = 40_000;
+    let bodies = (1..=sessions).flat_map(|id| [session(id), asked(1)]);
+    let (_place, capture) = opened("sessions", bodies);
+    assert_eq!(capture.relists.len(), capture.runs.len());
+    assert_eq!(u64::try_from(capture.runs.len()).unwrap(), sessions);
+}
