@@ -172,6 +172,12 @@ pub fn exported(exported: Exported) -> String {
 /// Why something of a capture was not judged.
 const TOO_COSTLY: &str = "unpacking it takes more than a capture of this size may cost";
 
+/// How much of a capture was not judged, if anything.
+pub fn not_judged(report: &CaptureReport) -> Option<String> {
+    let count = report.documents_not_judged.saturating_add(report.answers_not_judged);
+    (count > 0).then(|| format!("{count} documents and answers not judged: {TOO_COSTLY}"))
+}
+
 /// How many columns a strip has: with its name before it, all of a terminal of 80.
 const STRIP: usize = 71;
 
@@ -252,9 +258,8 @@ pub fn report(report: &CaptureReport, style: Style, out: &mut dyn Write) -> io::
         });
         table::write(out, style, &["TIME", "POD", "CONTAINER", "EVENT"], rows)?;
     }
-    let not_judged = report.documents_not_judged.saturating_add(report.answers_not_judged);
-    if not_judged > 0 {
-        writeln!(out, "{not_judged} documents and answers not judged: {TOO_COSTLY}")?;
+    if let Some(line) = not_judged(report) {
+        writeln!(out, "{line}")?;
     }
     if report.events_left_out > 0 {
         writeln!(out, "and {} more events", report.events_left_out)?;

@@ -359,7 +359,11 @@ fn events(report: &CaptureReport, out: &mut dyn Write) -> io::Result<()> {
         vec![brief(text("/time")), pod, text("/name"), text("/type"), text("/from"), text("/to")]
     });
     let headers = ["Time", "Pod", "Container", "Event", "From", "To"];
-    table(out, "What the pods did", &headers, rows, report.events_left_out)
+    table(out, "What the pods did", &headers, rows, report.events_left_out)?;
+    match super::capture::not_judged(report) {
+        Some(line) => writeln!(out, "<p>{}</p>", html(&line)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -377,6 +381,19 @@ mod tests {
     fn nothing_from_outside_is_markup() {
         assert_eq!(html("<script>\"'&"), "&lt;script&gt;&quot;&#39;&amp;");
         assert_eq!(html("a\u{1b}[31m\u{202e}b"), "a\\u{1b}[31m\\u{202e}b");
+    }
+
+    #[test]
+    fn what_was_not_judged_is_on_the_page() {
+        let capture = crate::capture::Capture::open("tests/captures/0.1.0.plegcap".as_ref()).unwrap();
+        let mut report = CaptureReport::of(&capture, crate::capture::Range::default()).unwrap();
+        for (count, is_there) in [(0, false), (3, true)] {
+            report.documents_not_judged = count;
+            let mut out = Vec::new();
+            page(&report, &mut out).unwrap();
+            let shown = String::from_utf8(out).unwrap().contains("3 documents and answers not judged");
+            assert_eq!(shown, is_there);
+        }
     }
 
     #[test]
