@@ -279,24 +279,24 @@ mod tests {
         KEPT.into_iter().chain(own).map(pair).collect()
     }
 
-    fn metadata_of_a_secret() -> Option<wire::PodSandboxMetadata> {
+    fn metadata_of_a_secret() -> wire::PodSandboxMetadata {
         let text = || SECRET.to_owned();
-        Some(wire::PodSandboxMetadata { name: text(), uid: text(), namespace: text(), attempt: 1 })
+        wire::PodSandboxMetadata { name: text(), uid: text(), namespace: text(), attempt: 1 }
     }
 
-    fn image_of_a_secret() -> Option<wire::ImageSpec> {
-        Some(wire::ImageSpec { image: SECRET.to_owned(), user_specified_image: SECRET.to_owned() })
+    fn image_of_a_secret() -> wire::ImageSpec {
+        wire::ImageSpec { image: SECRET.to_owned(), user_specified_image: SECRET.to_owned() }
     }
 
-    fn container_name_of_a_secret() -> Option<wire::ContainerMetadata> {
-        Some(wire::ContainerMetadata { name: SECRET.to_owned(), attempt: 1 })
+    fn container_name_of_a_secret() -> wire::ContainerMetadata {
+        wire::ContainerMetadata { name: SECRET.to_owned(), attempt: 1 }
     }
 
     fn status_of_a_sandbox() -> wire::PodSandboxStatus {
         let ip = || wire::PodIp { ip: SECRET.to_owned() };
         wire::PodSandboxStatus {
             id: SECRET.to_owned(),
-            metadata: metadata_of_a_secret(),
+            metadata: Some(metadata_of_a_secret()),
             state: 0,
             created_at: 1,
             network: Some(wire::PodSandboxNetworkStatus {
@@ -313,13 +313,13 @@ mod tests {
         let text = || SECRET.to_owned();
         wire::ContainerStatus {
             id: text(),
-            metadata: container_name_of_a_secret(),
+            metadata: Some(container_name_of_a_secret()),
             state: 0,
             created_at: 1,
             started_at: 1,
             finished_at: 1,
             exit_code: 1,
-            image: image_of_a_secret(),
+            image: Some(image_of_a_secret()),
             image_ref: text(),
             reason: text(),
             message: text(),
@@ -337,7 +337,7 @@ mod tests {
             Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => encoded(&wire::ListPodSandboxResponse {
                 items: vec![wire::PodSandbox {
                     id: text(),
-                    metadata: metadata_of_a_secret(),
+                    metadata: Some(metadata_of_a_secret()),
                     state: 0,
                     created_at: 1,
                     labels: pairs_of_a_secret(),
@@ -348,8 +348,8 @@ mod tests {
                 containers: vec![wire::Container {
                     id: text(),
                     pod_sandbox_id: text(),
-                    metadata: container_name_of_a_secret(),
-                    image: image_of_a_secret(),
+                    metadata: Some(container_name_of_a_secret()),
+                    image: Some(image_of_a_secret()),
                     image_ref: text(),
                     state: 1,
                     created_at: 1,
