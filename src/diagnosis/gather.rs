@@ -185,8 +185,7 @@ async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
 /// The daemon that listens, by the kernel's own word to whoever connects: files of a daemon that waits in the kernel are
 /// not looked at, and those of another user's may not be.
 async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcSample) {
-    let Some(socket) = inputs.socket.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
-    let path = hunt::below(&inputs.host_root, socket);
+    let Some(path) = inputs.socket_here.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
     let Ok(Ok(stream)) = tokio::time::timeout(FILES, UnixStream::connect(path)).await else { return };
     let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
     let listens = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);

@@ -117,6 +117,8 @@ pub struct Inputs<R> {
     pub endpoint: String,
     /// The runtime's socket as its daemon calls it; `None` for a simulator.
     pub socket: Option<PathBuf>,
+    /// The same socket as this process finds it.
+    pub socket_here: Option<PathBuf>,
     /// The node's name.
     pub node: String,
     /// Where the node's file system is.
@@ -172,6 +174,7 @@ impl<R> Inputs<R> {
             clock,
             endpoint: String::new(),
             socket: None,
+            socket_here: None,
             node: String::new(),
             host_root: PathBuf::from("/"),
             proc: Some(host::proc()),

@@ -58,8 +58,7 @@ pub(super) async fn ask<R>(
         _ => None,
     };
     let is_crio = evidence.daemon().is_some_and(|daemon| daemon.comm == "crio");
-    let own = inputs.socket.as_deref().filter(|_| is_crio);
-    let own = own.map(|socket| super::hunt::below(&inputs.host_root, socket));
+    let own = inputs.socket_here.clone().filter(|_| is_crio);
     let listed = listed(evidence);
     match tokio::time::timeout(limit, report(inputs, (daemon, own), hanging, listed)).await {
         Ok(Ok((report, dump))) => {

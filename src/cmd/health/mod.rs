@@ -358,8 +358,9 @@ fn inputs(
     inputs.budget = budget;
     inputs.kubelet = kubelet;
     match endpoint {
-        Endpoint::Unix { .. } => {
+        Endpoint::Unix { path, .. } => {
             inputs.socket = endpoint.path_on_node().map(PathBuf::from);
+            inputs.socket_here = Some(path.clone());
             inputs.commands = true;
         }
         // This machine's processes, kubelet and journal are not those of a simulated node. Nor those of a capture, whose

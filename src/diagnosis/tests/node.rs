@@ -878,6 +878,7 @@ pub(super) fn at_socket(node: &Node, script: Scripted) -> crate::diagnosis::Inpu
     inputs.cgroup = node.root.join("cgroup");
     inputs.host_root.clone_from(&node.root);
     inputs.socket = Some("/run/test.sock".into());
+    inputs.socket_here = Some(node.root.join("run/test.sock"));
     inputs
 }
 
