@@ -301,6 +301,26 @@ pub struct Lost {
     /// Why.
     #[prost(string, tag = "2")]
     pub why: String,
+    /// Calls whose end is among them, and when that was.
+    #[prost(message, repeated, tag = "3")]
+    pub ends: Vec<LostEnd>,
+    /// When the first of them happened, in nanoseconds since the recorder started; 0 in a capture of an earlier release.
+    #[prost(uint64, tag = "4")]
+    pub since: u64,
+    /// Whether `ends` is not complete.
+    #[prost(bool, tag = "5")]
+    pub more_ends: bool,
+}
+
+/// The end of a call that could not be kept.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct LostEnd {
+    /// The number of the call.
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// When it ended, in nanoseconds since the recorder started.
+    #[prost(uint64, tag = "2")]
+    pub mono: u64,
 }
 
 /// The recorder ended in good order.

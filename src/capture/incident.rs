@@ -1,5 +1,6 @@
 //! When an incident begins and when it is over. Decides from what it is shown; asks nobody and waits for nothing.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::entry::Incident;
@@ -13,6 +14,17 @@ const GOOD_ENOUGH: u32 = 3;
 
 /// From which share of the threshold on the age of the last relist is near it.
 const NEAR: f64 = 0.75;
+
+/// A relist that ended well and took too long.
+const SLOW: &str = "slow";
+
+/// A silence of this length is a hang, and its last moment the worst.
+const HANG: Duration = Duration::from_secs(5);
+
+/// How long after a diagnosis another may begin in the same incident. Each further one waits twice as long as the one before,
+/// and no longer than the last figure: a diagnosis costs the runtime some calls.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
 
 /// What is slow, and what is kept around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +57,14 @@ pub struct Look {
     pub what: String,
     /// Age of the last relist whose lists succeeded.
     pub age: Option<Duration>,
+    /// The call of the relist that has not been answered for long: which, and about whom.
+    pub call: Option<String>,
+    /// How long Version has not been answered.
+    pub version: Option<Duration>,
+    /// What is wrong with the kubelet, in words.
+    pub kubelet: Option<String>,
+    /// What just happened to it and is over: a restart.
+    pub restarted: Option<String>,
 }
 
 /// Watches for incidents.
@@ -68,8 +88,35 @@ struct Open {
     worst: Duration,
     /// Whether it has been looked into near the threshold.
     looked_near: bool,
-    /// How much the verdict matters, so that a later one does not hide a worse one.
-    weight: u8,
+    /// How much the verdict matters and how sure it is, so that a later one does not hide a worse one.
+    weight: (u8, u8),
+    /// What the verdict is about.
+    subject: Option<Subject>,
+    /// Whether the peak is the moment of a verdict.
+    peak_is_judged: bool,
+    /// What was wrong when the last diagnosis began, when that was, and how long the next one waits.
+    asked: BTreeSet<String>,
+    asked_at: Mono,
+    pause: Duration,
+    /// What the last relist failed over.
+    failing: Option<String>,
+}
+
+/// What a verdict is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The rule.
+    pub rule: String,
+    /// Ids of sandboxes and containers.
+    pub ids: Vec<String>,
+}
+
+impl Subject {
+    /// Whether both may be the same trouble: one container or sandbox in both, or the same rule where either names nobody.
+    fn is_same(&self, other: &Self) -> bool {
+        let named = !self.ids.is_empty() && !other.ids.is_empty();
+        if named { self.ids.iter().any(|id| other.ids.contains(id)) } else { self.rule == other.rule }
+    }
 }
 
 /// A verdict on an incident.
@@ -83,6 +130,10 @@ pub struct Judgement {
     pub primary: Option<String>,
     /// How much it matters: the higher, the more.
     pub weight: u8,
+    /// How sure it is: the higher, the more.
+    pub certainty: u8,
+    /// What it is about; `None` where nothing was found that is more than possible.
+    pub subject: Option<Subject>,
 }
 
 impl Watchman {
@@ -107,50 +158,80 @@ impl Watchman {
     pub fn look(&mut self, now: (Wall, Mono), look: &Look) -> Vec<Step> {
         let near = look.age.is_some_and(|age| age >= self.rules.threshold.mul_f64(NEAR));
         let slow = look.waited >= self.rules.slow;
+        let silent = look.version.is_some_and(|waited| waited >= self.rules.slow);
+        let bad = slow || near || silent || look.kubelet.is_some() || look.restarted.is_some();
         let mut steps = Vec::new();
         if self.open.is_none() {
             let why = match look.age {
                 _ if slow => format!("{} has not been answered for {}", look.what, rounded(look.waited)),
+                _ if silent => {
+                    format!("Version has not been answered for {}", rounded(look.version.unwrap_or_default()))
+                }
                 Some(age) if near => format!("the last relist is {} old", rounded(age)),
-                _ => return steps,
+                _ => match look.kubelet.as_ref().or(look.restarted.as_ref()) {
+                    Some(words) => words.clone(),
+                    None => return steps,
+                },
             };
             steps.extend(self.begin(now, why));
         }
         if let Some(open) = &mut self.open {
-            if slow || near {
+            if bad {
                 open.bad = now;
                 open.good = 0;
             }
             if slow && look.waited >= open.worst {
                 open.worst = look.waited;
-                open.incident.peak = now.0.nanos();
+                if look.waited >= HANG || !open.peak_is_judged {
+                    open.incident.peak = now.0.nanos();
+                    open.peak_is_judged = false;
+                }
             }
+            let diagnose = !steps.contains(&Step::Diagnose);
             if near && !open.looked_near {
                 open.looked_near = true;
-                if !steps.contains(&Step::Diagnose) {
+                if diagnose {
                     steps.push(Step::Diagnose);
                 }
+            } else if diagnose && open.is_another(&open.causes(&self.rules, look), now.1) {
+                steps.push(Step::Diagnose);
             }
         }
         steps
     }
 
+    /// A diagnosis of what lasts has begun.
+    pub fn asked(&mut self, now: Mono, look: &Look) {
+        let Some(open) = &mut self.open else { return };
+        open.pause = (open.pause * 2).clamp(AGAIN_AFTER, AGAIN_AT_MOST);
+        open.asked = open.causes(&self.rules, look);
+        open.asked_at = now;
+    }
+
     /// A relist is over.
     pub fn relist(&mut self, mono: Mono, relist: &Relist) -> Vec<Step> {
         let now = (relist.time, mono);
-        let Some(why) = self.trouble(relist) else { return self.one_more_good() };
+        let trouble = self.trouble(relist);
+        if let Some(open) = &mut self.open {
+            open.failing = trouble.as_ref().map(|(what, _)| what.clone());
+        }
+        let Some((what, why)) = trouble else { return self.one_more_good() };
         if let Some(open) = &mut self.open {
             open.bad = now;
             open.good = 0;
             return Vec::new();
         }
-        self.begin(now, why)
+        let steps = self.begin(now, why);
+        if let Some(open) = &mut self.open {
+            open.failing = Some(what);
+        }
+        steps
     }
 
-    /// What is bad about a relist.
-    fn trouble(&self, relist: &Relist) -> Option<String> {
+    /// What is bad about a relist: what failed or was slow, and that in words.
+    fn trouble(&self, relist: &Relist) -> Option<(String, String)> {
         if let Some(error) = relist.error.as_ref().filter(|_| relist.outcome != Outcome::Ok) {
-            return Some(error.clone());
+            return Some((error.clone(), error.clone()));
         }
         // What is gone between the list and the question is a race that every node has.
         let failed = |call: &&crate::pleg::CallRecord| {
@@ -158,17 +239,26 @@ impl Watchman {
         };
         if let Some(call) = relist.calls.iter().find(failed) {
             let message = call.message.clone().unwrap_or_else(|| call.outcome.as_str().to_owned());
-            return Some(format!("{}: {message}", about(call)));
+            return Some((about(call), format!("{}: {message}", about(call))));
         }
         let slow = Seconds::from(self.rules.slow);
         if let Some(call) = relist.calls.iter().find(|call| call.duration_seconds >= slow) {
-            return Some(format!("{} took {}", about(call), rounded(call.duration_seconds.duration())));
+            let took = rounded(call.duration_seconds.duration());
+            return Some((SLOW.to_owned(), format!("{} took {took}", about(call))));
         }
+        let took = rounded(relist.duration_seconds.duration());
         (relist.duration_seconds >= slow)
-            .then(|| format!("relist {} took {}", relist.relist, rounded(relist.duration_seconds.duration())))
+            .then(|| (SLOW.to_owned(), format!("relist {} took {took}", relist.relist)))
     }
 
-    fn begin(&mut self, (now, mono): (Wall, Mono), why: String) -> Vec<Step> {
+    fn begin(&mut self, now: (Wall, Mono), why: String) -> Vec<Step> {
+        let open = self.opened(now, why);
+        let incident = open.incident.clone();
+        self.open = Some(open);
+        vec![Step::Write(incident), Step::Diagnose]
+    }
+
+    fn opened(&mut self, (now, mono): (Wall, Mono), why: String) -> Open {
         self.last += 1;
         let before = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         let incident = Incident {
@@ -181,16 +271,21 @@ impl Watchman {
             pinned_to: now.plus(self.rules.after).nanos(),
             ..Incident::default()
         };
-        self.open = Some(Open {
-            incident: incident.clone(),
+        Open {
+            incident,
             began: mono,
             bad: (now, mono),
             good: 0,
             worst: Duration::ZERO,
             looked_near: false,
-            weight: 0,
-        });
-        vec![Step::Write(incident), Step::Diagnose]
+            weight: (0, 0),
+            subject: None,
+            peak_is_judged: false,
+            asked: BTreeSet::new(),
+            asked_at: mono,
+            pause: Duration::ZERO,
+            failing: None,
+        }
     }
 
     fn one_more_good(&mut self) -> Vec<Step> {
@@ -199,7 +294,14 @@ impl Watchman {
         if open.good < GOOD_ENOUGH {
             return Vec::new();
         }
-        let (mut incident, (end, mono)) = (open.incident.clone(), open.bad);
+        let bad = open.bad;
+        self.close(bad).into_iter().map(Step::Write).collect()
+    }
+
+    /// Ends the incident that lasts, at a moment by both clocks.
+    fn close(&mut self, (end, mono): (Wall, Mono)) -> Option<Incident> {
+        let open = self.open.take()?;
+        let mut incident = open.incident;
         incident.to = end.nanos();
         incident.lasted = u64::try_from(mono.since(open.began).as_nanos()).unwrap_or(u64::MAX);
         // Where the wall clock was set meanwhile, what was written by either of its readings is pinned.
@@ -207,21 +309,58 @@ impl Watchman {
         let earlier = i64::try_from(self.rules.before.as_nanos()).unwrap_or(i64::MAX);
         incident.pinned_from = incident.pinned_from.min(end.nanos().saturating_sub(earlier));
         incident.pinned_to = end.max(before).plus(self.rules.after).nanos();
-        self.open = None;
-        vec![Step::Write(incident)]
+        Some(incident)
     }
 
-    /// Somebody has judged what lasts. A verdict does not replace a worse one.
-    pub fn judged(&mut self, judgement: Judgement) -> Option<Incident> {
-        let open = self.open.as_mut()?;
-        if judgement.weight < open.weight {
-            return None;
+    /// Somebody has judged what lasts. A verdict does not replace a worse or a surer one; one about something else ends this
+    /// incident and begins another.
+    pub fn judged(&mut self, now: (Wall, Mono), judgement: Judgement) -> Vec<Incident> {
+        let Some(open) = &mut self.open else { return Vec::new() };
+        let mut written = Vec::new();
+        if let (Some(known), Some(found)) = (&open.subject, &judgement.subject)
+            && !known.is_same(found)
+        {
+            let again = Open {
+                asked: open.asked.clone(),
+                asked_at: open.asked_at,
+                failing: open.failing.clone(),
+                ..self.opened(now, judgement.summary.clone())
+            };
+            written.extend(self.close(now));
+            self.open = Some(again);
         }
-        open.weight = judgement.weight;
+        let Some(open) = &mut self.open else { return written };
+        let weight = (judgement.weight, judgement.certainty);
+        if weight < open.weight {
+            return written;
+        }
+        // What hangs is at its worst when it has hung for longest.
+        if open.worst < HANG && weight > open.weight {
+            open.incident.peak = now.0.nanos();
+            open.peak_is_judged = true;
+        }
+        open.weight = weight;
+        open.subject = judgement.subject;
         open.incident.verdict = judgement.verdict;
         open.incident.summary = judgement.summary;
         open.incident.primary = judgement.primary.unwrap_or_default();
-        Some(open.incident.clone())
+        written.push(open.incident.clone());
+        written
+    }
+}
+
+impl Open {
+    /// What is wrong right now.
+    fn causes(&self, rules: &Rules, look: &Look) -> BTreeSet<String> {
+        let call = look.call.clone().filter(|_| look.waited >= rules.slow);
+        let version = look.version.filter(|waited| *waited >= rules.slow).map(|_| "Version".to_owned());
+        let kubelet = look.kubelet.clone();
+        [call, version, kubelet, self.failing.clone()].into_iter().flatten().collect()
+    }
+
+    /// Whether something else is wrong than what the last diagnosis was about, and another may begin.
+    fn is_another(&self, causes: &BTreeSet<String>, now: Mono) -> bool {
+        !causes.is_empty() && *causes != self.asked && now.since(self.asked_at) >= self.pause
     }
 }
 
@@ -273,7 +412,7 @@ mod tests {
 
     fn waiting(seconds: u64, age: u64) -> Look {
         let (waited, age) = (Duration::from_secs(seconds), Some(Duration::from_secs(age)));
-        Look { waited, what: "ListContainers".into(), age }
+        Look { waited, what: "ListContainers".into(), age, ..Look::default() }
     }
 
     fn written(steps: &[Step]) -> Vec<&Incident> {
@@ -369,9 +508,11 @@ mod tests {
             summary: String::new(),
             primary: None,
             weight,
+            certainty: 0,
+            subject: None,
         };
-        assert_eq!(watchman.judged(judgement("unhealthy", 3)).unwrap().verdict, "unhealthy");
-        assert_eq!(watchman.judged(judgement("healthy", 1)), None);
+        assert_eq!(watchman.judged(now(2), judgement("unhealthy", 3))[0].verdict, "unhealthy");
+        assert_eq!(watchman.judged(now(3), judgement("healthy", 1)), []);
         assert_eq!(watchman.open().unwrap().verdict, "unhealthy");
     }
 }

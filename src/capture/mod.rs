@@ -50,12 +50,12 @@ pub use anonymise::Names;
 pub use clock::ReplayClock;
 pub use error::Error;
 pub use export::{Exported, Range, export};
-pub use incident::{Judgement, Look, Rules, Step, Watchman};
+pub use incident::{Judgement, Look, Rules, Step, Subject, Watchman};
 pub use moment::parts;
 pub use play::Stream;
 pub use read::{
-    Capture, End, Moment, RecordedCall, RecordedEvent, RecordedRelist, Run, SegmentState, Written,
+    CallState, Capture, End, Moment, RecordedCall, RecordedEvent, RecordedRelist, Run, SegmentState, Written,
 };
-pub use recorder::Recorder;
-pub use replay::{Next, Plain, Playback, Speed, Stage};
+pub use recorder::{Recorder, SilentCall};
+pub use replay::{Next, Plain, Playback, Speed, Stage, Unanswered};
 pub use store::{Extent, Limits, SMALLEST, Store};

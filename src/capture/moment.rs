@@ -20,19 +20,19 @@ pub fn parts(text: &str) -> (&str, Option<&str>) {
 }
 
 impl Capture {
-    /// The moment that `asked` means; without it the peak of the last incident, else the end.
+    /// The moment that `asked` means; without it the worst of the last incident, else the end.
     pub fn moment(&self, asked: Option<&str>) -> Result<(Moment, Wall), Error> {
         let (from, to) = self
             .span()
             .filter(|_| !self.runs.is_empty())
             .ok_or_else(|| Error::Empty { path: self.path.clone() })?;
         let Some(text) = asked else {
-            let peak = self.incidents.values().next_back().map(|incident| Wall::from_nanos(incident.peak));
-            let end = || self.marks().last().and_then(|(last, _)| Some(self.runs.get(last.session)?.to));
-            return match (peak, end().and_then(|end| self.shown_at(end))) {
-                (None, Some(end)) => Ok(end),
-                (peak, _) => self.at(peak.unwrap_or(to), "the end"),
-            };
+            // Where that moment is not kept any more, the end is what there is.
+            if let Some(worst) = self.chosen_incident(None).and_then(|number| self.worst_of(number)) {
+                return Ok(worst);
+            }
+            let end = self.marks().last().and_then(|(last, _)| Some(self.runs.get(last.session)?.to));
+            return end.and_then(|end| self.shown_at(end)).map_or_else(|| self.at(to, "the end"), Ok);
         };
         if let Some(distance) = text.strip_prefix('+') {
             let unclear = |_| Error::Moment { asked: text.to_owned() };
@@ -47,6 +47,22 @@ impl Capture {
         }
         let wall = wall_of(text, from, to).ok_or_else(|| Error::Moment { asked: text.to_owned() })?;
         self.at(wall, text)
+    }
+
+    /// The incident whose worst moment `asked` means, if it means one.
+    pub fn chosen_incident(&self, asked: Option<&str>) -> Option<u64> {
+        match asked {
+            Some(text) => text.strip_prefix("incident:")?.parse().ok(),
+            None => {
+                let last = *self.incidents.keys().next_back()?;
+                self.worst_of(last).map(|_| last)
+            }
+        }
+    }
+
+    fn worst_of(&self, incident: u64) -> Option<(Moment, Wall)> {
+        let peak = Wall::from_nanos(self.incidents.get(&incident)?.peak);
+        self.at(peak, "the worst moment").ok()
     }
 
     /// So long after the beginning, by the clock that never jumps; beyond the end of that recorder by the other.

@@ -25,6 +25,27 @@ pub struct NodeSample {
     /// The daemons.
     #[serde(default)]
     pub processes: Vec<ProcessSample>,
+    /// The kubelet, where one has been seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<KubeletState>,
+}
+
+/// What the process table says of the kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum KubeletState {
+    /// It runs.
+    Running {
+        /// Its process id.
+        pid: u32,
+    },
+    /// A signal has stopped it.
+    Stopped {
+        /// Its process id.
+        pid: u32,
+    },
+    /// It was there, and is gone.
+    Gone,
 }
 
 /// Pressure on one resource.
@@ -76,23 +97,62 @@ pub struct KubeletSample {
     pub text: Option<String>,
 }
 
+/// Names under which a kubelet runs for as long as its node does.
+const KUBELETS: [&str; 4] = ["kubelet", "kubelite", "k3s-server", "k3s-agent"];
+
 /// Takes looks.
 #[derive(Debug)]
 pub struct Samples {
     proc: Option<PathBuf>,
     daemons: Vec<u32>,
     looks: u32,
+    /// The kubelet's process id when it was there last.
+    kubelet: Option<u32>,
+    /// How often it was looked for in vain.
+    misses: u32,
+    /// The kubelet of a simulated node.
+    simulated: Option<KubeletState>,
 }
 
 impl Samples {
     /// Of this process table, or of none.
     pub const fn of(proc: Option<PathBuf>) -> Self {
-        Self { proc, daemons: Vec::new(), looks: 0 }
+        Self { proc, daemons: Vec::new(), looks: 0, kubelet: None, misses: 0, simulated: None }
+    }
+
+    /// Of a simulated node, of which nothing is seen but its kubelet.
+    pub fn simulated(kubelet: Option<KubeletState>) -> Self {
+        Self { simulated: kubelet, ..Self::of(None) }
+    }
+
+    /// How the kubelet's process is now; `None` where none has been seen. Reads one small file as long as it is there.
+    pub fn kubelet(&mut self) -> Option<KubeletState> {
+        if self.simulated.is_some() {
+            return self.simulated;
+        }
+        let proc = self.proc.clone()?;
+        if let Some(state) = self.kubelet.and_then(|pid| kubelet_state(&proc, pid)) {
+            self.misses = 0;
+            return Some(state);
+        }
+        // One that is gone is looked for often, and one that was never there seldom.
+        let every = if self.kubelet.is_some() { 4 } else { SEARCH_EVERY };
+        if self.misses.is_multiple_of(every)
+            && let Some(pid) = find_kubelet(&proc)
+        {
+            (self.kubelet, self.misses) = (Some(pid), 0);
+            return kubelet_state(&proc, pid);
+        }
+        self.misses = self.misses.wrapping_add(1);
+        self.kubelet.map(|_| KubeletState::Gone)
     }
 
     /// A look; `None` where there is nothing to look at.
     pub fn take(&mut self) -> Option<NodeSample> {
-        let proc = self.proc.clone()?;
+        let Some(proc) = self.proc.clone() else {
+            let kubelet = Some(self.simulated?);
+            return Some(NodeSample { kubelet, ..NodeSample::default() });
+        };
         if self.looks.is_multiple_of(SEARCH_EVERY) {
             self.daemons = daemons(&proc);
         }
@@ -104,7 +164,8 @@ impl Samples {
             .daemons
             .iter()
             .filter_map(|pid| process(*pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?));
-        let sample = NodeSample { pressure: pressure.collect(), processes: processes.collect() };
+        let (pressure, processes) = (pressure.collect(), processes.collect());
+        let sample = NodeSample { pressure, processes, kubelet: self.kubelet() };
         // One that is gone is looked for at once, not in ten minutes.
         if sample.processes.len() < self.daemons.len() {
             self.looks = 0;
@@ -123,6 +184,35 @@ fn daemons(proc: &Path) -> Vec<u32> {
         DAEMONS.contains(&name) && KernelDir::open(&proc.join(pid.to_string())).is_ok_and(counts)
     };
     table.numbered().into_iter().filter(is_daemon).collect()
+}
+
+/// The kubelet that root runs on the node itself, and not in a pod.
+fn find_kubelet(proc: &Path) -> Option<u32> {
+    let table = KernelDir::open(proc).ok()?;
+    let mut pids = table.numbered();
+    pids.sort_unstable();
+    let is_kubelet = |pid: &u32| {
+        table.record(&format!("{pid}/comm")).is_ok_and(|name| KUBELETS.contains(&name.trim_end()))
+            && table.record(&format!("{pid}/status")).is_ok_and(|status| is_of_the_node(&status))
+    };
+    pids.into_iter().find(is_kubelet)
+}
+
+/// Whether a process is root's and has no other process id in a namespace of its own.
+fn is_of_the_node(status: &str) -> bool {
+    let fields = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let is_root = fields("Uid:").is_some_and(|ids| ids.split_ascii_whitespace().nth(1) == Some("0"));
+    is_root && fields("NSpid:").is_none_or(|pids| pids.split_ascii_whitespace().count() == 1)
+}
+
+fn kubelet_state(proc: &Path, pid: u32) -> Option<KubeletState> {
+    let found = process(pid, &kernel_text(&proc.join(pid.to_string()).join("stat")).ok()?)?;
+    match found.state.as_str() {
+        _ if !KUBELETS.contains(&found.name.as_str()) => None,
+        "Z" | "X" => None,
+        "T" | "t" => Some(KubeletState::Stopped { pid }),
+        _ => Some(KubeletState::Running { pid }),
+    }
 }
 
 fn pressure(resource: &str, text: &str) -> Option<Pressure> {
@@ -170,6 +260,37 @@ mod tests {
         assert_eq!((read.name.as_str(), read.state.as_str()), ("a) b ( c", "D"));
         assert_eq!(process(1, "1 (x"), None);
         assert_eq!(process(1, "1 (x) S 1 2"), None);
+    }
+
+    fn write(proc: &Path, pid: u32, name: &str, state: char, status: &str) {
+        let own = proc.join(pid.to_string());
+        std::fs::create_dir_all(&own).unwrap();
+        let fields: Vec<String> = (0..40).map(|field: u32| field.to_string()).collect();
+        std::fs::write(own.join("stat"), format!("{pid} ({name}) {state} 1 {}", fields.join(" "))).unwrap();
+        std::fs::write(own.join("comm"), format!("{name}\n")).unwrap();
+        std::fs::write(own.join("status"), status).unwrap();
+    }
+
+    #[test]
+    fn a_kubelet_runs_is_stopped_is_gone_and_comes_back() {
+        let proc = std::env::temp_dir().join(format!("plegctl-kubelet-state-{}", std::process::id()));
+        let root = "Uid:\t0\t0\t0\t0\nNSpid:\t7\n";
+        // Neither a pod's process of that name nor somebody else's is the kubelet.
+        write(&proc, 3, "kubelet", 'S', "Uid:\t0\t0\t0\t0\nNSpid:\t3\t1\n");
+        write(&proc, 4, "kubelet", 'S', "Uid:\t1000\t1000\t0\t0\nNSpid:\t4\n");
+        let mut samples = Samples::of(Some(proc.clone()));
+        assert_eq!(samples.kubelet(), None);
+        write(&proc, 7, "kubelet", 'S', root);
+        let found = (0..SEARCH_EVERY).find_map(|_| samples.kubelet());
+        assert_eq!(found, Some(KubeletState::Running { pid: 7 }));
+        write(&proc, 7, "kubelet", 'T', root);
+        assert_eq!(samples.kubelet(), Some(KubeletState::Stopped { pid: 7 }));
+        std::fs::remove_dir_all(proc.join("7")).unwrap();
+        assert_eq!(samples.kubelet(), Some(KubeletState::Gone));
+        write(&proc, 9, "kubelet", 'S', root);
+        let found = (0..4).find_map(|_| samples.kubelet().filter(|state| *state != KubeletState::Gone));
+        assert_eq!(found, Some(KubeletState::Running { pid: 9 }));
+        std::fs::remove_dir_all(proc).unwrap();
     }
 
     #[test]

@@ -96,6 +96,19 @@ pub struct RecordedCall {
     pub wall: Wall,
     /// How it ended, if it did while somebody recorded.
     pub end: Option<End>,
+    /// From when on nobody knows whether it has ended: its end was not kept, or may be among what was not kept.
+    pub lost: Option<Moment>,
+}
+
+/// What is known of a call at a moment.
+#[derive(Clone, Copy, Debug)]
+pub enum CallState<'a> {
+    /// It had ended.
+    Ended(&'a End),
+    /// It had not been answered for so long, whatever became of it later.
+    Open(Duration),
+    /// The recorder did not keep what became of it.
+    NotKnown,
 }
 
 /// How a call ended.
@@ -198,6 +211,8 @@ pub struct Capture {
     pub dropped: u64,
     /// The files.
     pub segments: Vec<SegmentState>,
+    /// Whether a recorder writes it right now.
+    is_written: bool,
     ready: Mutex<Ready>,
     budget: Budget,
 }
@@ -252,6 +267,22 @@ struct Making {
     runs: HashMap<u64, usize>,
     current: Option<usize>,
     open: HashMap<(usize, u64), usize>,
+    /// The last entry of each session: which segment of it, and when.
+    last: HashMap<usize, (u64, u64)>,
+    /// In which file each open call was named last.
+    named: HashMap<usize, usize>,
+    /// Calls whose end was not kept, and when it was.
+    ends: HashMap<(usize, u64), u64>,
+    gaps: Vec<Gap>,
+}
+
+/// A time of which nobody knows which calls ended in it.
+struct Gap {
+    session: usize,
+    from: u64,
+    to: u64,
+    /// What a later file names as open is open.
+    file: usize,
 }
 
 impl Capture {
@@ -285,6 +316,8 @@ impl Capture {
             capture.take(file, &bytes, directory, unfinished, &mut making)?;
         }
         capture.budget = Budget::of(capture.segments.iter().map(|segment| segment.bytes).sum());
+        capture.is_written = directory && store::is_written(path);
+        capture.note_lost_ends(&making);
         capture.add_what_was_cut_short();
         if capture.runs.is_empty() && !directory {
             return Err(Error::Empty { path: path.to_path_buf() });
@@ -325,12 +358,53 @@ impl Capture {
         self.relists.sort_by_key(|relist| relist.ended);
     }
 
+    /// Marks the calls of which it is not known when they ended, or whether.
+    fn note_lost_ends(&mut self, making: &Making) {
+        for (place, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.end.is_none()) {
+            let session = call.asked.session;
+            let own = making.ends.get(&(session, call.number)).copied();
+            let named = making.named.get(&place).copied().unwrap_or_default();
+            let covers =
+                |gap: &&Gap| gap.session == session && gap.file >= named && call.asked.mono <= gap.to;
+            let in_gap = making.gaps.iter().filter(covers).map(|gap| gap.from.max(call.asked.mono)).min();
+            let from = [own, in_gap].into_iter().flatten().min();
+            call.lost = from.map(|mono| Moment { session, mono });
+        }
+    }
+
+    /// What is known of `call` at a moment of its session.
+    pub fn state_at<'a>(&'a self, call: &'a RecordedCall, at: Moment) -> CallState<'a> {
+        let waited = at.since(call.asked);
+        match &call.end {
+            Some(end) if end.took <= waited => CallState::Ended(end),
+            Some(_) => CallState::Open(waited),
+            None if call.lost.is_some_and(|lost| lost <= at) => CallState::NotKnown,
+            // A recorder that was killed saw nothing after its last word.
+            None if at > self.known_until(call.asked.session) => CallState::NotKnown,
+            None => CallState::Open(waited),
+        }
+    }
+
+    /// For how long a call without an end is known to have been open.
+    pub fn seen_open(&self, call: &RecordedCall) -> Duration {
+        let run = self.runs.get(call.asked.session).map_or(call.asked, |run| run.to);
+        call.lost.unwrap_or(run).since(call.asked)
+    }
+
+    /// Up to when it is known which calls of a session were open.
+    fn known_until(&self, session: usize) -> Moment {
+        let end_of_time = Moment { session, mono: u64::MAX };
+        let Some(run) = self.runs.get(session) else { return end_of_time };
+        let goes_on = self.is_written && session + 1 == self.runs.len() && !run.stopped;
+        if goes_on { end_of_time } else { run.to }
+    }
+
     /// Whether the recorder ended so soon after a call was sent that nothing can be said about it.
     pub fn was_cut_short(&self, call: &RecordedCall) -> bool {
         let Some(run) = self.runs.get(call.asked.session) else { return true };
         let slow = Duration::from_nanos(run.session.slow);
         match &call.end {
-            None => run.to.since(call.asked) < slow,
+            None => call.lost.unwrap_or(run.to).since(call.asked) < slow,
             Some(end) => end.outcome == entry::Outcome::Abandoned && end.took < slow,
         }
     }
@@ -373,8 +447,14 @@ impl Capture {
         making.current = None;
         let number = self.segments.len();
         let mut entries = Entries::of(bytes);
-        for (offset, entry) in &mut entries {
+        let mut damaged = 0;
+        while let Some((offset, entry)) = entries.next() {
             state.entries += 1;
+            if let (true, Some(session)) = (entries.damaged > damaged, making.current) {
+                let from = making.last.get(&session).map_or(0, |(_, mono)| *mono);
+                making.gaps.push(Gap { session, from, to: entry.mono, file: number });
+            }
+            damaged = entries.damaged;
             // The head says who records, and nothing of what was.
             if !matches!(entry.body, Some(Body::Session(_))) {
                 let wall = Wall::from_nanos(entry.wall);
@@ -384,6 +464,12 @@ impl Capture {
             self.learn(entry, (number, offset), &mut state.answers, making);
         }
         // The recorder may be in the middle of its last word.
+        if let (false, Some(session)) = (unfinished, making.current)
+            && entries.damaged + entries.cut > damaged
+        {
+            let from = making.last.get(&session).map_or(0, |(_, mono)| *mono);
+            making.gaps.push(Gap { session, from, to: u64::MAX, file: number });
+        }
         if !unfinished {
             (state.damaged, state.cut, state.fault) = (entries.damaged, entries.cut, entries.fault);
         }
@@ -401,6 +487,7 @@ impl Capture {
         let Some(body) = entry.body else { return };
         let wall = Wall::from_nanos(entry.wall);
         if let Body::Session(session) = body {
+            let number = session.segment;
             self.dropped = self.dropped.max(session.dropped);
             let introduced = session.clone();
             let run = *making.runs.entry(session.id).or_insert_with(|| {
@@ -414,6 +501,17 @@ impl Capture {
             if let Some(known) = self.runs.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
                 known.session = introduced;
             }
+            let before = making.last.get(&run).copied();
+            if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
+                // A file of this session is gone, and what ended in it.
+                making.gaps.push(Gap {
+                    session: run,
+                    from: mono,
+                    to: u64::MAX,
+                    file: segment.saturating_sub(1),
+                });
+            }
+            making.last.insert(run, (number, before.map_or(0, |(_, mono)| mono)));
             return;
         }
         // Without its head nobody knows whose segment it is.
@@ -423,12 +521,15 @@ impl Capture {
             run.from = run.from.min(at);
             run.to = run.to.max(at);
         }
+        let before = making.last.get(&session).map_or(0, |(_, mono)| *mono);
+        // An open call comes again at the head of a file, with the time at which it was sent.
+        making.last.entry(session).or_default().1 = before.max(at.mono);
         match body {
             Body::Session(_) => {}
             Body::Asked(asked) => {
                 let Some(rpc) = rpc(asked.rpc) else { return };
                 // A new segment says again what is open.
-                making.open.entry((session, asked.call)).or_insert_with(|| {
+                let place = *making.open.entry((session, asked.call)).or_insert_with(|| {
                     self.calls.push(RecordedCall {
                         number: asked.call,
                         rpc,
@@ -437,9 +538,11 @@ impl Capture {
                         asked: at,
                         wall,
                         end: None,
+                        lost: None,
                     });
                     self.calls.len() - 1
                 });
+                making.named.insert(place, segment);
             }
             Body::Ended(ended) => {
                 for (which, answer) in ended.answers.iter().enumerate() {
@@ -478,7 +581,16 @@ impl Capture {
                 self.incidents.insert(incident.number, incident);
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
-            Body::Lost(lost) => self.losses.push((at, wall, lost)),
+            Body::Lost(lost) => {
+                for end in &lost.ends {
+                    making.ends.entry((session, end.call)).or_insert(end.mono);
+                }
+                if lost.since == 0 || lost.more_ends {
+                    let from = if lost.since == 0 { before } else { lost.since };
+                    making.gaps.push(Gap { session, from, to: at.mono, file: segment });
+                }
+                self.losses.push((at, wall, lost));
+            }
             Body::Stopped(_) => {
                 if let Some(run) = self.runs.get_mut(session) {
                     run.stopped = true;

@@ -3,6 +3,7 @@
 //! A call is handed to the writer before it is sent. What finds no room in the queue, or no disk, is counted and said in
 //! the capture as soon as it takes words again.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,14 +14,17 @@ use std::thread;
 use std::time::Duration;
 
 use prost::bytes::Bytes;
+use tokio::sync::watch;
 
 use super::entry::{
-    Asked, Body, Document, Ended, Entry, Lost, Outcome, RelistDone, Session, Stopped, Told, raw, rpc_number,
+    Asked, Body, Document, Ended, Entry, Lost, LostEnd, Outcome, RelistDone, Session, Stopped, Told, raw,
+    rpc_number,
 };
 use super::store::Carried;
 use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
-use crate::cri::{CallEnd, Rpc, Tape};
+use crate::cri::server::Subject;
+use crate::cri::{CallEnd, Error, Rpc, Tape, WaitEnd};
 use crate::pleg::stream::Relist;
 use crate::report::json;
 
@@ -35,6 +39,78 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// A difference between the two clocks that is more than their ordinary drift.
 const JUMP: Duration = Duration::from_millis(500);
+
+/// How many calls are named whose end could not be kept.
+const MOST_LOST_ENDS: usize = 1024;
+
+/// Entries that could not be kept, and that the capture does not say so yet.
+#[derive(Debug, Default)]
+struct Missing {
+    entries: u64,
+    since: u64,
+    ends: Vec<LostEnd>,
+    more_ends: bool,
+}
+
+impl Missing {
+    /// One more. What ended is remembered by name, so that nobody takes it for silent.
+    fn add(&mut self, entry: &Entry) {
+        if self.entries == 0 {
+            self.since = entry.mono.max(1);
+        }
+        self.entries += 1;
+        if let Some(Body::Ended(ended)) = &entry.body {
+            if self.ends.len() < MOST_LOST_ENDS {
+                self.ends.push(LostEnd { call: ended.call, mono: entry.mono });
+            } else {
+                self.more_ends = true;
+            }
+        }
+    }
+
+    /// The entry of the capture that says what is missing, and why.
+    fn entry(&self, why: String) -> Lost {
+        Lost {
+            entries: self.entries,
+            why,
+            ends: self.ends.clone(),
+            since: self.since,
+            more_ends: self.more_ends,
+        }
+    }
+
+    fn add_all(&mut self, later: Self) {
+        if self.entries == 0 {
+            self.since = later.since;
+        }
+        self.entries += later.entries;
+        self.more_ends |= later.more_ends || self.ends.len() + later.ends.len() > MOST_LOST_ENDS;
+        self.ends.extend(later.ends);
+        self.ends.truncate(MOST_LOST_ENDS);
+    }
+}
+
+/// A call that has not been answered yet.
+struct Pending {
+    rpc: Rpc,
+    id: Option<String>,
+    asked: Mono,
+    /// How it ended, once it has.
+    ended: watch::Sender<Option<WaitEnd>>,
+}
+
+/// A call that the runtime has not answered yet.
+#[derive(Clone, Debug)]
+pub struct SilentCall {
+    /// What was asked.
+    pub rpc: Rpc,
+    /// About which container or sandbox.
+    pub id: Option<String>,
+    /// How long it has not been answered.
+    pub waited: Duration,
+    /// How it ended, once it has.
+    pub ended: watch::Receiver<Option<WaitEnd>>,
+}
 
 enum Note {
     Entry(Entry),
@@ -72,7 +148,8 @@ pub struct State {
 struct Shared {
     queue: SyncSender<Note>,
     waiting_bytes: AtomicUsize,
-    lost: AtomicU64,
+    missing: Mutex<Missing>,
+    pending: Mutex<BTreeMap<u64, Pending>>,
     state: Mutex<State>,
     clock: Arc<dyn Clock>,
     origin: Mono,
@@ -115,7 +192,8 @@ impl Recorder {
         let shared = Arc::new(Shared {
             queue,
             waiting_bytes: AtomicUsize::new(0),
-            lost: AtomicU64::new(0),
+            missing: Mutex::default(),
+            pending: Mutex::default(),
             state: Mutex::default(),
             offset: Mutex::new(clock.wall().nanos()),
             clock,
@@ -136,7 +214,7 @@ impl Recorder {
             shared: Arc::clone(&shared),
             first: Some(first),
             begun: false,
-            unsaid: 0,
+            missing: Missing::default(),
             lost: 0,
         };
         (Self(shared), writer, notes)
@@ -155,7 +233,7 @@ impl Recorder {
     /// the disk does not take it: then it is one as soon as it does.
     pub fn begin(&self, session: Session, patience: Duration) {
         let (done, over) = sync_channel(1);
-        if self.send(Note::Begin(session, self.0.clock.wall().nanos(), done)) {
+        if self.send(Note::Begin(session, self.0.clock.wall().nanos(), done)).is_none() {
             // What is not done yet comes before everything that is taken down from now on.
             let _ = over.recv_timeout(patience);
         }
@@ -212,22 +290,36 @@ impl Recorder {
         let bytes = weight(&entry);
         let waiting = self.0.waiting_bytes.fetch_add(bytes, Ordering::SeqCst);
         let fits = waiting == 0 || waiting.saturating_add(bytes) <= MOST_WAITING_BYTES;
-        let incident = matches!(entry.body, Some(Body::Incident(_))).then(|| entry.clone());
-        if fits && self.send(Note::Entry(entry)) {
-            return;
-        }
+        let unsent = if fits { self.send(Note::Entry(entry)) } else { Some(Note::Entry(entry)) };
+        let Some(Note::Entry(entry)) = unsent else { return };
         self.0.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
-        match incident {
-            Some(entry) => self.wish(|wishes| wishes.incidents.push(entry)),
-            None => drop(self.0.lost.fetch_add(1, Ordering::SeqCst)),
+        if matches!(entry.body, Some(Body::Incident(_))) {
+            self.wish(|wishes| wishes.incidents.push(entry));
+        } else {
+            self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).add(&entry);
         }
     }
 
-    fn send(&self, note: Note) -> bool {
+    /// What did not fit.
+    fn send(&self, note: Note) -> Option<Note> {
         match self.0.queue.try_send(note) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            Ok(()) => None,
+            Err(TrySendError::Full(note) | TrySendError::Disconnected(note)) => Some(note),
         }
+    }
+
+    /// Calls that the runtime has not answered for so long, whoever made them; without the event stream, which is there to
+    /// stay open. The one that was sent first comes first.
+    pub fn silent(&self, at_least: Duration) -> Vec<SilentCall> {
+        let now = self.0.clock.mono();
+        let pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = pending.values().map(|call| SilentCall {
+            rpc: call.rpc,
+            id: call.id.clone(),
+            waited: now.since(call.asked),
+            ended: call.ended.subscribe(),
+        });
+        calls.filter(|call| call.waited >= at_least).collect()
     }
 
     /// Takes down an incident, which is opened, learned of or closed.
@@ -261,7 +353,7 @@ impl Recorder {
     /// How it goes.
     pub fn state(&self) -> State {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        state.lost += self.0.lost.load(Ordering::SeqCst);
+        state.lost += self.0.missing.lock().unwrap_or_else(PoisonError::into_inner).entries;
         state
     }
 
@@ -299,6 +391,13 @@ impl Tape for Listener {
         let shared = &self.recorder.0;
         let call = shared.calls.fetch_add(1, Ordering::SeqCst);
         let relist = if self.relists { shared.relist.load(Ordering::SeqCst) } else { 0 };
+        if rpc != Rpc::GetContainerEvents {
+            let subject = Subject::read(rpc, request.clone()).ok();
+            let id = subject.map(|subject| subject.id().to_owned()).filter(|id| !id.is_empty());
+            let asked = shared.clock.mono();
+            let pending = Pending { rpc, id, asked, ended: watch::Sender::new(None) };
+            shared.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(call, pending);
+        }
         self.recorder.note(Body::Asked(Asked { call, rpc: rpc_number(rpc), request, relist }));
         call
     }
@@ -313,6 +412,17 @@ impl Tape for Listener {
             CallEnd::Failed(error) => (Outcome::Failed(error.clone()), Vec::new()),
             CallEnd::Abandoned => (Outcome::Abandoned, Vec::new()),
         };
+        let mut pending = self.recorder.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = pending.remove(&call) {
+            let end = match &outcome {
+                Outcome::Failed(Error::Silent { .. }) => Some(WaitEnd::GivenUp(took)),
+                Outcome::Answered | Outcome::Failed(_) => Some(WaitEnd::Answered(took)),
+                // Whoever made it has no use for it any more, which says nothing of its end.
+                Outcome::Abandoned | Outcome::Unknown => None,
+            };
+            call.ended.send_replace(end);
+        }
+        drop(pending);
         let mut ended = Ended::new(call, took, &outcome);
         ended.answers = messages.into_iter().map(raw).collect();
         self.recorder.note(Body::Ended(ended));
@@ -334,7 +444,7 @@ struct Writer {
     /// Whether the session has begun.
     begun: bool,
     /// Entries that are lost, and that the capture does not know of yet.
-    unsaid: u64,
+    missing: Missing,
     /// All that are lost.
     lost: u64,
 }
@@ -450,9 +560,10 @@ impl Writer {
         let again = u64::try_from(AGAIN_AFTER.as_nanos()).unwrap_or(u64::MAX);
         let resting =
             self.trouble.as_ref().is_some_and(|(since, _)| entry.mono < since.saturating_add(again));
-        let dropped = self.shared.lost.swap(0, Ordering::SeqCst);
-        self.unsaid += dropped;
-        self.lost += dropped;
+        let dropped =
+            std::mem::take(&mut *self.shared.missing.lock().unwrap_or_else(PoisonError::into_inner));
+        self.lost += dropped.entries;
+        self.missing.add_all(dropped);
         let mono = entry.mono;
         let ready = if resting || self.store.is_some() { Ok(()) } else { self.open() };
         if self.shared.counted.load(Ordering::SeqCst)
@@ -462,13 +573,16 @@ impl Writer {
         }
         let written = ready.map_err(|why| why.to_string()).and_then(|()| match &mut self.store {
             Some(store) if !resting => {
-                if self.unsaid > 0 {
+                if self.missing.entries > 0 {
+                    for end in &self.missing.ends {
+                        store.forget(end.call);
+                    }
                     let known = self.trouble.as_ref().map(|(_, why)| why.clone());
                     let why = known.unwrap_or_else(|| "the disk did not keep up".to_owned());
-                    let lost = Body::Lost(Lost { entries: self.unsaid, why });
+                    let lost = Body::Lost(self.missing.entry(why));
                     let told = Entry { body: Some(lost), ..entry.clone() };
                     store.write(told).map_err(|why| why.to_string())?;
-                    self.unsaid = 0;
+                    self.missing = Missing::default();
                 }
                 store.write(entry.clone()).map_err(|why| why.to_string()).map(|()| true)
             }
@@ -478,13 +592,13 @@ impl Writer {
             self.trouble = None;
             return;
         }
+        self.missing.add(&entry);
+        self.lost += 1;
         // What is open is known all the same, and said again as soon as there is a segment.
         match &mut self.store {
             Some(store) => store.pass_over(entry),
             None => self.carried.remember(entry),
         }
-        self.unsaid += 1;
-        self.lost += 1;
         if let Err(why) = written {
             self.trouble = Some((mono, why));
         }

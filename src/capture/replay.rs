@@ -1,21 +1,23 @@
 //! A capture as one more runtime: it answers what was asked then as it was answered then, in recorded time.
 //!
-//! Two ways. At a *moment*, time goes on by itself, and a call is answered as the last of its kind before then was: one
-//! that was pending stays so for as long as it did. *Played*, the recorded relists come one after the other, and the clock
-//! is moved by the answers. What nobody asked then is not recorded, and that is the answer: nothing is made up.
+//! Two ways. At a *moment*, only what was known then counts: a call that had ended has its answer, one that was open is
+//! silent since it was sent, whatever became of it later, and of one whose end was not kept nothing is known. *Played*,
+//! the recorded relists come one after the other, and the clock is moved by the answers. What nobody asked then is not
+//! recorded, and that is the answer: nothing is made up.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::clock::ReplayClock;
 use super::entry::{Outcome, kind};
-use super::node::KubeletSample;
+use super::node::{KubeletSample, KubeletState, NodeSample};
 use super::play::Stream;
-use super::read::{Capture, Moment, RecordedCall};
+use super::read::{CallState, Capture, End, Moment, RecordedCall};
 use crate::clock::{Clock, Mono, Wall};
+use crate::cri::rename::owners;
 use crate::cri::server::{Answer, Bytes, Courtesy, InProcess, Question, Refusal, Service, Subject, message};
 use crate::cri::{Client, Code, Error, Interpreter, Rpc, Version};
 
@@ -24,6 +26,18 @@ const STEP: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether what the stream brought was taken.
 const TAKING: Duration = Duration::from_micros(200);
+
+/// A call that has been open for less is on its way, and the answer before it counts.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+
+/// An answer that took longer says that the runtime is slow, if the one before it did too.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What took longer was a silence, and is over.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// A status that is older than this is said to be old.
+const OLD: Duration = Duration::from_secs(60);
 
 /// How many errors that are on their way to the client are known by number.
 const MOST_ERRORS: usize = 4096;
@@ -75,8 +89,8 @@ impl Speed {
 /// How a capture is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// As it was at a moment.
-    At(Moment, Mono),
+    /// As it was at the moment at which it begins.
+    At,
     /// One relist after the other, since the machine's clock showed this.
     Played(Speed, Mono),
 }
@@ -109,6 +123,33 @@ pub struct Playback {
     /// How long the calls took that were answered last.
     took: Mutex<HashMap<(Rpc, Bytes), Duration>>,
     stream: Stream,
+    incident: Option<u64>,
+    /// Why the runtime could not be reached then.
+    unreachable: Option<Error>,
+    /// Whether answers are for a verdict, in which a silence that was over has no part.
+    judged: AtomicBool,
+    remarks: Mutex<Remarks>,
+}
+
+/// What a verdict should say about the answers that it rests on.
+#[derive(Default)]
+struct Remarks {
+    /// How many statuses are old, and when the oldest of them was answered.
+    old: usize,
+    oldest: Option<Wall>,
+    /// Answers that came after a silence that was over by then.
+    late: Vec<(Rpc, Duration, Wall)>,
+}
+
+/// A call that had not been answered at the moment that is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// What was asked.
+    pub rpc: Rpc,
+    /// About which container or sandbox.
+    pub id: Option<String>,
+    /// For how long.
+    pub waited: Duration,
 }
 
 struct Current {
@@ -148,26 +189,40 @@ enum Recorded<'a> {
     Nothing,
 }
 
+/// What was known of a question at a moment.
+enum Known<'a> {
+    /// The answer to this call, the last that there was.
+    Answer(&'a RecordedCall, &'a End),
+    /// It had not been answered for so long.
+    Silent(&'a RecordedCall, Duration),
+    /// It had been asked, and what became of that was not kept.
+    Lost,
+    /// Nobody had asked it.
+    Nothing,
+}
+
 impl Playback {
     /// Replays `capture` as it was at `start`, with `clock` showing recorded time from now on.
     pub fn at(capture: Capture, start: (Moment, Wall), clock: Arc<ReplayClock>) -> Self {
         let mut calls: HashMap<Key, Vec<usize>> = HashMap::new();
-        let told = |(_, call): &(usize, &RecordedCall)| !capture.was_cut_short(call);
-        for (place, call) in capture.calls.iter().enumerate().filter(told) {
+        for (place, call) in capture.calls.iter().enumerate() {
             if let Ok(subject) = Subject::read(call.rpc, call.request.clone()) {
                 calls.entry(Key::of(call.rpc, &subject, &call.request)).or_default().push(place);
             }
         }
         clock.go_on_from(start.1);
-        let way = Way::At(start.0, clock.mono());
         let capture = Arc::new(capture);
         Self {
             stream: Stream::of(&capture, start.0),
+            unreachable: unreachable_at(&capture, start.0),
+            incident: None,
+            judged: AtomicBool::new(false),
+            remarks: Mutex::default(),
             capture,
             calls,
             clock,
             start,
-            way: Mutex::new(way),
+            way: Mutex::new(Way::At),
             place: AtomicUsize::new(0),
             current: Mutex::default(),
             errors: Errors::default(),
@@ -214,6 +269,27 @@ impl Playback {
         let mut known = self.capture.documents.iter().filter(|document| document.kind == kind::KUBELET);
         let last = known.rfind(|document| document.at <= now && document.at.session == now.session)?;
         Some((serde_json::from_slice(&self.capture.text(last)?).ok()?, last.wall))
+    }
+
+    /// How the kubelet's process was when the recorder looked last, which it does again as soon as that changes.
+    pub fn kubelet_state(&self) -> Option<KubeletState> {
+        let now = self.now();
+        let looks = self.capture.documents.iter().filter(|document| document.kind == kind::NODE);
+        let mut looks = looks.filter(|look| look.at <= now && look.at.session == now.session);
+        let last: NodeSample = serde_json::from_slice(&self.capture.text(looks.next_back()?)?).ok()?;
+        last.kubelet
+    }
+
+    /// The moment that is replayed, and the incident of which it is the worst, if it was chosen as that.
+    pub const fn chosen(&self) -> (Wall, Option<u64>) {
+        (self.start.1, self.incident)
+    }
+
+    /// The moment that is replayed is the worst of this incident.
+    #[must_use]
+    pub fn of_incident(mut self, incident: Option<u64>) -> Self {
+        self.incident = incident;
+        self
     }
 
     /// What comes next. `waited` tells that the wait that was asked for is over.
@@ -272,7 +348,9 @@ impl Playback {
         if let Some(current) = current.as_mut() {
             let own = places.iter().copied().find(|place| {
                 call(*place).is_some_and(|call| {
-                    call.asked.session == current.session && call.relist == current.number
+                    call.asked.session == current.session
+                        && call.relist == current.number
+                        && !self.capture.was_cut_short(call)
                 }) && !current.used.contains(place)
             });
             if let Some(place) = own {
@@ -281,7 +359,8 @@ impl Playback {
             }
         }
         let before = places.partition_point(|place| call(*place).is_some_and(|call| call.asked <= now));
-        let last = before.checked_sub(1).and_then(|place| places.get(place)).and_then(|place| call(*place));
+        let mut before = places.iter().take(before).rev().filter_map(|place| call(*place));
+        let last = before.find(|call| !self.capture.was_cut_short(call));
         match last.filter(|call| call.asked.session == now.session) {
             Some(call) => Recorded::Call(call),
             None => Recorded::Nothing,
@@ -291,7 +370,7 @@ impl Playback {
     /// The recorder's moment that it is now.
     fn now(&self) -> Moment {
         match self.way() {
-            Way::At(start, origin) => start.plus(self.clock.mono().since(origin)),
+            Way::At => self.start.0,
             Way::Played(..) => {
                 let place = self.place.load(Ordering::SeqCst);
                 let current = place.checked_sub(1).and_then(|place| self.capture.relists.get(place));
@@ -300,53 +379,178 @@ impl Playback {
         }
     }
 
-    /// Waits as long as it took then, and no longer than somebody waits now. False if nobody waits any more.
-    async fn wait(&self, call: &RecordedCall, now: Moment, deadline: Option<Duration>) -> bool {
-        match self.way() {
-            Way::At(..) => {
-                let Some(left) = left(call, now) else { return std::future::pending().await };
-                self.takes(call, left);
-                // The timer counts in whole milliseconds and rounds up: a quick call would be slower than it was.
-                let whole = Duration::from_millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-                if !whole.is_zero() {
-                    tokio::time::sleep(whole).await;
-                }
-                true
-            }
-            Way::Played(speed, origin) => {
-                let took = match &call.end {
-                    Some(end) => end.took,
-                    // The recorder did not live to see the end.
-                    None => deadline.unwrap_or(Duration::from_secs(120)),
-                };
-                let limit = deadline.unwrap_or(took);
-                let mut left = took.min(limit);
-                while left > Duration::ZERO {
-                    let step = left.min(STEP).min(self.until_told().unwrap_or(STEP));
-                    left -= step;
-                    let then = self.clock.mono().plus(step).since(Mono::default());
-                    let wait = speed.wait(then, self.clock.own().since(origin));
-                    // A long wait is seen from outside, also where time flies.
-                    let wait = if step == STEP { wait.max(Duration::from_millis(1)) } else { wait };
-                    if wait > Duration::ZERO {
-                        tokio::time::sleep(wait).await;
+    /// The calls about `key` that had been sent by then, the last of them first.
+    fn sent_by<'a>(&'a self, key: &Key, now: Moment) -> impl Iterator<Item = &'a RecordedCall> + use<'a> {
+        let places = self.calls.get(key).map(Vec::as_slice).unwrap_or_default();
+        let call = |place: &usize| self.capture.calls.get(*place);
+        let sent = places.partition_point(|place| call(place).is_some_and(|call| call.asked <= now));
+        let sent = places.get(..sent).unwrap_or_default().iter().rev().filter_map(call);
+        sent.take_while(move |call| call.asked.session == now.session)
+    }
+
+    /// What was known of `key` then: the last call that tells anything.
+    fn known(&self, key: &Key, now: Moment) -> Known<'_> {
+        let mut on_its_way = None;
+        for call in self.sent_by(key, now) {
+            match self.capture.state_at(call, now) {
+                CallState::NotKnown => return Known::Lost,
+                CallState::Open(waited) if waited < ON_ITS_WAY => on_its_way = Some((call, waited)),
+                CallState::Open(waited) => return Known::Silent(call, waited),
+                CallState::Ended(end) => match &end.outcome {
+                    Outcome::Abandoned if end.took < ON_ITS_WAY => {}
+                    Outcome::Abandoned | Outcome::Failed(Error::Silent { .. }) => {
+                        // Whoever gives up a call learns no more of it. It is asked again soon, or not at all.
+                        let since = now.since(call.asked.plus(end.took));
+                        return if since < SILENCE { Known::Silent(call, since) } else { Known::Lost };
                     }
-                    self.clock.advance(step);
-                    self.tell_what_is_due().await;
+                    _ => return Known::Answer(call, end),
+                },
+            }
+        }
+        on_its_way.map_or(Known::Nothing, |(call, waited)| Known::Silent(call, waited))
+    }
+
+    /// Every call that had not been answered at the moment that is replayed. What was gone by then, and silent before, holds
+    /// nobody up.
+    pub fn unanswered(&self) -> Vec<Unanswered> {
+        let now = self.start.0;
+        let listed = [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, false));
+        let is_gone = |rpc: Rpc, id: &str| {
+            let [sandboxes, containers] = &listed;
+            let list = if rpc == Rpc::PodSandboxStatus { sandboxes } else { containers };
+            list.as_ref().is_some_and(|list| list.iter().all(|(listed, _)| listed != id))
+        };
+        let mut found = Vec::new();
+        for key in self.calls.keys() {
+            let (rpc, id) = match key {
+                Key::Runtime(Rpc::GetContainerEvents) | Key::Some(..) => continue,
+                Key::Runtime(rpc) | Key::Everything(rpc) => (*rpc, None),
+                Key::One(rpc, id) if is_gone(*rpc, id) => continue,
+                Key::One(rpc, id) => (*rpc, Some(id.clone())),
+            };
+            // Version is asked on two connections, and two silences are more than one.
+            let most = if rpc == Rpc::Version { 2 } else { 1 };
+            if let Known::Silent(last, waited) = self.known(key, now) {
+                let open = self.sent_by(key, now).skip_while(|call| call.number != last.number).skip(1);
+                let open = open.map_while(|call| match self.capture.state_at(call, now) {
+                    CallState::Open(waited) => Some(waited),
+                    _ => None,
+                });
+                let all = std::iter::once(waited).chain(open).take(most);
+                found.extend(all.map(|waited| Unanswered { rpc, id: id.clone(), waited }));
+            }
+        }
+        found
+            .sort_unstable_by(|one, other| other.waited.cmp(&one.waited).then_with(|| one.id.cmp(&other.id)));
+        found
+    }
+
+    /// Ids and their owners by the last list that had been answered then; without `also_old`, only where no later one is
+    /// silent.
+    fn listed(&self, rpc: Rpc, also_old: bool) -> Option<Vec<(String, String)>> {
+        let (key, now) = (Key::Everything(rpc), self.start.0);
+        let end = match self.known(&key, now) {
+            Known::Answer(_, end) => Some(end),
+            _ if !also_old => None,
+            _ => self.sent_by(&key, now).find_map(|call| match self.capture.state_at(call, now) {
+                CallState::Ended(end) if end.outcome == Outcome::Answered => Some(end),
+                _ => None,
+            }),
+        };
+        let messages = self.capture.messages(end.filter(|end| end.outcome == Outcome::Answered)?)?;
+        Some(messages.iter().flat_map(|message| owners(rpc, message)).collect())
+    }
+
+    /// Sandboxes and then containers with their owners, `namespace/pod` and `namespace/pod/container`, by the last lists
+    /// that were answered.
+    pub fn last_listed(&self) -> [Vec<(String, String)>; 2] {
+        [Rpc::ListPodSandbox, Rpc::ListContainers].map(|list| self.listed(list, true).unwrap_or_default())
+    }
+
+    /// From now on answers are for a verdict: how long one took counts only if that still lasts.
+    pub fn is_judged(&self) {
+        self.judged.store(true, Ordering::SeqCst);
+    }
+
+    /// What a verdict should say about the answers that it was given: what, and why.
+    pub fn remarks(&self) -> Vec<(String, String)> {
+        let remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = remarks.oldest.map(|oldest| {
+            (
+                format!("{} statuses at this moment", remarks.old),
+                format!("not recorded: the last answers are as of {oldest} and later"),
+            )
+        });
+        let late = remarks.late.iter().map(|(rpc, took, at)| {
+            let why = format!("it was answered at {at}, and the next answer is not recorded yet");
+            (format!("how long {rpc} takes after one that took {:.1} s", took.as_secs_f64()), why)
+        });
+        old.into_iter().chain(late).collect()
+    }
+
+    /// How long an answer counts as having taken, for a verdict: a silence that was over then leaves no trace, and the
+    /// runtime is slow if two answers in a row were.
+    fn lasting(&self, key: &Key, call: &RecordedCall, end: &End, now: Moment) -> Option<Duration> {
+        if end.took < SLOW {
+            return Some(end.took);
+        }
+        let earlier = self.sent_by(key, now).skip_while(|other| other.number != call.number).skip(1);
+        let answered = earlier.filter_map(|call| match self.capture.state_at(call, now) {
+            CallState::Ended(end) if end.outcome == Outcome::Answered => Some(end.took),
+            _ => None,
+        });
+        let before = answered.into_iter().next();
+        match before {
+            Some(before) if before >= SLOW && end.took < SILENCE => Some(end.took.min(before)),
+            _ => {
+                let ended = call.wall.plus(end.took);
+                let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+                if remarks.late.len() < 8 {
+                    remarks.late.push((call.rpc, end.took, ended));
                 }
-                took <= limit
+                before.filter(|before| *before < SLOW)
             }
         }
     }
 
+    /// Plays how long a call took, and no longer than somebody waits now. False if nobody waits any more.
+    async fn wait(
+        &self,
+        call: &RecordedCall,
+        speed: Speed,
+        origin: Mono,
+        deadline: Option<Duration>,
+    ) -> bool {
+        let took = match &call.end {
+            Some(end) => end.took,
+            None => self.capture.seen_open(call),
+        };
+        let limit = deadline.unwrap_or(took);
+        let mut left = took.min(limit);
+        while left > Duration::ZERO {
+            let step = left.min(STEP).min(self.until_told().unwrap_or(STEP));
+            left -= step;
+            let then = self.clock.mono().plus(step).since(Mono::default());
+            let wait = speed.wait(then, self.clock.own().since(origin));
+            // A long wait is seen from outside, also where time flies.
+            let wait = if step == STEP { wait.max(Duration::from_millis(1)) } else { wait };
+            if wait > Duration::ZERO {
+                tokio::time::sleep(wait).await;
+            }
+            self.clock.advance(step);
+            self.tell_what_is_due().await;
+        }
+        took <= limit
+    }
+
     /// Remembers for the client how long an answer takes, which is what it is worth: that it is looked up here, and
     /// carried through a socket, is none of the runtime's business.
-    fn takes(&self, call: &RecordedCall, left: Duration) {
+    fn takes(&self, request: &Bytes, rpc: Rpc, took_then: Duration) {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
         if took.len() >= MOST_ERRORS {
             took.clear();
         }
-        took.insert((call.rpc, call.request.clone()), left);
+        took.insert((rpc, request.clone()), took_then);
     }
 
     /// How long it is until the event stream brings something.
@@ -368,7 +572,8 @@ impl Playback {
 
     fn messages_of(&self, call: &RecordedCall) -> Result<Vec<Bytes>, Error> {
         let Some(end) = &call.end else {
-            return Err(Error::Silent { rpc: call.rpc, waited: Duration::ZERO });
+            let why = "what became of it was not kept".to_owned();
+            return Err(Error::NotRecorded { rpc: call.rpc, why });
         };
         match &end.outcome {
             Outcome::Answered => match self.capture.messages(end) {
@@ -395,20 +600,85 @@ impl Playback {
     }
 
     async fn play_back(&self, question: Question) -> Result<Answer, Error> {
+        match self.way() {
+            Way::At => self.answer_then(&question),
+            Way::Played(speed, origin) => self.play_call(question, speed, origin).await,
+        }
+    }
+
+    /// The answer as it was known at the moment that is replayed.
+    fn answer_then(&self, question: &Question) -> Result<Answer, Error> {
+        let (rpc, now) = (question.rpc, self.start.0);
+        let mut key = Key::of(rpc, &question.subject, &question.message);
+        let mut known = self.known(&key, now);
+        let mut part = None;
+        if matches!(known, Known::Nothing)
+            && let Some(wider) = self.wider(&key)
+        {
+            // A part of what was listed then is there, although nobody asked for the part.
+            part = Some(&question.subject).filter(|subject| subject.id().is_empty());
+            known = self.known(&wider, now);
+            key = wider;
+        }
+        if rpc == Rpc::Version && !matches!(known, Known::Silent(..)) {
+            if let Some(error) = &self.unreachable {
+                return Err(error.clone());
+            }
+            match &known {
+                Known::Answer(_, End { outcome: Outcome::Failed(error), .. }) if is_about_the_way(error) => {
+                    return Ok(self.introduction(now));
+                }
+                // The recorder asked before it began to write, and wrote down the answer with its own name.
+                Known::Lost | Known::Nothing => return Ok(self.introduction(now)),
+                Known::Answer(..) | Known::Silent(..) => {}
+            }
+        }
+        let not_recorded = |why: &str| Error::NotRecorded { rpc, why: why.to_owned() };
+        let (call, end) = match known {
+            Known::Answer(call, end) => (call, end),
+            Known::Silent(_, waited) => return Err(Error::Silent { rpc, waited }),
+            Known::Lost => return Err(not_recorded("what became of it was not kept")),
+            Known::Nothing => return Err(not_recorded("nobody asked that by then")),
+        };
+        let took = if self.judged.load(Ordering::SeqCst) {
+            self.note_age(call, end, now);
+            self.lasting(&key, call, end, now)
+        } else {
+            Some(end.took)
+        };
+        if let Some(took) = took {
+            self.takes(&question.message, rpc, took);
+        }
+        let answer = self.messages_of(call)?;
+        Ok(Answer::all(match part {
+            Some(part) => answer.into_iter().filter_map(|list| part.select(list)).collect(),
+            None => answer,
+        }))
+    }
+
+    fn note_age(&self, call: &RecordedCall, end: &End, now: Moment) {
+        let is_status = matches!(call.rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus);
+        if is_status && now.since(call.asked.plus(end.took)) >= OLD {
+            let answered = call.wall.plus(end.took);
+            let mut remarks = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+            remarks.old += 1;
+            remarks.oldest = Some(remarks.oldest.map_or(answered, |oldest| oldest.min(answered)));
+        }
+    }
+
+    async fn play_call(&self, question: Question, speed: Speed, origin: Mono) -> Result<Answer, Error> {
         let key = Key::of(question.rpc, &question.subject, &question.message);
         let now = self.now();
         let mut part = None;
         let mut found = self.find(&key, now);
         if matches!(found, Recorded::Nothing)
-            && let Some(whole) = self.whole(&key, now)
+            && let Some(wider) = self.wider(&key)
         {
-            // A part of what was listed then is there, although nobody asked for the part.
             part = Some(&question.subject);
-            found = Recorded::Call(whole);
+            found = self.find(&wider, now);
         }
         let call = match found {
             Recorded::Call(call) => call,
-            // The recorder asked before it began to write, and wrote down the answer with its own name.
             Recorded::Nothing if question.rpc == Rpc::Version => return Ok(self.introduction(now)),
             Recorded::Nothing => {
                 let why = "nobody asked that by then".to_owned();
@@ -416,7 +686,7 @@ impl Playback {
             }
         };
         let deadline = question.deadline;
-        if !self.wait(call, now, deadline).await {
+        if !self.wait(call, speed, origin, deadline).await {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
         }
@@ -427,36 +697,47 @@ impl Playback {
         }))
     }
 
-    /// The call that has what `key` asks for among other things: a whole list, or the one id that begins so.
-    fn whole(&self, key: &Key, now: Moment) -> Option<&RecordedCall> {
-        let wider = match key {
-            Key::Some(rpc, _) => Key::Everything(*rpc),
+    /// What has the answer to `key` among others: a whole list, or the one id that begins so.
+    fn wider(&self, key: &Key) -> Option<Key> {
+        match key {
+            Key::Some(rpc, _) => Some(Key::Everything(*rpc)),
             Key::One(rpc, id) if !id.is_empty() => {
                 let begins = |known: &&Key| matches!(known, Key::One(other, known) if other == rpc && known.starts_with(id));
                 let mut known = self.calls.keys().filter(begins);
-                known.next().filter(|_| known.next().is_none())?.clone()
+                known.next().filter(|_| known.next().is_none()).cloned()
             }
-            _ => return None,
-        };
-        match self.find(&wider, now) {
-            Recorded::Call(call) => Some(call),
-            Recorded::Nothing => None,
+            _ => None,
         }
     }
 }
 
-/// How long an answer is still to come at `now`; `None` if it never does.
-fn left(call: &RecordedCall, now: Moment) -> Option<Duration> {
-    let end = call.end.as_ref()?;
-    match end.outcome {
-        // Nobody saw its end.
-        Outcome::Abandoned | Outcome::Failed(Error::Silent { .. }) => None,
-        _ => {
-            let over = call.asked.plus(end.took);
-            // What was over by then takes as long as it took.
-            Some(if over > now { over.since(now) } else { end.took })
-        }
-    }
+/// Whether an error says that there was no way to the runtime, which every other call would have met too.
+const fn is_about_the_way(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoSuchSocket { .. }
+            | Error::NotASocket { .. }
+            | Error::PermissionDenied { .. }
+            | Error::Refused { .. }
+            | Error::Unreachable { .. }
+            | Error::WrongProtocol { .. }
+    )
+}
+
+/// Why the runtime could not be reached then: by the last call that had ended.
+fn unreachable_at(capture: &Capture, now: Moment) -> Option<Error> {
+    let ended = capture.calls.iter().filter(|call| call.asked.session == now.session && call.asked <= now);
+    let ended = ended.filter_map(|call| match capture.state_at(call, now) {
+        CallState::Ended(end) => Some((call.asked.plus(end.took), &end.outcome)),
+        _ => None,
+    });
+    let told = ended.filter_map(|(at, outcome)| match outcome {
+        Outcome::Answered => Some((at, None)),
+        Outcome::Failed(error) if is_about_the_way(error) => Some((at, Some(error))),
+        Outcome::Failed(Error::Silent { .. }) | Outcome::Abandoned | Outcome::Unknown => None,
+        Outcome::Failed(_) => Some((at, None)),
+    });
+    told.max_by_key(|(at, _)| *at)?.1.cloned()
 }
 
 /// A playback behind a server of this process, whose clients hear exactly what was heard then.
@@ -495,7 +776,11 @@ impl Service for Plain {
             };
             Refusal::new(error.code().unwrap_or(Code::Unavailable), message)
         };
-        self.0.play_back(question).await.map_err(said)
+        match self.0.play_back(question).await {
+            // Whoever asks is kept waiting, as it was then.
+            Err(Error::Silent { .. }) => std::future::pending().await,
+            ended => ended.map_err(said),
+        }
     }
 }
 

@@ -342,6 +342,11 @@ impl Store {
         self.pins.drain(..surplus);
     }
 
+    /// A call has ended, and its end cannot be written: the next segment does not name it as open.
+    pub fn forget(&mut self, call: u64) {
+        self.asked.remove(&call);
+    }
+
     /// Writes one entry. An error leaves the capture as it was; the next entry is tried anew.
     pub fn write(&mut self, entry: Entry) -> io::Result<()> {
         let position = self.timeline.place(entry.mono);
@@ -580,12 +585,12 @@ fn without_answers(mut entry: Entry) -> Entry {
             ended.omitted = true;
         }
         Some(Body::Document(_)) => {
-            let why = "a document does not fit a segment".to_owned();
-            entry.body = Some(Body::Lost(Lost { entries: 1, why }));
+            let (why, since) = ("a document does not fit a segment".to_owned(), entry.mono.max(1));
+            entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
         }
         Some(Body::Told(_)) => {
-            let why = "an event does not fit a segment".to_owned();
-            entry.body = Some(Body::Lost(Lost { entries: 1, why }));
+            let (why, since) = ("an event does not fit a segment".to_owned(), entry.mono.max(1));
+            entry.body = Some(Body::Lost(Lost { entries: 1, why, since, ..Lost::default() }));
         }
         Some(Body::Asked(asked)) => asked.request.clear(),
         _ => {}

@@ -614,7 +614,12 @@ fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
             store.write(answered(second + 1, number, b"")).unwrap();
         }
     }
-    store.write(entry(60, Body::Lost(Lost { entries: 1, why: "for the time it is".into() }))).unwrap();
+    store
+        .write(entry(
+            60,
+            Body::Lost(Lost { entries: 1, why: "for the time it is".into(), ..Lost::default() }),
+        ))
+        .unwrap();
     drop(store);
     let capture = Capture::open(&place.0).unwrap();
     let report = super::report::CaptureReport::of(&capture, super::Range::default()).unwrap();

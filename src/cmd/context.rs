@@ -277,9 +277,10 @@ impl Context {
         let (path, time) = capture::parts(what);
         let capture = Capture::open(Path::new(path))?;
         let start = capture.moment(time)?;
+        let incident = capture.chosen_incident(time);
         self.note(1, &format!("the capture is asked as it was at {}", start.1));
         let clock = self.replayed.clone().unwrap_or_default();
-        Ok(Playback::at(capture, start, clock))
+        Ok(Playback::at(capture, start, clock).of_incident(incident))
     }
 
     /// The same command line with a capture for a runtime.

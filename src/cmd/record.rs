@@ -25,11 +25,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
-use super::health::diagnose;
+use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
 use super::render::capture as text;
 use super::stops::{Stops, Suspension, outlive_hangup};
@@ -37,9 +36,10 @@ use super::watch::{Audience, News, Outlet, StreamSettings, Tap};
 use super::{Error, Exit, positive_duration};
 use crate::capture::entry::{Session, kind};
 use crate::capture::node::KubeletSample;
-use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Watchman, node};
-use crate::clock::{Clock, Mono};
-use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, Runtime, Version};
+use crate::capture::node::KubeletState;
+use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, Subject, Watchman, node};
+use crate::clock::{Clock, Mono, Wall};
+use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, Rpc, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{CallEnd, HealthReport, KnownHang};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
@@ -49,6 +49,7 @@ use crate::pleg::stream::{Event, Health, Stream};
 use crate::pleg::{CallRecord, Generic, Hub, OpenCall, Settings, Sink, Timing, Turn, Worker};
 use crate::report::escape::label_value;
 use crate::report::json;
+use crate::sim::{self, KubeletLife, KubeletPages};
 
 /// Deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -61,6 +62,17 @@ const AT_REST: Duration = Duration::from_secs(5);
 
 /// How often pressure, processes and the runtime's own word are taken down.
 const SAMPLE: Duration = Duration::from_secs(30);
+
+/// How long after a Status another is asked.
+const STATUS_AGAIN: Duration = Duration::from_secs(25);
+
+/// How often Version is asked while an incident lasts, and how long after a silent one it is asked on another connection.
+const VERSION_AGAIN: Duration = Duration::from_secs(5);
+const VERSION_SOON: Duration = Duration::from_secs(2);
+
+/// From which age of the kubelet's last relist on its metrics are read often, and how often.
+const KUBELET_OLD: Duration = Duration::from_secs(60);
+const KUBELET_AGAIN: Duration = Duration::from_secs(2);
 
 /// How long the kubelet's metrics are waited for.
 const METRICS: Duration = Duration::from_secs(5);
@@ -282,6 +294,7 @@ impl MetricsReader<'_> {
         let access = &arguments.kubelet;
         let own = matches!(endpoint, Endpoint::Unix { .. }) && !arguments.no_host;
         let api = match access.api(context)? {
+            None if matches!(endpoint, Endpoint::Sim { .. }) => simulated_kubelet(context, endpoint)?,
             None if own => access.api_or_own(context)?.or(read_only(context)?),
             api => api,
         };
@@ -315,48 +328,57 @@ impl MetricsReader<'_> {
 #[derive(Default)]
 struct Aside<'a> {
     diagnosis: Option<Pin<Box<dyn Future<Output = Option<HealthReport>> + 'a>>>,
-    greeting: Option<Pin<Box<dyn Future<Output = Greeting> + 'a>>>,
+    version: Option<Pin<Box<dyn Future<Output = Option<Version>> + 'a>>>,
+    /// When Version was asked last.
+    version_asked: Mono,
+    status: Option<Pin<Box<dyn Future<Output = bool> + 'a>>>,
+    /// When Status was asked last, if it was.
+    status_asked: Option<Mono>,
     metrics: Option<Pin<Box<dyn Future<Output = KubeletSample> + 'a>>>,
+    /// When the kubelet's metrics were asked for last.
+    metrics_asked: Mono,
+    /// When the kubelet had relisted last, by its metrics.
+    kubelet_relisted: Option<Wall>,
+    /// How the kubelet's process was at the last look.
+    kubelet: Option<KubeletState>,
     /// Whether the kubelet's metrics were silent: they wait for the runtime, and are left alone for as long.
     metrics_hang: bool,
     /// Whether `Status` was silent when it was asked last: then it is left alone until a list has been answered.
     status_hangs: bool,
 }
 
-/// What the runtime said of itself.
-#[derive(Default)]
-struct Greeting {
-    /// Nothing if it did not introduce itself.
-    version: Option<Version>,
-    /// Whether it did, and whether its status was silent or not asked for.
-    answered: bool,
-}
-
 /// What happens beside the relists.
 enum Done {
     Diagnosed(Option<Box<HealthReport>>),
-    Greeted(Greeting),
+    /// What Version answered, if it did.
+    Version(Option<Version>),
+    Status,
     Measured(KubeletSample),
 }
 
 impl Aside<'_> {
     /// The next thing that is over.
     async fn next(&mut self) -> Done {
-        let Self { diagnosis, greeting, metrics, .. } = self;
+        let Self { diagnosis, version, status, metrics, .. } = self;
         let done = tokio::select! {
             report = or_never(diagnosis.as_mut()) => Done::Diagnosed(report.map(Box::new)),
-            greeting = or_never(greeting.as_mut()) => Done::Greeted(greeting),
+            version = or_never(version.as_mut()) => Done::Version(version),
+            answered = or_never(status.as_mut()) => {
+                self.status_hangs = !answered;
+                Done::Status
+            }
             sample = or_never(metrics.as_mut()) => Done::Measured(sample),
         };
         match &done {
             Done::Diagnosed(_) => self.diagnosis = None,
-            Done::Greeted(greeting) => {
-                self.greeting = None;
-                self.status_hangs = !greeting.answered;
-            }
+            Done::Version(_) => self.version = None,
+            Done::Status => self.status = None,
             Done::Measured(sample) => {
                 self.metrics = None;
                 self.metrics_hang = sample.silent;
+                let relisted = sample.text.as_ref().and_then(|text| Metrics::parse(text).ok()?.last_seen);
+                let relisted = relisted.and_then(|seen| Duration::try_from_secs_f64(seen).ok());
+                self.kubelet_relisted = relisted.map(|since| Wall::default().plus(since));
             }
         }
         done
@@ -376,8 +398,6 @@ struct State {
     /// When it was looked last at what lasts.
     looked: Mono,
     open: Option<OpenCall>,
-    /// Is sent how the open call ended.
-    ended: watch::Sender<Option<CallEnd>>,
     healthy: Option<bool>,
     incidents: u64,
     culprit: Option<Culprit>,
@@ -411,20 +431,11 @@ impl Sink for Log<'_> {
     }
 
     fn call_started(&mut self, call: &OpenCall) {
-        let mut state = locked(self.state);
-        state.open = Some(call.clone());
-        state.ended = watch::Sender::new(None);
+        locked(self.state).open = Some(call.clone());
     }
 
-    fn call_finished(&mut self, call: &CallRecord) {
-        let mut state = locked(self.state);
-        state.open = None;
-        // A diagnosis that took it for hung wants to know.
-        let took = call.duration_seconds.duration();
-        state.ended.send_replace(Some(match call.outcome {
-            Outcome::Silent => CallEnd::GivenUp(took),
-            Outcome::Ok | Outcome::Error => CallEnd::Answered(took),
-        }));
+    fn call_finished(&mut self, _call: &CallRecord) {
+        locked(self.state).open = None;
     }
 }
 
@@ -497,7 +508,6 @@ impl<'a> Flight<'a> {
             watchman: Watchman::new(rules, last),
             looked: context.clock.mono(),
             open: None,
-            ended: watch::Sender::new(None),
             healthy: None,
             incidents: 0,
             culprit: None,
@@ -529,7 +539,7 @@ impl<'a> Flight<'a> {
             state,
             outside: Outside::listen(arguments).map_err(Error::Start)?,
             aside: Aside::default(),
-            samples: node::Samples::of(proc_of(arguments, endpoint)),
+            samples: samples(arguments, endpoint)?,
             metrics,
             tap,
             ear,
@@ -750,7 +760,7 @@ impl Parts<'_, '_> {
     /// event stream if it is to be opened now, as the kubelet does after a relist.
     async fn listen(&mut self, answered: bool) {
         if answered && self.unknown.is_some() {
-            self.desk.greet();
+            self.desk.ask_version(self.desk.context.clock.mono());
         }
         let Some(tap) = self.tap else { return };
         if let Err(why) = tap.attend(self.ear).await {
@@ -802,10 +812,32 @@ fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Optio
     Ok(Some(Tap::new(client, version, Arc::clone(&context.clock), hub, settings)))
 }
 
+/// The kubelet that is played beside a simulated runtime.
+fn simulated_kubelet(context: &Context, endpoint: &Endpoint) -> Result<Option<KubeletApi>, Error> {
+    let Endpoint::Sim { scenario } = endpoint else { return Ok(None) };
+    let Some(around) = sim::load(scenario)?.around else { return Ok(None) };
+    let url = KubeletPages::new(around, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
+    Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
+}
+
 /// The kubelet of this node by its read-only port, where that is open.
 fn read_only(context: &Context) -> Result<Option<KubeletApi>, Error> {
     let Some(port) = context.read_only_port() else { return Ok(None) };
     Ok(Some(KubeletApi::new(&format!("http://127.0.0.1:{port}"), &Credentials::default())?))
+}
+
+/// Looks at this node, or at the kubelet that is played beside a simulated runtime.
+fn samples(arguments: &RecordArgs, endpoint: &Endpoint) -> Result<node::Samples, Error> {
+    let Endpoint::Sim { scenario } = endpoint else {
+        return Ok(node::Samples::of(proc_of(arguments, endpoint)));
+    };
+    let pid = SIMULATED_KUBELET;
+    let around = sim::load(scenario)?.around;
+    Ok(node::Samples::simulated(around.map(|around| match around.kubelet {
+        KubeletLife::Dead => KubeletState::Gone,
+        KubeletLife::Stopped => KubeletState::Stopped { pid },
+        KubeletLife::Running => KubeletState::Running { pid },
+    })))
 }
 
 /// A simulated node has no processes; this machine's are somebody else's.
@@ -894,10 +926,68 @@ impl Desk<'_, '_> {
             (_, Some(whole)) => whole,
             (call, None) => call.unwrap_or_default(),
         };
+        let open = state.open.as_ref().map(|open| format!("{} {:?}", open.rpc, open.id));
         let age = self.hub.last_list().map(|last| now.since(last));
-        let steps = state.watchman.look((clock.wall(), now), &Look { waited, what, age });
         drop(state);
-        self.take(steps);
+        let (kubelet, restarted) = self.look_at_kubelet();
+        let version =
+            self.recorder.silent(Duration::ZERO).into_iter().filter(|call| call.rpc == Rpc::Version);
+        let version = version.map(|call| call.waited).max();
+        let look = Look { waited, what, age, call: open, version, kubelet, restarted };
+        let mut state = locked(self.state);
+        let steps = state.watchman.look((clock.wall(), now), &look);
+        let lasts = state.watchman.open().is_some();
+        drop(state);
+        self.take(steps, &look);
+        if lasts {
+            self.ask_again(now);
+        }
+    }
+
+    /// What is wrong with the kubelet, and whether it was restarted since the last look.
+    fn look_at_kubelet(&mut self) -> (Option<String>, Option<String>) {
+        let found = self.samples.kubelet();
+        let before = std::mem::replace(&mut self.aside.kubelet, found);
+        if found != before {
+            self.look_at_node();
+        }
+        let pid = |state: Option<KubeletState>| match state {
+            Some(KubeletState::Running { pid } | KubeletState::Stopped { pid }) => Some(pid),
+            Some(KubeletState::Gone) | None => None,
+        };
+        let restarted = match (before, found) {
+            (Some(KubeletState::Gone), Some(KubeletState::Running { .. })) => {
+                Some("the kubelet was started again".to_owned())
+            }
+            _ => pid(before).zip(pid(found)).filter(|(before, now)| before != now).map(|(before, now)| {
+                format!("the kubelet was restarted: process {before} is gone, {now} is there")
+            }),
+        };
+        let age = self.kubelet_age().filter(|age| *age > self.arguments.threshold);
+        let wrong = match found {
+            Some(KubeletState::Stopped { pid }) => Some(format!("the kubelet is stopped: process {pid}")),
+            Some(KubeletState::Gone) => Some("the kubelet is gone".to_owned()),
+            Some(KubeletState::Running { .. }) | None => {
+                age.map(|_| "the kubelet has not relisted for longer than its threshold".to_owned())
+            }
+        };
+        (wrong, restarted)
+    }
+
+    /// How long the kubelet has not relisted, by its metrics.
+    fn kubelet_age(&self) -> Option<Duration> {
+        self.aside.kubelet_relisted.map(|last| self.context.clock.wall().duration_since(last))
+    }
+
+    /// What an incident makes worth asking more often: whether the runtime answers Version, and when the kubelet relisted.
+    fn ask_again(&mut self, now: Mono) {
+        if now.since(self.aside.version_asked) >= VERSION_AGAIN {
+            self.ask_version(now);
+        }
+        let old = self.kubelet_age().is_some_and(|age| age >= KUBELET_OLD);
+        if old && now.since(self.aside.metrics_asked) >= KUBELET_AGAIN {
+            self.ask_kubelet(now);
+        }
     }
 
     /// A relist is over.
@@ -911,11 +1001,11 @@ impl Desk<'_, '_> {
         state.open = None;
         let steps = state.watchman.relist(self.context.clock.mono(), report);
         drop(state);
-        self.take(steps);
+        self.take(steps, &Look::default());
         self.look(None);
     }
 
-    fn take(&mut self, steps: Vec<Step>) {
+    fn take(&mut self, steps: Vec<Step>, look: &Look) {
         for step in steps {
             match step {
                 Step::Write(incident) => {
@@ -932,29 +1022,31 @@ impl Desk<'_, '_> {
                     self.said.line(text::incident(number, &incident));
                     self.recorder.incident(incident);
                 }
-                Step::Diagnose => self.diagnose(),
+                Step::Diagnose => self.diagnose(look),
             }
         }
     }
 
     /// Starts to find out what holds PLEG up, unless somebody does already. What hangs is not asked again.
-    fn diagnose(&mut self) {
+    fn diagnose(&mut self, look: &Look) {
         if self.arguments.no_diagnose || self.aside.diagnosis.is_some() {
             return;
         }
-        let now = self.context.clock.mono();
-        let state = locked(self.state);
-        let known = state.open.as_ref().map(|open| KnownHang {
-            rpc: open.rpc,
-            id: open.id.clone(),
-            waited: now.since(open.started),
-            ended: Some(state.ended.subscribe()),
+        locked(self.state).watchman.asked(self.context.clock.mono(), look);
+        let pending = self.recorder.silent(Duration::ZERO).into_iter();
+        let known = pending.map(|call| KnownHang {
+            rpc: call.rpc,
+            id: call.id,
+            waited: call.waited,
+            ended: Some(call.ended),
         });
-        drop(state);
+        let known: Vec<KnownHang> = known.collect();
         let (context, endpoint) = (*self.context, *self.endpoint);
         let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
-        self.aside.diagnosis =
-            Some(Box::pin(async move { diagnose(context, endpoint, known, Vec::new(), stacks).await.ok() }));
+        let patience = Some(context.timeout.unwrap_or(TIMEOUT));
+        self.aside.diagnosis = Some(Box::pin(async move {
+            diagnose(context, endpoint, known, Vec::new(), stacks, patience).await.ok()
+        }));
     }
 
     /// Something beside the relists is over; what the runtime said of itself, if it was that.
@@ -962,7 +1054,13 @@ impl Desk<'_, '_> {
         match done {
             Done::Diagnosed(report) => self.judged(&*report?),
             Done::Measured(sample) => self.recorder.document(kind::KUBELET, &sample),
-            Done::Greeted(greeting) => return greeting.version,
+            Done::Version(version) => {
+                if version.is_some() {
+                    self.ask_status();
+                }
+                return version;
+            }
+            Done::Status => {}
         }
         None
     }
@@ -974,15 +1072,23 @@ impl Desk<'_, '_> {
             self.recorder.document(kind::STACKS, stacks);
         }
         let judgement = judgement(report);
+        let clock = &*self.context.clock;
         let mut state = locked(self.state);
-        let number = state.watchman.open().map(|incident| incident.number);
-        let Some(incident) = state.watchman.judged(judgement) else { return };
-        state.culprit = culprit(report);
-        drop(state);
-        if let Some(number) = number {
-            self.said.line(text::judged(self.recorder.number_of(number), report));
+        let written = state.watchman.judged((clock.wall(), clock.mono()), judgement);
+        if !written.is_empty() {
+            state.culprit = culprit(report);
         }
-        self.recorder.incident(incident);
+        // One that ends here gives way to another.
+        state.incidents += u64::from(written.iter().any(|incident| incident.to != 0));
+        drop(state);
+        for incident in written {
+            let number = self.recorder.number_of(incident.number);
+            self.said.line(match incident.to {
+                0 => text::judged(number, report),
+                _ => text::incident(number, &incident),
+            });
+            self.recorder.incident(incident);
+        }
     }
 
     /// Pressure, and the processes that everything hangs on.
@@ -995,39 +1101,70 @@ impl Desk<'_, '_> {
     /// Pressure, processes, and the runtime's own word.
     fn sample(&mut self) {
         self.look_at_node();
-        if let Some(reader) =
-            self.metrics.filter(|_| self.aside.metrics.is_none() && !self.aside.metrics_hang)
-        {
-            let (reader, clock) = (Rc::clone(reader), Arc::clone(&self.context.clock));
-            self.aside.metrics = Some(Box::pin(async move { reader.look(&*clock).await }));
-        }
-        self.greet();
+        let now = self.context.clock.mono();
+        self.ask_kubelet(now);
+        self.ask_version(now);
     }
 
-    /// Asks the runtime who it is and how it is, unless somebody does already.
-    fn greet(&mut self) {
-        if self.aside.greeting.is_some() {
+    /// Reads the kubelet's metrics, unless they are being read or were silent.
+    fn ask_kubelet(&mut self, now: Mono) {
+        let Some(reader) = self.metrics.filter(|_| self.aside.metrics.is_none() && !self.aside.metrics_hang)
+        else {
+            return;
+        };
+        self.aside.metrics_asked = now;
+        let (reader, clock) = (Rc::clone(reader), Arc::clone(&self.context.clock));
+        self.aside.metrics = Some(Box::pin(async move { reader.look(&*clock).await }));
+    }
+
+    /// Asks Version, unless it is being asked: on a connection of its own, and where it is not answered soon on another
+    /// one too. Both wait for as long as a relist would, so that it is known when they are answered.
+    fn ask_version(&mut self, now: Mono) {
+        if self.aside.version.is_some() {
             return;
         }
-        let (context, endpoint, hangs) = (*self.context, *self.endpoint, self.aside.status_hangs);
-        self.aside.greeting = Some(Box::pin(async move {
-            let Ok(client) = context.client(endpoint, ONE_SHOT_TIMEOUT) else {
-                return Greeting { version: None, answered: true };
+        self.aside.version_asked = now;
+        let (context, endpoint) = (*self.context, *self.endpoint);
+        self.aside.version = Some(Box::pin(async move {
+            let clients = [(); 2].map(|()| context.client(endpoint, TIMEOUT));
+            let [Ok(first), Ok(second)] = clients else { return None };
+            let later = async {
+                tokio::time::sleep(VERSION_SOON).await;
+                second.version().await.result.ok()
             };
-            let client = client.with_deadline(ONE_SHOT_TIMEOUT);
-            let version = client.version().await;
-            let greeted = version.outcome() != Outcome::Silent;
-            let version = version.result.ok();
-            if !greeted || hangs {
-                return Greeting { version, answered: false };
+            let (mut first, mut later) = (pin!(first.version()), pin!(later));
+            tokio::select! {
+                call = &mut first => match call.result {
+                    Err(cri::Error::Silent { .. }) => later.await,
+                    answer => answer.ok(),
+                },
+                answer = &mut later => match answer {
+                    None => first.await.result.ok(),
+                    answer => answer,
+                },
             }
-            Greeting { version, answered: client.status().await.outcome() != Outcome::Silent }
+        }));
+    }
+
+    /// Asks for the runtime's own state, unless it is being asked or was silent.
+    fn ask_status(&mut self) {
+        let now = self.context.clock.mono();
+        let due = self.aside.status_asked.is_none_or(|asked| now.since(asked) >= STATUS_AGAIN);
+        if self.aside.status.is_some() || self.aside.status_hangs || !due {
+            return;
+        }
+        self.aside.status_asked = Some(now);
+        let (context, endpoint) = (*self.context, *self.endpoint);
+        self.aside.status = Some(Box::pin(async move {
+            let Ok(client) = context.client(endpoint, TIMEOUT) else { return true };
+            client.status().await.outcome() != Outcome::Silent
         }));
     }
 }
 
 fn judgement(report: &HealthReport) -> Judgement {
-    use crate::diagnosis::report::Verdict;
+    use crate::diagnosis::report::{Confidence, Verdict};
+    use crate::report::Severity;
     let primary = report.primary.as_ref().and_then(json::text);
     Judgement {
         verdict: report.verdict.as_str().to_owned(),
@@ -1039,6 +1176,18 @@ fn judgement(report: &HealthReport) -> Judgement {
             Verdict::Healthy => 1,
             Verdict::Unknown => 0,
         },
+        certainty: match report.primary.as_ref().map(|primary| primary.confidence) {
+            Some(Confidence::Certain) => 2,
+            Some(Confidence::Likely) => 1,
+            Some(Confidence::Possible) | None => 0,
+        },
+        subject: report
+            .primary
+            .as_ref()
+            .filter(|primary| {
+                primary.confidence != Confidence::Possible && primary.severity != Severity::Info
+            })
+            .map(|primary| Subject { rule: primary.id.to_string(), ids: primary.ids.clone() }),
     }
 }
 

@@ -57,3 +57,12 @@ impl Outcome {
         }
     }
 }
+
+/// How a call that several wait for ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// It was answered after so long.
+    Answered(Duration),
+    /// It was given up after so long without an answer.
+    GivenUp(Duration),
+}

@@ -52,7 +52,7 @@ mod weight;
 #[cfg(test)]
 pub(crate) use arrival::tell;
 pub use arrival::{Arriving, watched};
-pub use call::{Call, Outcome};
+pub use call::{Call, Outcome, WaitEnd};
 pub use client::{Client, Interpreter, KUBELET_RECEIVE_LIMIT};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};

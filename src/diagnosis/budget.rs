@@ -35,7 +35,8 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
         let clock = Arc::clone(&inputs.clock);
-        let listening = Listening::start(Arc::clone(&clock), inputs.own_time);
+        let listen = if inputs.is_recorded() { Listening::to_a_capture } else { Listening::start };
+        let listening = listen(Arc::clone(&clock), inputs.own_time);
         Self {
             clock,
             started: inputs.began,

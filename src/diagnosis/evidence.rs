@@ -12,7 +12,7 @@ use super::limits;
 use super::names::{Kind, Names};
 use super::paper::Paper;
 use super::proc::{Ownership, ProcSample, Throttled};
-use super::report::NotChecked;
+use super::report::{JudgedMoment, NotChecked};
 use super::silence::Scale;
 use crate::clock::{Mono, Wall};
 use crate::cri::{
@@ -30,6 +30,8 @@ pub struct Evidence {
     pub taken_at: Wall,
     /// How long it took.
     pub took: Duration,
+    /// The moment of a capture that it is about.
+    pub moment: Option<JudgedMoment>,
     /// The node's name.
     pub node: String,
     /// The endpoint as the user knows it.

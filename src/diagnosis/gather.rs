@@ -31,6 +31,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         node: inputs.node.clone(),
         endpoint: inputs.endpoint.clone(),
         socket: inputs.socket.clone(),
+        moment: inputs.recorded,
         runtime: RuntimeEvidence { silence: inputs.silence(), ..RuntimeEvidence::default() },
         ..Evidence::default()
     };
@@ -47,6 +48,9 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     };
     look_at_throttling(inputs, &budget, &mut evidence).await;
     flight.note(&budget, &mut evidence.runtime).await;
+    if inputs.keep_waiting {
+        flight.leave();
+    }
     evidence.disown();
     note_what_is_missing(&mut evidence);
     evidence.took = budget.used();
@@ -124,7 +128,7 @@ async fn look_further<R: Runtime + 'static>(
     stacks::ask(inputs, budget, progress, evidence).await;
     look_again(inputs, budget, progress, evidence, at).await;
     ask_systemd(inputs, budget, progress, evidence).await;
-    if unreachable(evidence) {
+    if unreachable(evidence) && !inputs.is_recorded() {
         evidence.other_sockets = other_sockets(inputs).await;
         name_what_is_restored(inputs, budget, evidence).await;
     }
@@ -137,7 +141,7 @@ async fn look_further<R: Runtime + 'static>(
 
 /// A runtime that reads back its containers lists none; who they are is in its files.
 async fn name_what_is_restored<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
-    if evidence.restored_by_child().is_some() {
+    if evidence.restored_by_child().is_some() && inputs.outside.is_none() {
         let outside = hunt::collect(&inputs.host_root, inputs.proc.as_deref(), budget).await;
         evidence.names.learn_outside(&outside);
     }
@@ -398,7 +402,8 @@ async fn look_again<R: Runtime + 'static>(
         _ => None,
     };
     let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
-    if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd {
+    // A capture has one look at each moment.
+    if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd || inputs.is_recorded() {
         return;
     }
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
@@ -564,8 +569,16 @@ fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
     if is_missing(runtime.control.as_ref()) {
         runtime.control = None;
     }
+    if is_missing(runtime.sandboxes.first.as_ref()) {
+        runtime.sandboxes.first = None;
+        leave_out("ListPodSandbox");
+    }
+    if is_missing(runtime.containers.first.as_ref()) {
+        runtime.containers.first = None;
+        leave_out("ListContainers");
+    }
     for what in missing {
-        evidence.skip(&what, "not recorded: nobody asked that by then");
+        evidence.skip(&what, "not recorded: nobody asked that by then, or its end was not kept");
     }
 }
 
@@ -579,10 +592,11 @@ fn note_what_is_missing(evidence: &mut Evidence) {
         if runtime.status.is_none() {
             missing.push(("Status".into(), no_budget.into()));
         }
-        if runtime.sandboxes.first.is_none() {
+        let is_skipped = |what: &str| evidence.not_checked.iter().any(|skipped| skipped.what == what);
+        if runtime.sandboxes.first.is_none() && !is_skipped("ListPodSandbox") {
             missing.push(("ListPodSandbox".into(), no_budget.into()));
         }
-        if runtime.containers.first.is_none() {
+        if runtime.containers.first.is_none() && !is_skipped("ListContainers") {
             missing.push(("ListContainers".into(), no_budget.into()));
         }
         for error in [runtime.sandboxes.error(), runtime.containers.error()].into_iter().flatten() {

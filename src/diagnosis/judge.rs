@@ -34,6 +34,7 @@ pub fn judge(evidence: &Evidence) -> HealthReport {
         api_version: HealthReport::API_VERSION.to_owned(),
         kind: HealthReport::KIND.to_owned(),
         taken_at: evidence.taken_at,
+        moment: evidence.moment,
         node: evidence.node.clone(),
         runtime: RuntimeRef {
             endpoint: evidence.endpoint.clone(),

@@ -103,6 +103,8 @@ pub const PLEG_AGE_STALE: Duration = Duration::from_secs(60);
 pub const PLEG_AGE_YOUNG: Duration = Duration::from_secs(10);
 /// A file with metrics that was written longer ago says so.
 pub const READING_OLD: Duration = Duration::from_secs(60);
+/// A reading of the kubelet's metrics in a capture says how it is for so long.
+pub const RECORDED_READING: Duration = Duration::from_secs(3);
 /// How far apart two readings of the kubelet's metrics have to be.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
 /// How long a task may wait uninterruptibly without anybody taking note.

@@ -14,7 +14,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// this was one in which this program did not run: it counts as this at most.
 const LONGEST_BEAT: Duration = Duration::from_secs(1);
 /// How long a beat may be wrong about a single call.
-pub(super) const GRAIN: Duration = Duration::from_millis(200);
+const GRAIN: Duration = Duration::from_millis(200);
 
 /// Tells how much time this program has taken for itself so far; `None` where the kernel does not say.
 pub type OwnTime = fn() -> Option<Duration>;
@@ -29,6 +29,8 @@ pub(super) struct Listening {
     beats: Mutex<Beats>,
     /// Bytes of answers that have come.
     heard: AtomicU64,
+    /// Whether answers come from a capture, and took longer then than they do now.
+    recorded: bool,
 }
 
 struct Beats {
@@ -40,7 +42,27 @@ struct Beats {
 impl Listening {
     pub(super) fn start(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
         let beats = Beats { listened: Duration::ZERO, last: clock.mono(), own: own_time() };
-        Arc::new(Self { clock, own_time, beats: Mutex::new(beats), heard: AtomicU64::new(0) })
+        Arc::new(Self {
+            clock,
+            own_time,
+            beats: Mutex::new(beats),
+            heard: AtomicU64::new(0),
+            recorded: false,
+        })
+    }
+
+    /// The same for the answers of a capture.
+    pub(super) fn to_a_capture(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
+        let mut listening = Self::start(clock, own_time);
+        if let Some(listening) = Arc::get_mut(&mut listening) {
+            listening.recorded = true;
+        }
+        listening
+    }
+
+    /// Of the time that a call took, the part in which we did not keep ourselves waiting.
+    pub(super) fn of_the_runtime(&self, took: Duration, waited: Duration) -> Duration {
+        if self.recorded { took } else { took.min(waited + GRAIN) }
     }
 
     /// So many more bytes have come.

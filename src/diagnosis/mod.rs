@@ -71,6 +71,7 @@ pub use gather::gather;
 pub use judge::judge;
 pub use kubelet::{KubeletInputs, MetricsSource, Way};
 pub use listening::{OwnTime, Slowed};
+pub use names::{Kind, OutsideId};
 pub use played::{Played, PlayedPod};
 pub use probes::{CallEnd, GivenUp, KnownHang};
 pub use report::HealthReport;
@@ -149,10 +150,17 @@ pub struct Inputs<R> {
     pub commands: bool,
     /// Where a goroutine dump may come from when something is silent.
     pub stacks: stacks::Wanted,
-    /// A call that somebody else waits for right now and that is not to be made again.
-    pub known: Option<KnownHang>,
+    /// Calls that somebody else waits for right now and that are not to be made again.
+    pub known: Vec<KnownHang>,
     /// Calls that somebody else gave up a moment ago and that are not to be made again.
     pub given_up: Vec<GivenUp>,
+    /// Ids that are known beforehand, instead of those that the node's files have.
+    pub outside: Option<Vec<OutsideId>>,
+    /// The moment of the capture that is judged, if it is one: every answer is there at once, with the time that it took
+    /// then, and what had not been answered by then never is.
+    pub recorded: Option<report::JudgedMoment>,
+    /// Whether calls that are silent when the run is over go on until they are answered or their own deadline ends them.
+    pub keep_waiting: bool,
     /// What is wanted beside what the rules need.
     pub keep: Keep,
     /// Ends the run early, with what is known by then.
@@ -190,13 +198,20 @@ impl<R> Inputs<R> {
             kubelet: KubeletInputs::default(),
             commands: false,
             stacks: stacks::Wanted::Never,
-            known: None,
+            known: Vec::new(),
             given_up: Vec::new(),
+            outside: None,
+            recorded: None,
+            keep_waiting: false,
             keep: Keep::Nothing,
             stop: None,
             own_time: host::time_on_processors,
             slowed: host::slowed,
         }
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
     }
 
     fn keeps_papers(&self) -> bool {

@@ -8,8 +8,10 @@ use crate::host::proc::Tasks;
 /// What a node is played with, besides its runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// State letter of the kubelet; `None` where none runs.
-    pub kubelet: Option<char>,
+    /// Process id and state letter of the kubelet; `None` where none runs.
+    pub kubelet: Option<(u32, char)>,
+    /// Whether the daemon of the process table is known to be the runtime that was asked.
+    pub owns_socket: bool,
     /// The pods that run.
     pub pods: Vec<PlayedPod>,
 }
@@ -27,8 +29,11 @@ pub struct PlayedPod {
     pub containers: Vec<(String, String)>,
 }
 
-/// The id that the daemon has in every story; the others count from there.
+/// The process id that the daemon has in every story.
 const DAEMON: u32 = 812;
+
+/// Where the process ids of shims and containers begin.
+const OTHERS: u32 = 814;
 
 /// As long as anything has been running.
 const AGE: Duration = Duration::from_secs(40 * 86_400);
@@ -41,7 +46,7 @@ impl Played {
             tasks: Tasks { now: 600, pid_max: 4_194_304, threads_max: 120_000 },
             ..ProcSample::default()
         };
-        let mut next = DAEMON;
+        let mut next = OTHERS;
         let mut add = |process: Process| {
             let pid = next;
             next += 1;
@@ -56,10 +61,6 @@ impl Played {
             command: command.iter().copied().collect(),
             ..Process::default()
         };
-        add(of("containerd", 1, 'S', &["/usr/bin/containerd"]));
-        if let Some(state) = self.kubelet {
-            add(of("kubelet", 1, state, &["/usr/bin/kubelet"]));
-        }
         for pod in &self.pods {
             let command =
                 ["/usr/bin/containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", &pod.sandbox_id];
@@ -70,6 +71,13 @@ impl Played {
                 add(Process { container_id, pod_uid, ..process });
             }
         }
+        let daemon = of("containerd", 1, 'S', &["/usr/bin/containerd"]);
+        sample.processes.insert(DAEMON, Process { pid: DAEMON, age: AGE, threads: 8, ..daemon });
+        if let Some((pid, state)) = self.kubelet {
+            let process = of("kubelet", 1, state, &["/usr/bin/kubelet"]);
+            sample.processes.insert(pid, Process { pid, age: AGE, threads: 8, ..process });
+        }
+        sample.socket_owner = self.owns_socket.then_some(DAEMON);
         sample
     }
 }

@@ -247,6 +247,17 @@ pub struct KubeletReport {
     pub not_accepted: Option<String>,
 }
 
+/// A moment of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgedMoment {
+    /// When it was.
+    pub at: Wall,
+    /// The incident of which it is the worst moment, if it was chosen as that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<u64>,
+}
+
 /// The whole report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -257,6 +268,9 @@ pub struct HealthReport {
     pub kind: String,
     /// When the probing began.
     pub taken_at: Wall,
+    /// The moment of a capture that was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<JudgedMoment>,
     /// The node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,

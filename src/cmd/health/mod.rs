@@ -11,6 +11,7 @@
 mod bundle;
 mod calls;
 mod files;
+mod recorded;
 mod saved;
 
 use std::convert::Infallible;
@@ -54,6 +55,9 @@ const DEEP_BUDGET: Duration = Duration::from_secs(120);
 
 /// The same with `--npd`, whose caller kills it after five seconds.
 const NPD_BUDGET: Duration = Duration::from_secs(4);
+
+/// The process id of a simulated node's kubelet.
+pub const SIMULATED_KUBELET: u32 = 813;
 
 /// How often the progress line moves.
 const SPIN: Duration = Duration::from_millis(120);
@@ -259,7 +263,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         Mode::Deep => DEEP_BUDGET,
         Mode::Normal => BUDGET,
     });
-    let mut inputs = inputs(context, endpoint, budget, arguments.kubelet(context, endpoint)?)?;
+    let mut inputs = inputs(context, endpoint, (budget, budget), arguments.kubelet(context, endpoint)?)?;
     inputs.mode = mode;
     // The clock runs since the process does: what was looked for until now counts too.
     inputs.began = Mono::default();
@@ -293,7 +297,10 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         never = progress.turn() => match never {},
     };
     progress.end();
-    let Some(evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
+    let Some(mut evidence) = evidence else { return Ok(Asked::Interrupted(None)) };
+    if let Some(playback) = context.playback() {
+        playback.remarks().into_iter().for_each(|(what, why)| evidence.skip(&what, why));
+    }
     let report = judge(&evidence);
     let evidence = if arguments.bundle.is_some() {
         Some(Box::new(evidence))
@@ -317,13 +324,15 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
     Ok(Asked::Ended(found, None))
 }
 
-/// The diagnosis for a watch that has met what it waited for. The call that hangs is not made again.
+/// The diagnosis for a watch or a recorder that has met something. The calls that hang are not made again. With
+/// `keep_waiting`, those that hang in the end go on for as long.
 pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
-    known: Option<KnownHang>,
+    known: Vec<KnownHang>,
     given_up: Vec<GivenUp>,
     stacks: Wanted,
+    keep_waiting: Option<Duration>,
 ) -> Result<HealthReport, Error> {
     let api = own_api(&KubeletAccess::default(), context, endpoint)?;
     let kubelet = KubeletInputs {
@@ -332,9 +341,10 @@ pub async fn diagnose(
         api,
         ..KubeletInputs::default()
     };
-    let mut inputs = inputs(context, endpoint, BUDGET, kubelet)?;
-    inputs.known = known;
+    let mut inputs = inputs(context, endpoint, (BUDGET, keep_waiting.unwrap_or(BUDGET)), kubelet)?;
+    inputs.known.extend(known);
     inputs.given_up = given_up;
+    inputs.keep_waiting = keep_waiting.is_some();
     // A simulated or recorded runtime has no goroutines.
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;
@@ -345,11 +355,11 @@ pub async fn diagnose(
 fn inputs(
     context: &Context,
     endpoint: &Endpoint,
-    budget: Duration,
+    (budget, deadline): (Duration, Duration),
     kubelet: KubeletInputs,
 ) -> Result<Inputs<Client>, Error> {
-    let main = Arc::new(context.client(endpoint, budget)?);
-    let control = Arc::new(context.client(endpoint, budget)?);
+    let main = Arc::new(context.client(endpoint, deadline)?);
+    let control = Arc::new(context.client(endpoint, deadline)?);
     let mut inputs = Inputs::new(main, control, Arc::clone(&context.clock));
     inputs.endpoint = endpoint.to_string();
     inputs.node = context.node_name().unwrap_or_default();
@@ -374,14 +384,9 @@ fn inputs(
         }
         Endpoint::Capture { .. } => {
             forget_own_healthz(&mut inputs.kubelet);
-            if let Some((sample, at)) = context.playback().and_then(|playback| playback.kubelet_metrics()) {
-                let name = "the capture".to_owned();
-                let text = sample.text.map(|text| MetricsSource::Text { name, text, written: Some(at) });
-                let silent = sample.silent.then(|| MetricsSource::Silent(sample.took.duration()));
-                inputs.kubelet.metrics = inputs.kubelet.metrics.take().or(text).or(silent);
+            if let Some(playback) = context.playback() {
+                recorded::take(&mut inputs, playback);
             }
-            inputs.proc = None;
-            inputs.own_time = time_on_and_for_processors;
         }
     }
     Ok(inputs)
@@ -401,8 +406,9 @@ fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -
     inputs.played = Some(Played {
         kubelet: match around.kubelet {
             KubeletLife::Dead => None,
-            life => Some(letter(life == KubeletLife::Stopped)),
+            life => Some((SIMULATED_KUBELET, letter(life == KubeletLife::Stopped))),
         },
+        owns_socket: false,
         pods: pods
             .map(|pod| PlayedPod {
                 sandbox_id: pod.sandbox_id,

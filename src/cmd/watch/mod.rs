@@ -29,7 +29,8 @@ use clap::{Args, ValueEnum};
 
 use super::context::{Context, block_on};
 use super::{Error, Exit, positive_duration};
-use crate::capture::Speed;
+use crate::capture::{self, Speed};
+use crate::cri::Endpoint;
 use crate::pleg::{KubeletVersion, Timing};
 use session::Session;
 
@@ -170,9 +171,19 @@ pub enum Output {
     Jsonl,
 }
 
+/// A capture without a moment is played from the start of what it has.
+fn from_the_start(endpoint: Endpoint) -> Endpoint {
+    match endpoint {
+        Endpoint::Capture { what } if capture::parts(&what).1.is_none() => {
+            Endpoint::Capture { what: format!("{what}@+0s") }
+        }
+        endpoint => endpoint,
+    }
+}
+
 /// Runs the command.
 pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
-    let endpoint = context.endpoint()?;
+    let endpoint = from_the_start(context.endpoint()?);
     block_on(async {
         let session = Session::open(arguments, context, &endpoint).await?;
         Box::pin(session.run()).await

@@ -208,7 +208,8 @@ impl<'a> Session<'a> {
         if matches!(end, End::Came(_)) && !self.looked {
             // Nothing is under way: what came was over when it was noticed, or came in a pause.
             let given_up = self.look.reporter.given_up();
-            let diagnosis = diagnose(self.look.context, &self.endpoint, None, given_up, Wanted::Auto);
+            let diagnosis =
+                diagnose(self.look.context, &self.endpoint, Vec::new(), given_up, Wanted::Auto, None);
             self.found = tokio::select! {
                 report = diagnosis => report.ok(),
                 () = self.outside.stops.next() => None,
@@ -509,7 +510,9 @@ impl Diagnosis<'_> {
         let given_up = self.reporter.given_up();
         let (open, waited) = self.reporter.open_call(self.context.clock.mono());
         let known = open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
-        self.running = Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto)));
+        let known = known.into_iter().collect();
+        self.running =
+            Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None)));
     }
 
     /// What was found; never, if nothing is looked for.

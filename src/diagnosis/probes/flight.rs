@@ -11,7 +11,7 @@ use tokio::task::{self, JoinHandle, JoinSet};
 use super::super::budget::Budget;
 use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use super::super::limits;
-use super::super::listening::{GRAIN, Listening};
+use super::super::listening::Listening;
 use super::super::report::Confidence;
 use super::super::silence::Scale;
 use super::super::words::{plural, seconds};
@@ -31,6 +31,8 @@ pub(super) struct InFlight<T> {
     listening: Arc<Listening>,
     arrived: Arc<Arrived>,
     handle: JoinHandle<Call<T>>,
+    /// Whether it goes on without us.
+    is_left: bool,
 }
 
 /// What has come of an answer. Silence begins where that ends: a list that arrives, or is being read, is large or slow.
@@ -67,7 +69,9 @@ impl Arriving for Arrived {
 
 impl<T> Drop for InFlight<T> {
     fn drop(&mut self) {
-        self.handle.abort();
+        if !self.is_left {
+            self.handle.abort();
+        }
     }
 }
 
@@ -85,7 +89,13 @@ impl<T: Send + 'static> InFlight<T> {
             listening: Arc::clone(listening),
             handle: tokio::spawn(watched(Arc::<Arrived>::clone(&arrived), call)),
             arrived,
+            is_left: false,
         }
+    }
+
+    /// Whether somebody else made it.
+    pub(super) fn is_known(&self) -> bool {
+        !self.before.is_zero()
     }
 
     /// A call that somebody else made so long ago.
@@ -134,7 +144,7 @@ impl<T: Send + 'static> InFlight<T> {
     fn unwrapped(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
         let waited = self.before + self.listening.now().since(self.started);
         match ended {
-            Ok(call) => Call { duration: of_the_runtime(call.duration, waited), ..call },
+            Ok(call) => Call { duration: self.listening.of_the_runtime(call.duration, waited), ..call },
             Err(why) => Call {
                 rpc: self.rpc,
                 duration: waited,
@@ -143,11 +153,6 @@ impl<T: Send + 'static> InFlight<T> {
             },
         }
     }
-}
-
-/// Of the time that a call took, the part in which we did not keep ourselves waiting.
-fn of_the_runtime(took: Duration, waited: Duration) -> Duration {
-    took.min(waited + GRAIN)
 }
 
 /// The end of a call that is under way, if it comes within `limit` from now.
@@ -167,6 +172,7 @@ struct Pending {
     /// How long somebody else had been waiting by then.
     before: Duration,
     arrived: Arc<Arrived>,
+    task: task::AbortHandle,
 }
 
 impl Pending {
@@ -211,7 +217,8 @@ impl Asking {
     ) {
         let (started, arrived) = (listening.now(), Arrived::awaited(listening));
         let handle = self.tasks.spawn(watched(Arc::<Arrived>::clone(&arrived), call));
-        self.pending.insert(handle.id(), Pending { target, rpc, started, before, arrived });
+        let id = handle.id();
+        self.pending.insert(id, Pending { target, rpc, started, before, arrived, task: handle });
     }
 
     /// Calls that have been pending for less than `age`, and the others.
@@ -233,20 +240,24 @@ impl Asking {
     /// The next one to be answered, if that is within `limit`.
     pub(super) async fn next(&mut self, listening: &Listening, limit: Duration) -> Option<StatusRecord> {
         let ended = tokio::time::timeout(limit, self.tasks.join_next_with_id()).await.ok()??;
-        Some(self.taken(ended, listening.now()))
+        Some(self.taken(ended, listening))
     }
 
     /// One that has been answered already.
-    fn answered(&mut self, now: Mono) -> Option<StatusRecord> {
+    fn answered(&mut self, listening: &Listening) -> Option<StatusRecord> {
         let ended = self.tasks.try_join_next_with_id()?;
-        Some(self.taken(ended, now))
+        Some(self.taken(ended, listening))
     }
 
-    fn taken(&mut self, ended: Result<(task::Id, StatusRecord), task::JoinError>, now: Mono) -> StatusRecord {
+    fn taken(
+        &mut self,
+        ended: Result<(task::Id, StatusRecord), task::JoinError>,
+        listening: &Listening,
+    ) -> StatusRecord {
         match ended {
             Ok((id, mut record)) => {
                 if let Some(call) = self.pending.remove(&id) {
-                    record.duration = of_the_runtime(record.duration, call.took(now));
+                    record.duration = listening.of_the_runtime(record.duration, call.took(listening.now()));
                 }
                 record
             }
@@ -266,6 +277,12 @@ impl Asking {
                 }
             }
         }
+    }
+
+    /// Lets go of what is under way. Somebody else's call is not asked for again when it ends.
+    fn leave(&mut self) {
+        self.pending.values().filter(|call| !call.before.is_zero()).for_each(|call| call.task.abort());
+        self.tasks.detach_all();
     }
 
     fn so_far(&self, now: Mono) -> impl Iterator<Item = StatusRecord> {
@@ -300,12 +317,12 @@ async fn take<T: Send + 'static>(
     }
 }
 
-fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, now: Mono) {
+fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, listening: &Listening) {
     records.retain(|record| !record.pending);
-    while let Some(record) = asking.answered(now) {
+    while let Some(record) = asking.answered(listening) {
         records.push(record);
     }
-    records.extend(asking.so_far(now));
+    records.extend(asking.so_far(listening.now()));
 }
 
 impl Flight {
@@ -317,9 +334,25 @@ impl Flight {
         take(&mut self.status, &mut evidence.status, silence).await;
         take(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
         take(&mut self.containers, &mut evidence.containers.first, silence).await;
-        let now = budget.listening.now();
-        take_records(&mut self.asking, &mut evidence.asked, now);
-        take_records(&mut self.shims, &mut evidence.shims, now);
+        take_records(&mut self.asking, &mut evidence.asked, &budget.listening);
+        take_records(&mut self.shims, &mut evidence.shims, &budget.listening);
+    }
+
+    /// Leaves the calls of this run that are under way to themselves: each goes on until it is answered, or its own
+    /// deadline ends it.
+    pub(in crate::diagnosis) fn leave(mut self) {
+        fn leave<T>(call: &mut Option<InFlight<T>>) {
+            if let Some(call) = call {
+                call.is_left = call.before.is_zero();
+            }
+        }
+        leave(&mut self.version);
+        leave(&mut self.control);
+        leave(&mut self.status);
+        leave(&mut self.sandboxes);
+        leave(&mut self.containers);
+        self.asking.leave();
+        self.shims.leave();
     }
 
     /// Waits for what is pending until it is answered, until nothing more can be learnt from waiting, or until the
@@ -333,6 +366,9 @@ impl Flight {
     ) {
         loop {
             self.note(budget, &mut evidence.runtime).await;
+            if inputs.is_recorded() {
+                return;
+            }
             let Some(waits_for) = self.undecided(inputs.patience, evidence) else {
                 return;
             };

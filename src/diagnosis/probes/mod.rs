@@ -20,6 +20,7 @@ use super::evidence::{RuntimeEvidence, StatusRecord, Target};
 use super::hunt;
 use super::names::{Kind, OutsideId};
 use super::{Inputs, limits};
+pub use crate::cri::WaitEnd as CallEnd;
 use crate::cri::{
     Call, Container, ContainerState, Error, Filter, Rpc, Runtime, Sandbox, SandboxState, Version,
 };
@@ -49,15 +50,6 @@ pub struct KnownHang {
     pub ended: Option<watch::Receiver<Option<CallEnd>>>,
 }
 
-/// How a call of somebody else ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallEnd {
-    /// It was answered after so long.
-    Answered(Duration),
-    /// It was given up after so long without an answer; it is not made again.
-    GivenUp(Duration),
-}
-
 /// A call that somebody else made and gave up without an answer: it is reported, and not made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
@@ -83,10 +75,30 @@ impl KnownHang {
     fn target(&self) -> Option<Target> {
         target_of(self.rpc, self.id.as_ref())
     }
+}
 
-    fn is_list(&self, rpc: Rpc) -> bool {
-        self.rpc == rpc
-    }
+/// The calls of this kind that somebody else waits for.
+fn known<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &KnownHang> {
+    inputs.known.iter().filter(move |known| known.rpc == rpc)
+}
+
+/// A call that is made now; or where somebody else waits for the same already, made again only when that one has been
+/// answered.
+fn started<T: Send + 'static>(
+    budget: &Budget,
+    known: Option<&KnownHang>,
+    rpc: Rpc,
+    call: impl Future<Output = Call<T>> + Send + 'static,
+) -> InFlight<T> {
+    let Some(known) = known else { return InFlight::start(&budget.listening, rpc, call) };
+    let ended = known.ended.clone();
+    let call = async move {
+        match elsewhere(ended).await {
+            CallEnd::Answered(took) => Call { duration: took, ..call.await },
+            CallEnd::GivenUp(waited) => not_answered(rpc, waited),
+        }
+    };
+    InFlight::start(&budget.listening, rpc, call).begun(known.waited)
 }
 
 /// Returns when somebody else's call has ended, with how it did; never if nobody says so.
@@ -99,8 +111,8 @@ async fn elsewhere(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
     }
 }
 
-/// A list that was not answered for so long.
-const fn silent_list<T>(rpc: Rpc, waited: Duration) -> Call<T> {
+/// A call that was not answered for so long.
+const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
     Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) }
 }
 
@@ -146,16 +158,29 @@ async fn connect<R: Runtime + 'static>(
         return None;
     }
     progress("Version");
-    flight.version = Some(version(budget, &inputs.runtime));
-    let soon = limits::VERSION_SOON.min(inputs.budget / 4);
+    let mut pending = known(inputs, Rpc::Version);
+    let first = pending.next();
+    flight.version = Some(version(budget, first, &inputs.runtime));
+    let soon = match first {
+        Some(_) if inputs.is_recorded() => Duration::ZERO,
+        known => {
+            let waited = known.map_or(Duration::ZERO, |known| known.waited);
+            limits::VERSION_SOON.min(inputs.budget / 4).saturating_sub(waited)
+        }
+    };
     if let Some(ended) = end_of(&mut flight.version, soon).await {
         let answered = ended.result.is_ok();
         evidence.version = Some(ended);
         return answered.then(|| Arc::clone(&inputs.runtime));
     }
     progress("Version on a second connection");
-    flight.control = Some(version(budget, &inputs.control));
+    let second = pending.next();
+    // Of a capture only what was asked then is known.
+    if second.is_some() || !inputs.is_recorded() {
+        flight.control = Some(version(budget, second, &inputs.control));
+    }
     let limit = inputs.enough().min(budget.for_asking());
+    let limit = if inputs.is_recorded() { Duration::ZERO } else { limit };
     let chosen = tokio::select! {
         Some(ended) = end_of(&mut flight.version, limit) => {
             let answered = ended.result.is_ok();
@@ -173,9 +198,13 @@ async fn connect<R: Runtime + 'static>(
     chosen
 }
 
-fn version<R: Runtime + 'static>(budget: &Budget, runtime: &Arc<R>) -> InFlight<Version> {
+fn version<R: Runtime + 'static>(
+    budget: &Budget,
+    known: Option<&KnownHang>,
+    runtime: &Arc<R>,
+) -> InFlight<Version> {
     let runtime = Arc::clone(runtime);
-    InFlight::start(&budget.listening, Rpc::Version, async move { runtime.version().await })
+    started(budget, known, Rpc::Version, async move { runtime.version().await })
 }
 
 struct Asker<'a, R> {
@@ -190,32 +219,33 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         (self.progress)("Status");
         let runtime = Arc::clone(&self.runtime);
         let call = async move { runtime.status().await };
-        flight.status = Some(InFlight::start(&self.budget.listening, Rpc::Status, call));
+        let known = known(self.inputs, Rpc::Status).next();
+        flight.status = Some(started(self.budget, known, Rpc::Status, call));
     }
 
     /// A status call that somebody else waits for counts as one of ours, as old as it is.
     fn take_known(&self, flight: &mut Flight) {
-        let Some((known, target)) =
-            self.inputs.known.as_ref().and_then(|known| Some((known, known.target()?)))
-        else {
-            return;
-        };
-        let ended = known.ended.clone();
-        let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
-        let (rpc, about) = (known.rpc, target.clone());
-        let call = async move {
-            match elsewhere(ended).await {
-                CallEnd::Answered(took) => {
-                    let mut record = again.await;
-                    record.duration = took;
-                    record
+        for known in &self.inputs.known {
+            let Some(target) = known.target().filter(|target| !flight.asking.is_pending(target)) else {
+                continue;
+            };
+            let ended = known.ended.clone();
+            let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
+            let (rpc, about) = (known.rpc, target.clone());
+            let call = async move {
+                match elsewhere(ended).await {
+                    CallEnd::Answered(took) => {
+                        let mut record = again.await;
+                        record.duration = took;
+                        record
+                    }
+                    CallEnd::GivenUp(waited) => {
+                        StatusRecord { pending: false, ..StatusRecord::silent(about, rpc, waited) }
+                    }
                 }
-                CallEnd::GivenUp(waited) => {
-                    StatusRecord { pending: false, ..StatusRecord::silent(about, rpc, waited) }
-                }
-            }
-        };
-        flight.asking.take_over(&self.budget.listening, known.waited, target, known.rpc, call);
+            };
+            flight.asking.take_over(&self.budget.listening, known.waited, target, known.rpc, call);
+        }
     }
 
     /// Writes down the status calls that somebody else gave up, so that they are not made again.
@@ -232,7 +262,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     fn given_up_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
         let given_up =
             self.inputs.given_up.iter().find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
-        Some(silent_list(rpc, given_up.waited))
+        Some(not_answered(rpc, given_up.waited))
     }
 
     /// A list that somebody else waits for is asked for again only when that one has been answered.
@@ -241,18 +271,11 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> InFlight<T> {
-        if let Some(known) = self.inputs.known.as_ref().filter(|known| known.is_list(rpc)) {
-            let ended = known.ended.clone();
-            let call = async move {
-                match elsewhere(ended).await {
-                    CallEnd::Answered(took) => Call { duration: took, ..call.await },
-                    CallEnd::GivenUp(waited) => silent_list(rpc, waited),
-                }
-            };
-            return InFlight::start(&self.budget.listening, rpc, call).begun(known.waited);
+        let known = known(self.inputs, rpc).next();
+        if known.is_none() {
+            (self.progress)(rpc.name());
         }
-        (self.progress)(rpc.name());
-        InFlight::start(&self.budget.listening, rpc, call)
+        started(self.budget, known, rpc, call)
     }
 
     fn list_sandboxes(&self) -> InFlight<Vec<Sandbox>> {
@@ -311,6 +334,9 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         soon: Duration,
     ) -> Option<Call<T>> {
         loop {
+            if self.inputs.is_recorded() && call.as_ref()?.is_known() {
+                return None;
+            }
             let left = soon.saturating_sub(call.as_ref()?.silent_for()).min(self.budget.for_asking());
             if left.is_zero() {
                 return None;
@@ -324,7 +350,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     /// The end of a list, waited for until it is certain that it hangs.
     async fn rest_of<T: Send + 'static>(&self, done: &mut Option<Call<T>>, call: &mut Option<InFlight<T>>) {
         let enough = self.inputs.enough();
-        while done.is_none() {
+        while done.is_none() && !self.inputs.is_recorded() {
             let left = enough.saturating_sub(call.as_ref().map_or(enough, InFlight::waited));
             let limit = left.min(self.budget.for_asking());
             if limit.is_zero() {
@@ -340,7 +366,11 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             return;
         }
         (self.progress)("Version while a list is pending");
-        *call = Some(version(self.budget, &self.inputs.control));
+        let known = known(self.inputs, Rpc::Version).next();
+        *call = Some(version(self.budget, known, &self.inputs.control));
+        if self.inputs.is_recorded() && known.is_some() {
+            return;
+        }
         *done = end_of(call, limits::VERSION_SOON.min(self.budget.for_asking())).await;
     }
 
@@ -353,7 +383,10 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         answers: Answers<'_>,
     ) {
         (self.progress)("ids from outside the CRI");
-        *outside = hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await;
+        *outside = match &self.inputs.outside {
+            Some(known) => known.clone(),
+            None => hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await,
+        };
         let mut targets: BTreeSet<Target> = BTreeSet::new();
         let mut add = |kind, id: &str| {
             targets.insert(Target { kind, id: id.to_owned() });

@@ -17,7 +17,10 @@ impl Evidence {
     /// Whether the kubelet says itself that its PLEG is not healthy. With Evented PLEG its last-seen time says nothing.
     pub fn kubelet_is_over(&self) -> bool {
         let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
-        !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
+        // In a capture a reading is of the moment at which it was made, and the kubelet may have relisted since.
+        let reading_age = self.moment.and_then(|moment| self.kubelet.reading_age(moment.at));
+        let counts = reading_age.is_none_or(|age| age <= limits::RECORDED_READING.as_secs_f64());
+        counts && !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
     }
 }
 

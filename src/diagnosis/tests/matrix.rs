@@ -506,12 +506,12 @@ async fn a_hang_that_is_known_is_not_made_again() {
     let guilty = container_id(1);
     let script = Scripted::with_pods(5).on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = inputs(script);
-    inputs.known = Some(KnownHang {
+    inputs.known = vec![KnownHang {
         rpc: Rpc::ContainerStatus,
         id: Some(guilty.clone()),
         waited: Duration::from_secs(40),
         ended: None,
-    });
+    }];
     let report = diagnose(&inputs).await;
     assert_row(&report, Verdict::Degraded, Phase::Status, RuleId::D01);
     assert_names(&report, "default/web-1", Some(&guilty));
@@ -523,7 +523,7 @@ async fn a_hang_that_is_known_is_not_made_again() {
     let mut inputs = super::scripted::inputs(script);
     inputs.host_root = root_with_logs("known", 5);
     inputs.known =
-        Some(KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40), ended: None });
+        vec![KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40), ended: None }];
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);

@@ -78,6 +78,17 @@ impl Scripted {
         script
     }
 
+    /// The same population, without the script.
+    pub(crate) fn same_node(&self) -> Self {
+        Self {
+            sandboxes: self.sandboxes.clone(),
+            containers: self.containers.clone(),
+            conditions: self.conditions.clone(),
+            now: self.now,
+            ..Self::default()
+        }
+    }
+
     /// The same node under CRI-O.
     pub(crate) fn under_crio(mut self) -> Self {
         self.crio = true;

@@ -166,12 +166,12 @@ async fn the_end_of_a_short_run_accuses_nobody() {
 async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
     let (tell, ended) = tokio::sync::watch::channel(None);
     let mut inputs = inputs(Scripted::with_pods(5));
-    inputs.known = Some(KnownHang {
+    inputs.known = vec![KnownHang {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(1)),
         waited: Duration::from_secs(2),
         ended: Some(ended),
-    });
+    }];
     let answer = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         tell.send(Some(CallEnd::Answered(Duration::from_secs(4)))).unwrap();

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub use self::npd::npd;
 pub use self::prometheus::prometheus;
+use crate::cmd::render::capture::brief;
 use crate::cmd::render::words::{cut, elapsed, wrapped};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Verdict};
 use crate::diagnosis::words::plural;
@@ -125,6 +126,15 @@ fn sentence(report: &HealthReport, style: Style) -> Vec<String> {
 /// The sentence, and below it what was asked, when, and how sure we are.
 fn head(report: &HealthReport, style: Style) -> Vec<String> {
     let mut lines = sentence(report, style);
+    if let Some(moment) = &report.moment {
+        let at = brief(moment.at);
+        let line = match moment.incident {
+            Some(number) => format!("as it was at {at}, the worst moment of incident {number}"),
+            None => format!("as it was at {at}"),
+        };
+        // The verdict takes the first line, or the first ones; whoever reads it wants to know of when it is.
+        lines.push(line);
+    }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {
         parts.push(format!("SAVED {} ago", elapsed(age)));

@@ -1,0 +1,55 @@
+//! `health` of a capture: what was known at one moment, and nothing of this machine.
+
+use std::path::PathBuf;
+
+use crate::capture::Playback;
+use crate::capture::node::KubeletState;
+use crate::cri::Client;
+use crate::diagnosis::report::JudgedMoment;
+use crate::diagnosis::{Inputs, Kind, KnownHang, MetricsSource, OutsideId, Played};
+use crate::host::time_on_and_for_processors;
+use crate::report::PodRef;
+
+/// Takes what a capture has beside its answers into the inputs of a run.
+pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
+    playback.is_judged();
+    let (at, incident) = playback.chosen();
+    inputs.recorded = Some(JudgedMoment { at, incident });
+    inputs.known = playback
+        .unanswered()
+        .into_iter()
+        .map(|call| KnownHang { rpc: call.rpc, id: call.id, waited: call.waited, ended: None })
+        .collect();
+    inputs.outside = Some(outside(playback));
+    inputs.host_root = PathBuf::new();
+    inputs.proc = None;
+    inputs.played = playback.kubelet_state().map(|kubelet| Played {
+        kubelet: match kubelet {
+            KubeletState::Running { pid } => Some((pid, 'S')),
+            KubeletState::Stopped { pid } => Some((pid, 'T')),
+            KubeletState::Gone => None,
+        },
+        owns_socket: true,
+        pods: Vec::new(),
+    });
+    inputs.own_time = time_on_and_for_processors;
+    if let Some((sample, at)) = playback.kubelet_metrics() {
+        let name = "the capture".to_owned();
+        let text = sample.text.map(|text| MetricsSource::Text { name, text, written: Some(at) });
+        let silent = sample.silent.then(|| MetricsSource::Silent(sample.took.duration()));
+        inputs.kubelet.metrics = inputs.kubelet.metrics.take().or(text).or(silent);
+    }
+}
+
+/// Who an id is, by the last lists that were answered.
+fn outside(playback: &Playback) -> Vec<OutsideId> {
+    let [sandboxes, containers] = playback.last_listed();
+    let found = |kind, (id, owner): (String, String)| {
+        let mut parts = owner.splitn(3, '/').map(str::to_owned);
+        let (namespace, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let pod = Some(PodRef { uid: String::new(), namespace, name });
+        OutsideId { id, kind: Some(kind), pod, container: parts.next(), sandbox_id: None }
+    };
+    let sandboxes = sandboxes.into_iter().map(|listed| found(Kind::Sandbox, listed));
+    sandboxes.chain(containers.into_iter().map(|listed| found(Kind::Container, listed))).collect()
+}
