@@ -515,4 +515,76 @@ mod tests {
         assert_eq!(watchman.judged(now(3), judgement("healthy", 1)), []);
         assert_eq!(watchman.open().unwrap().verdict, "unhealthy");
     }
+
+    fn judgement(rule: &str, ids: &[&str], weight: u8, certainty: u8) -> Judgement {
+        let ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        Judgement {
+            verdict: "unhealthy".into(),
+            summary: rule.into(),
+            primary: Some(rule.into()),
+            weight,
+            certainty,
+            subject: Some(Subject { rule: rule.into(), ids }),
+        }
+    }
+
+    #[test]
+    fn a_verdict_about_something_else_begins_an_incident_of_its_own() {
+        let mut watchman = Watchman::new(RULES, 0);
+        watchman.look(now(2), &waiting(2, 2));
+        assert_eq!(watchman.judged(now(7), judgement("D01", &["c1"], 2, 1)).len(), 1);
+        // A shim that was found for the same container is the same trouble.
+        assert_eq!(watchman.judged(now(12), judgement("D10", &["c1"], 2, 2))[0].number, 1);
+        let written = watchman.judged(now(30), judgement("D07", &[], 3, 2));
+        let told = written.iter().map(|incident| (incident.number, incident.to, incident.primary.as_str()));
+        assert_eq!(told.collect::<Vec<_>>(), [(1, at(30).nanos(), "D10"), (2, 0, "D07")]);
+        assert_eq!(watchman.open().unwrap().from, at(30).nanos());
+    }
+
+    #[test]
+    fn another_cause_is_looked_into_and_ever_more_seldom() {
+        let mut watchman = Watchman::new(RULES, 0);
+        let hung = |call: &str, second| Look { call: Some(call.into()), ..waiting(second, 1) };
+        let first = hung("c1", 2);
+        assert!(watchman.look(now(2), &first).contains(&Step::Diagnose));
+        watchman.asked(mono(2), &first);
+        assert!(watchman.look(now(20), &hung("c1", 20)).is_empty(), "it is the same");
+        let silent = Look { version: Some(Duration::from_secs(3)), ..hung("c1", 21) };
+        assert_eq!(watchman.look(now(21), &silent), [Step::Diagnose]);
+        watchman.asked(mono(21), &silent);
+        // Ten seconds must pass before the next, and then twenty.
+        assert!(watchman.look(now(29), &hung("c2", 5)).is_empty());
+        assert_eq!(watchman.look(now(31), &hung("c2", 7)), [Step::Diagnose]);
+        watchman.asked(mono(31), &hung("c2", 7));
+        assert!(watchman.look(now(50), &hung("c3", 5)).is_empty());
+        assert_eq!(watchman.look(now(51), &hung("c3", 6)), [Step::Diagnose]);
+    }
+
+    #[test]
+    fn a_silent_version_and_a_kubelet_in_trouble_open_incidents() {
+        let looks = [
+            (
+                Look { version: Some(Duration::from_secs(3)), ..Look::default() },
+                "Version has not been answered for 3s",
+            ),
+            (
+                Look { kubelet: Some("the kubelet is stopped".into()), ..Look::default() },
+                "the kubelet is stopped",
+            ),
+            (
+                Look { restarted: Some("the kubelet was restarted".into()), ..Look::default() },
+                "the kubelet was restarted",
+            ),
+        ];
+        for (look, why) in looks {
+            let mut watchman = Watchman::new(RULES, 0);
+            let steps = watchman.look(now(5), &look);
+            assert_eq!(written(&steps)[0].why, why);
+            // It lasts until three relists are good after it.
+            watchman.look(now(9), &look);
+            let closed: Vec<_> =
+                (10..13).flat_map(|second| watchman.relist(mono(second), &relist(second, 0))).collect();
+            assert_eq!(written(&closed)[0].to, at(9).nanos());
+        }
+    }
 }

@@ -746,4 +746,22 @@ mod tests {
         assert!(capture.runs[0].stopped);
         std::fs::remove_dir_all(directory).unwrap();
     }
+
+    #[test]
+    fn what_is_lost_is_said_with_the_calls_that_ended_in_it() {
+        let ended = |mono, call| {
+            let body = Body::Ended(Ended::new(call, Duration::ZERO, &Outcome::Answered));
+            Entry { wall: 0, mono, body: Some(body) }
+        };
+        let mut missing = Missing::default();
+        missing.add(&ended(5, 1));
+        missing.add(&Entry { wall: 0, mono: 6, body: Some(Body::Relist(RelistDone::default())) });
+        let mut later = Missing::default();
+        later.add(&ended(9, 2));
+        missing.add_all(later);
+        assert_eq!((missing.entries, missing.since, missing.more_ends), (3, 5, false));
+        assert_eq!(missing.ends, [LostEnd { call: 1, mono: 5 }, LostEnd { call: 2, mono: 9 }]);
+        (0..2000).for_each(|call| missing.add(&ended(10, call)));
+        assert!(missing.more_ends && missing.ends.len() == MOST_LOST_ENDS);
+    }
 }

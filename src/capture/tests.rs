@@ -670,3 +670,84 @@ fn issue_12_what_is_given_up_while_it_is_read_is_not_damaged() {
     fs::write(spoiled, bytes).unwrap();
     assert!(CheckReport::of(&Capture::open(&place.0).unwrap()).is_damaged());
 }
+
+/// What is known of the only call of a capture at a second.
+fn known(place: &Place, second: u64) -> String {
+    let capture = Capture::open(&place.0).unwrap();
+    let at = super::Moment { session: 0, mono: second * 1_000_000_000 };
+    match capture.state_at(&capture.calls[0], at) {
+        super::CallState::Ended(_) => "ended".to_owned(),
+        super::CallState::Open(waited) => format!("open for {} s", waited.as_secs()),
+        super::CallState::NotKnown => "not known".to_owned(),
+    }
+}
+
+fn with_one_call(entries: impl IntoIterator<Item = Entry>) -> Place {
+    let place = Place::new();
+    let mut store = Store::open(&place.0, limits(1 << 20)).unwrap();
+    store.begin(Session { endpoint: "unix:///x".into(), slow: 2_000_000_000, ..Session::default() }, at(0));
+    store.write(asked(10, 1, Rpc::ListContainers)).unwrap();
+    entries.into_iter().for_each(|entry| store.write(entry).unwrap());
+    place
+}
+
+#[test]
+fn a_call_is_open_until_its_answer_whatever_that_was() {
+    let mut ended = Ended::new(1, Duration::from_secs(25), &Outcome::Answered);
+    ended.answers.push(Answer { bytes: Bytes::from_static(b"x"), ..Answer::default() });
+    let place = with_one_call([entry(35, Body::Ended(ended)), relist(40)]);
+    assert_eq!(
+        [12, 34, 35, 40].map(|second| known(&place, second)),
+        ["open for 2 s", "open for 24 s", "ended", "ended"]
+    );
+}
+
+#[test]
+fn an_end_that_was_not_kept_accuses_nobody() {
+    let ends = vec![super::entry::LostEnd { call: 1, mono: 11_000_000_000 }];
+    let lost = Lost {
+        entries: 1,
+        why: "the disk did not keep up".into(),
+        ends,
+        since: 11_000_000_000,
+        ..Lost::default()
+    };
+    // It is said when the disk takes words again, or before the call itself where the queue was long.
+    let place = with_one_call([entry(30, Body::Lost(lost.clone())), relist(90)]);
+    assert_eq!([10, 11, 80].map(|second| known(&place, second)), ["open for 0 s", "not known", "not known"]);
+    let unnamed = Lost { ends: Vec::new(), more_ends: true, ..lost };
+    let place = with_one_call([entry(30, Body::Lost(unnamed)), relist(90)]);
+    assert_eq!(known(&place, 80), "not known");
+    // What is lost and ended nothing leaves an open call open.
+    let other = Lost { entries: 1, since: 11_000_000_000, ..Lost::default() };
+    let place = with_one_call([entry(30, Body::Lost(other)), relist(90)]);
+    assert_eq!(known(&place, 80), "open for 70 s");
+    // An earlier release did not say what it lost.
+    let place = with_one_call([entry(30, Body::Lost(Lost { entries: 1, ..Lost::default() })), relist(90)]);
+    assert_eq!(known(&place, 80), "not known");
+}
+
+#[test]
+fn nobody_knows_what_came_after_the_last_word_of_a_recorder_that_was_killed() {
+    let place = with_one_call([relist(15)]);
+    assert_eq!([15, 16].map(|second| known(&place, second)), ["open for 5 s", "not known"]);
+}
+
+#[test]
+fn without_a_moment_the_worst_of_the_last_incident_is_meant_and_else_the_end() {
+    let worst = |number, peak| Incident { number, from: at(20), peak: at(peak), ..Incident::default() };
+    let incidents = [worst(1, 25), worst(2, 30)];
+    let place = with_one_call(incidents.map(|incident| entry(40, Body::Incident(incident))));
+    let capture = Capture::open(&place.0).unwrap();
+    let meant = |asked| (capture.moment(asked).unwrap().1, capture.chosen_incident(asked));
+    assert_eq!(meant(None), (Wall::from_nanos(at(30)), Some(2)));
+    assert_eq!(meant(Some("incident:1")), (Wall::from_nanos(at(25)), Some(1)));
+    assert_eq!(meant(Some("+2s")).1, None);
+    // Of an incident that is not kept any more there is no moment.
+    let place = with_one_call([entry(40, Body::Incident(worst(1, 4)))]);
+    let capture = Capture::open(&place.0).unwrap();
+    assert_eq!(
+        (capture.moment(None).unwrap().1, capture.chosen_incident(None)),
+        (Wall::from_nanos(at(40)), None)
+    );
+}

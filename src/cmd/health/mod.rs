@@ -11,6 +11,8 @@
 mod bundle;
 mod calls;
 mod files;
+#[cfg(test)]
+mod proof;
 mod recorded;
 mod saved;
 

@@ -189,3 +189,18 @@ pub fn run(arguments: &WatchArgs, context: &Context) -> Result<Exit, Error> {
         Box::pin(session.run()).await
     })?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_without_a_moment_is_played_from_its_start() {
+        let played = |what: &str| match from_the_start(Endpoint::Capture { what: what.to_owned() }) {
+            Endpoint::Capture { what } => what,
+            other => other.to_string(),
+        };
+        assert_eq!(played("/var/cap"), "/var/cap@+0s");
+        assert_eq!(played("/var/cap@03:00:00"), "/var/cap@03:00:00");
+    }
+}

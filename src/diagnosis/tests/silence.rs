@@ -457,12 +457,12 @@ async fn call_that_was_given_up_is_reported_and_not_made_again() {
         waited: Duration::from_secs(2),
     }];
     let (sender, ended) = tokio::sync::watch::channel(None);
-    inputs.known = Some(KnownHang {
+    inputs.known = vec![KnownHang {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(2)),
         waited: Duration::from_secs(1),
         ended: Some(ended),
-    });
+    }];
     let end = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         sender.send(Some(CallEnd::GivenUp(Duration::from_secs(2)))).unwrap();

@@ -132,8 +132,7 @@ fn head(report: &HealthReport, style: Style) -> Vec<String> {
             Some(number) => format!("as it was at {at}, the worst moment of incident {number}"),
             None => format!("as it was at {at}"),
         };
-        // The verdict takes the first line, or the first ones; whoever reads it wants to know of when it is.
-        lines.push(line);
+        lines.extend(wrapped(&line, style.columns(), "  "));
     }
     let mut parts = Vec::new();
     if let Some(age) = style.saved {

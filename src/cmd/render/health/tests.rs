@@ -121,3 +121,15 @@ async fn npd_has_80_ascii_bytes_and_says_likely() {
     assert!(line.is_ascii() && line.len() <= 80, "{line}");
     assert_eq!(report.primary.unwrap().id, RuleId::D01);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_moment_of_a_capture_is_on_the_second_line() {
+    let mut report = judge(&gather(&inputs(Scripted::with_pods(3)), &|_| ()).await);
+    let at = crate::clock::Wall::from_nanos(1_700_000_000_123_000_000);
+    report.moment = Some(crate::diagnosis::report::JudgedMoment { at, incident: Some(2) });
+    let mut out = Vec::new();
+    screen(&report, &mut out, Style::default()).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let line = text.lines().nth(1).unwrap();
+    assert_eq!(line, "as it was at 2023-11-14T22:13:20.123Z, the worst moment of incident 2", "{text}");
+}

@@ -1,0 +1,634 @@
+//! What a capture says of a moment is what `health` said then: faults that are played, recorded while they last and judged
+//! beside the recording, on a clock that is paused.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::bytes::Bytes;
+
+use super::recorded;
+use crate::capture::entry::{Session, kind};
+use crate::capture::node::{KubeletSample, KubeletState, NodeSample};
+use crate::capture::{
+    Capture, Judgement, Limits, Look, Moment, Playback, Recorder, ReplayClock, Rules, Stage, Step, Watchman,
+};
+use crate::clock::{Clock, Mono, SystemClock, Wall};
+use crate::cri::server::message;
+use crate::cri::{
+    Call, CallEnd, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Rpc,
+    Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Tape, Version,
+};
+use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
+use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
+use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Played, gather, judge};
+use crate::pleg::stream::Event;
+use crate::pleg::{Generic, Hub, OpenCall, Settings, Sink};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A clock of which both hands go with tokio's.
+struct TestClock {
+    clock: SystemClock,
+    start: Wall,
+}
+
+impl Clock for TestClock {
+    fn mono(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    fn wall(&self) -> Wall {
+        self.start.plus(self.clock.mono().since(Mono::default()))
+    }
+}
+
+/// From one second to another, calls of these kinds are not answered, or answered with an error.
+#[derive(Clone)]
+struct Fault {
+    rpcs: Vec<Rpc>,
+    id: Option<String>,
+    from: Duration,
+    to: Duration,
+    error: Option<Error>,
+}
+
+fn hangs(rpcs: &[Rpc], id: Option<String>, from: f64, to: f64) -> Fault {
+    let (from, to) = (Duration::from_secs_f64(from), Duration::from_secs_f64(to));
+    Fault { rpcs: rpcs.to_vec(), id, from, to, error: None }
+}
+
+/// What is played.
+#[derive(Clone, Default)]
+struct Story {
+    faults: Vec<Fault>,
+    /// From this second on the container of this pod has exited, so that a relist asks for its status.
+    exits: Vec<(f64, usize)>,
+    /// The kubelet's process from these seconds on.
+    kubelet: Vec<(f64, Option<char>)>,
+    /// From when to when the kubelet does not relist.
+    stale: Option<(f64, f64)>,
+    lasts: u32,
+}
+
+/// A runtime that plays it, and notes what it is asked on a tape.
+#[derive(Clone)]
+struct Node {
+    clock: Arc<TestClock>,
+    story: Arc<Story>,
+    scripts: Arc<Vec<(Duration, Arc<Scripted>)>>,
+    tape: Option<Arc<dyn Tape>>,
+}
+
+struct Taken {
+    tape: Arc<dyn Tape>,
+    clock: Arc<TestClock>,
+    call: u64,
+    started: Mono,
+    ended: bool,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !self.ended {
+            let took = self.clock.mono().since(self.started);
+            self.tape.ended(self.call, took, CallEnd::Abandoned);
+        }
+    }
+}
+
+impl Node {
+    fn of(story: &Story) -> Self {
+        let mut script = Scripted::with_pods(6);
+        let mut scripts = vec![(Duration::ZERO, Arc::new(script.same_node()))];
+        for (from, pod) in &story.exits {
+            script.containers[*pod].state = ContainerState::Exited;
+            scripts.push((Duration::from_secs_f64(*from), Arc::new(script.same_node())));
+        }
+        let clock = SystemClock::start();
+        let start = clock.wall();
+        let clock = Arc::new(TestClock { clock, start });
+        Self { clock, story: Arc::new(story.clone()), scripts: Arc::new(scripts), tape: None }
+    }
+
+    fn taped(&self, tape: Arc<dyn Tape>) -> Self {
+        Self { tape: Some(tape), ..self.clone() }
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.mono().since(Mono::default())
+    }
+
+    /// What is asked of a part of a list is not noted: nothing here comes back to it.
+    fn of_all(&self, all: bool) -> Self {
+        Self { tape: self.tape.clone().filter(|_| all), ..self.clone() }
+    }
+
+    async fn script(&self, rpc: Rpc, id: &str) -> Result<Arc<Scripted>, Error> {
+        loop {
+            let now = self.now();
+            let fault = self.story.faults.iter().find(|fault| {
+                (fault.rpcs.is_empty() || fault.rpcs.contains(&rpc))
+                    && fault.id.as_ref().is_none_or(|about| about == id)
+                    && (fault.from..fault.to).contains(&now)
+            });
+            match fault {
+                None => {
+                    let mut scripts = self.scripts.iter().rev();
+                    return Ok(Arc::clone(&scripts.find(|(from, _)| *from <= now).unwrap().1));
+                }
+                Some(Fault { error: Some(error), .. }) => return Err(error.clone()),
+                Some(fault) => tokio::time::sleep(fault.to - now).await,
+            }
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        rpc: Rpc,
+        id: &str,
+        work: impl Future<Output = Result<T, Error>>,
+        encoded: impl Fn(&T) -> Bytes,
+    ) -> Call<T> {
+        let started = self.clock.mono();
+        let mut request = Vec::new();
+        if !id.is_empty() {
+            request.extend([0x0A, u8::try_from(id.len()).unwrap()]);
+            request.extend(id.as_bytes());
+        }
+        let taken = self.tape.as_ref().map(|tape| Taken {
+            tape: Arc::clone(tape),
+            clock: Arc::clone(&self.clock),
+            call: tape.asked(rpc, request.into()),
+            started,
+            ended: false,
+        });
+        let result = tokio::time::timeout(TIMEOUT, work).await;
+        let result = result.unwrap_or(Err(Error::Silent { rpc, waited: TIMEOUT }));
+        let duration = self.clock.mono().since(started);
+        if let Some(mut taken) = taken {
+            taken.ended = true;
+            let end = match &result {
+                Ok(answer) => CallEnd::Answered(vec![encoded(answer)]),
+                Err(error) => CallEnd::Failed(error),
+            };
+            taken.tape.ended(taken.call, duration, end);
+        }
+        Call { rpc, duration, response_bytes: 100, result }
+    }
+}
+
+impl Runtime for Node {
+    async fn version(&self) -> Call<Version> {
+        let work = async { self.script(Rpc::Version, "").await?.version().await.result };
+        self.call(Rpc::Version, "", work, |answer| message::version(answer.clone())).await
+    }
+
+    async fn status(&self) -> Call<RuntimeStatus> {
+        let work = async { self.script(Rpc::Status, "").await?.status().await.result };
+        self.call(Rpc::Status, "", work, |answer| message::status(answer.clone())).await
+    }
+
+    async fn cgroup_driver(&self) -> Call<Option<CgroupDriver>> {
+        self.scripts[0].1.cgroup_driver().await
+    }
+
+    async fn list_sandboxes(&self, filter: &Filter<SandboxState>) -> Call<Vec<Sandbox>> {
+        let work = async { self.script(Rpc::ListPodSandbox, "").await?.list_sandboxes(filter).await.result };
+        let node = self.of_all(*filter == Filter::default());
+        node.call(Rpc::ListPodSandbox, "", work, |answer| message::sandboxes(answer.clone())).await
+    }
+
+    async fn list_containers(&self, filter: &Filter<ContainerState>) -> Call<Vec<Container>> {
+        let work = async { self.script(Rpc::ListContainers, "").await?.list_containers(filter).await.result };
+        let node = self.of_all(*filter == Filter::default());
+        node.call(Rpc::ListContainers, "", work, |answer| message::containers(answer.clone())).await
+    }
+
+    async fn sandbox_status(&self, id: &str) -> Call<SandboxStatusAnswer> {
+        let work = async { self.script(Rpc::PodSandboxStatus, id).await?.sandbox_status(id).await.result };
+        self.call(Rpc::PodSandboxStatus, id, work, |answer| message::sandbox_status(answer.clone())).await
+    }
+
+    async fn container_status(&self, id: &str) -> Call<Option<ContainerStatus>> {
+        let work = async { self.script(Rpc::ContainerStatus, id).await?.container_status(id).await.result };
+        self.call(Rpc::ContainerStatus, id, work, |answer| message::container_status(answer.clone())).await
+    }
+
+    async fn container_stats(&self, id: &str) -> Call<()> {
+        self.scripts[0].1.container_stats(id).await
+    }
+
+    async fn container_events(&self) -> Result<EventStream, Error> {
+        self.scripts[0].1.container_events().await
+    }
+}
+
+/// A verdict that somebody came to while the recorder ran.
+struct Live {
+    began: f64,
+    ended: f64,
+    moment: Moment,
+    wall: Wall,
+    report: HealthReport,
+}
+
+/// What has to be equal.
+fn verdict(report: &HealthReport) -> String {
+    let primary = report.primary.as_ref().map(|primary| {
+        let pod = primary.pod.as_ref().map(|pod| pod.name.clone());
+        (primary.id, primary.rpc.clone(), pod, primary.ids.clone(), primary.confidence)
+    });
+    let culprits = report.culprits.iter();
+    let culprits: Vec<_> =
+        culprits.map(|culprit| (&culprit.rpc, &culprit.id, culprit.outcome, culprit.confidence)).collect();
+    format!("{:?} {primary:?} {culprits:?}", report.verdict)
+}
+
+fn plain<R>(inputs: &mut Inputs<R>) {
+    inputs.endpoint = "unix:///run/test.sock".into();
+    inputs.node = "n1".into();
+    inputs.proc = None;
+    inputs.host_root = "/plegctl-test-no-such-root".into();
+    inputs.own_time = || None;
+    inputs.slowed = || None;
+}
+
+impl Story {
+    fn kubelet_at(&self, second: f64) -> Option<(u32, char)> {
+        let state = self.kubelet.iter().rev().find(|(from, _)| *from <= second)?.1;
+        state.map(|state| (813, state))
+    }
+
+    fn metrics(&self, clock: &dyn Clock, second: f64) -> Option<String> {
+        let (from, to) = self.stale?;
+        let ago = if (from..to).contains(&second) { second - from } else { 0.0 };
+        let seen = clock.wall().seconds_since(Wall::default()) - ago;
+        Some(format!("# TYPE kubelet_pleg_last_seen_seconds gauge\nkubelet_pleg_last_seen_seconds {seen}\n"))
+    }
+
+    fn is_kubelets(&self) -> bool {
+        !self.kubelet.is_empty() || self.stale.is_some()
+    }
+}
+
+/// A run of `health` as it is made live.
+async fn health(node: Node) -> HealthReport {
+    let clock = Arc::clone(&node.clock);
+    let second = node.now().as_secs_f64();
+    let story = Arc::clone(&node.story);
+    let runtime = Arc::new(node);
+    let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, Arc::<TestClock>::clone(&clock));
+    plain(&mut inputs);
+    if story.is_kubelets() {
+        let kubelet = if story.kubelet.is_empty() { Some((813, 'S')) } else { story.kubelet_at(second) };
+        inputs.played = Some(Played { kubelet, owns_socket: true, pods: Vec::new() });
+    }
+    let text = story.metrics(&*clock, second);
+    let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });
+    inputs.kubelet = KubeletInputs { metrics, ..KubeletInputs::default() };
+    judge(&Box::pin(gather(&inputs, &|_| ())).await)
+}
+
+#[derive(Default)]
+struct Open(Option<OpenCall>);
+
+impl Sink for Open {
+    fn event(&mut self, _event: Event) {}
+
+    fn call_started(&mut self, call: &OpenCall) {
+        self.0 = Some(call.clone());
+    }
+}
+
+/// What the recorder does besides relisting, as `record` does it.
+struct Beside {
+    node: Node,
+    recorder: Recorder,
+    watchman: Rc<RefCell<Watchman>>,
+    open_since: Rc<RefCell<Option<Mono>>>,
+    diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
+    kubelet: Option<Option<KubeletState>>,
+    metrics_read: Option<f64>,
+    version_asked: Option<f64>,
+}
+
+impl Beside {
+    async fn run(mut self) {
+        loop {
+            let tick = tokio::time::sleep(Duration::from_millis(500));
+            let report = async {
+                match &mut self.diagnosis {
+                    Some(diagnosis) => diagnosis.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                report = report => {
+                    self.diagnosis = None;
+                    let judgement = Judgement {
+                        verdict: report.verdict.as_str().to_owned(),
+                        summary: report.summary.clone(),
+                        primary: None,
+                        weight: u8::from(report.verdict == Verdict::Unhealthy),
+                        certainty: 0,
+                        subject: None,
+                    };
+                    let now = (self.node.clock.wall(), self.node.clock.mono());
+                    for incident in self.watchman.borrow_mut().judged(now, judgement) {
+                        self.recorder.incident(incident);
+                    }
+                }
+                () = tick => self.tick(),
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let (clock, story) = (Arc::clone(&self.node.clock), Arc::clone(&self.node.story));
+        let (now, second) = (clock.mono(), self.node.now().as_secs_f64());
+        let waited = self.open_since.borrow().map_or(Duration::ZERO, |since| now.since(since));
+        let kubelet = story.kubelet.first().map(|_| match story.kubelet_at(second) {
+            Some((pid, 'T')) => KubeletState::Stopped { pid },
+            Some((pid, _)) => KubeletState::Running { pid },
+            None => KubeletState::Gone,
+        });
+        let kubelet = kubelet.or(story.stale.map(|_| KubeletState::Running { pid: 813 }));
+        if self.kubelet.replace(kubelet) != Some(kubelet) {
+            self.recorder.document(kind::NODE, &NodeSample { kubelet, ..NodeSample::default() });
+        }
+        let pause = if story.stale.is_some_and(|(from, to)| (from + 60.0..to + 60.0).contains(&second)) {
+            2.0
+        } else {
+            30.0
+        };
+        if self.metrics_read.is_none_or(|last| second - last >= pause - 0.01) {
+            self.metrics_read = Some(second);
+            if let Some(text) = story.metrics(&*clock, second) {
+                let sample = KubeletSample { text: Some(text), ..KubeletSample::default() };
+                self.recorder.document(kind::KUBELET, &sample);
+            }
+        }
+        let version =
+            self.recorder.silent(Duration::ZERO).into_iter().filter(|call| call.rpc == Rpc::Version);
+        let look = Look {
+            waited,
+            what: "a relist".into(),
+            call: Some("a call".into()).filter(|_| !waited.is_zero()),
+            version: version.map(|call| call.waited).max(),
+            ..Look::default()
+        };
+        let steps = self.watchman.borrow_mut().look((clock.wall(), now), &look);
+        let lasts = self.watchman.borrow().open().is_some();
+        self.take(steps, &look);
+        let pause = if lasts { 5.0 } else { 30.0 };
+        let pending = self.recorder.silent(Duration::ZERO).iter().any(|call| call.rpc == Rpc::Version);
+        if !pending && self.version_asked.is_none_or(|last| second - last >= pause) {
+            self.version_asked = Some(second);
+            let node = self.node.clone();
+            tokio::task::spawn_local(async move {
+                let later = async {
+                    tokio::time::sleep(2 * SECOND).await;
+                    node.version().await
+                };
+                tokio::select! {
+                    _ = node.version() => {}
+                    _ = later => {}
+                }
+            });
+        }
+    }
+
+    fn take(&mut self, steps: Vec<Step>, look: &Look) {
+        for step in steps {
+            match step {
+                Step::Write(incident) => self.recorder.incident(incident),
+                Step::Diagnose if self.diagnosis.is_none() => {
+                    self.watchman.borrow_mut().asked(self.node.clock.mono(), look);
+                    let known = self.recorder.silent(Duration::ZERO).into_iter().map(|call| KnownHang {
+                        rpc: call.rpc,
+                        id: call.id,
+                        waited: call.waited,
+                        ended: Some(call.ended),
+                    });
+                    let clock = Arc::<TestClock>::clone(&self.node.clock);
+                    let runtime = Arc::new(self.node.clone());
+                    let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
+                    plain(&mut inputs);
+                    inputs.known = known.collect();
+                    inputs.keep_waiting = true;
+                    self.diagnosis = Some(Box::pin(async move { judge(&gather(&inputs, &|_| ()).await) }));
+                }
+                Step::Diagnose => {}
+            }
+        }
+    }
+}
+
+/// Records a story into `place` while `health` is run every five seconds.
+async fn played(story: &Story, place: &Path) -> Vec<Live> {
+    let node = Node::of(story);
+    let limits = Limits { size: 64 << 20, age: 3600 * SECOND, incidents: 20 };
+    let session = Session {
+        endpoint: "unix:///run/test.sock".into(),
+        node: "n1".into(),
+        runtime: "containerd".into(),
+        runtime_version: "v2.1.4".into(),
+        period: 1_000_000_000,
+        slow: 2_000_000_000,
+        threshold: 180_000_000_000,
+        ..Session::default()
+    };
+    let clock: Arc<dyn Clock> = Arc::<TestClock>::clone(&node.clock);
+    let recorder = Recorder::start(place.to_path_buf(), limits, Arc::clone(&clock)).unwrap();
+    assert!(matches!(recorder.opened(600 * SECOND), Some(Ok(0))));
+    recorder.begin(session, 600 * SECOND);
+    let rules =
+        Rules { slow: 2 * SECOND, threshold: 180 * SECOND, before: 600 * SECOND, after: 300 * SECOND };
+    let watchman = Rc::new(RefCell::new(Watchman::new(rules, 0)));
+    let open_since = Rc::new(RefCell::new(None));
+    let live = Rc::new(RefCell::new(Vec::new()));
+    let relists = {
+        let (node, recorder) = (node.taped(recorder.tape(true)), recorder.clone());
+        let (clock, watchman, open_since) =
+            (Arc::clone(&clock), Rc::clone(&watchman), Rc::clone(&open_since));
+        async move {
+            let settings = Settings {
+                era: crate::kubelet::KubeletVersion::NEWEST.era(),
+                evented_gate: false,
+                inspect: true,
+            };
+            let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+            loop {
+                recorder.relist_begins(generic.relists() + 1);
+                let began = recorder.now();
+                *open_since.borrow_mut() = Some(clock.mono());
+                let report = generic.relist(&node, &*clock, &mut Open::default()).await;
+                *open_since.borrow_mut() = None;
+                recorder.relist_begins(0);
+                recorder.relist_over(began, &report);
+                let steps = watchman.borrow_mut().relist(clock.mono(), &report);
+                for step in steps {
+                    if let Step::Write(incident) = step {
+                        recorder.incident(incident);
+                    }
+                }
+                tokio::time::sleep(SECOND).await;
+            }
+        }
+    };
+    let beside = Beside {
+        node: node.taped(recorder.tape(false)),
+        recorder: recorder.clone(),
+        watchman,
+        open_since,
+        diagnosis: None,
+        kubelet: None,
+        metrics_read: None,
+        version_asked: None,
+    };
+    let healths = {
+        let (node, recorder, live) = (node.clone(), recorder.clone(), Rc::clone(&live));
+        async move {
+            loop {
+                // Long after the fault nothing changes any more.
+                let pause = if node.now() + 600 * SECOND < node.story.lasts * SECOND { 5 } else { 60 };
+                tokio::time::sleep(pause * SECOND).await;
+                let (node, recorder, live) = (node.clone(), recorder.clone(), Rc::clone(&live));
+                tokio::task::spawn_local(async move {
+                    let began = node.now().as_secs_f64();
+                    let report = health(node.clone()).await;
+                    let moment = Moment { session: 0, mono: recorder.now() };
+                    let (ended, wall) = (node.now().as_secs_f64(), node.clock.wall());
+                    live.borrow_mut().push(Live { began, ended, moment, wall, report });
+                });
+            }
+        }
+    };
+    let everything = async { tokio::join!(relists, beside.run(), healths) };
+    let over = tokio::time::timeout(story.lasts * SECOND, everything).await;
+    assert!(over.is_err());
+    assert!(recorder.close("the story is over", 60 * SECOND));
+    Rc::try_unwrap(live).map_or_else(|live| live.take(), RefCell::into_inner)
+}
+
+/// What a capture says of a moment.
+async fn replayed(place: &Path, (moment, wall): (Moment, Wall)) -> HealthReport {
+    let clock = Arc::new(ReplayClock::new());
+    let capture = Capture::open(place).unwrap();
+    let playback = Playback::at(capture, (moment, wall), Arc::clone(&clock));
+    let stage = Stage::open("capture:test", playback).unwrap();
+    let [main, control] = [(); 2].map(|()| Arc::new(stage.client(30 * SECOND)));
+    let mut inputs = Inputs::new(main, control, clock);
+    plain(&mut inputs);
+    recorded::take(&mut inputs, stage.playback());
+    judge(&Box::pin(gather(&inputs, &|_| ())).await)
+}
+
+/// Plays a story and compares every moment that lies wholly before, in or after a fault. `edges` are the seconds at which
+/// something begins or ends; how many moments there were.
+fn every_moment_is_judged_alike(name: &str, story: &Story, edges: &[f64]) -> usize {
+    let place: PathBuf = std::env::temp_dir().join(format!("plegctl-proof-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    let paused = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let local = tokio::task::LocalSet::new();
+    let live = local.block_on(&paused.unwrap(), played(story, &place));
+    let real = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut compared = 0;
+    for run in &live {
+        // What begins or ends while a run lasts is in its answers, and not in those of its last moment.
+        if edges.iter().any(|edge| run.began - 3.0 <= *edge && *edge <= run.ended) {
+            continue;
+        }
+        let then = real.block_on(replayed(&place, (run.moment, run.wall)));
+        assert_eq!(
+            verdict(&then),
+            verdict(&run.report),
+            "{name}: begun at {}, ended at {}\nthen {then:#?}\nlive {:#?}",
+            run.began,
+            run.ended,
+            run.report
+        );
+        compared += 1;
+    }
+    let end = edges.iter().copied().fold(0.0, f64::max);
+    let start = live.first().map(|run| (run.moment, run.wall, run.ended)).unwrap();
+    for after in [2.0, 10.0, 600.0] {
+        let by = Duration::from_secs_f64(end + after - start.2);
+        let then = real.block_on(replayed(&place, (start.0.plus(by), start.1.plus(by))));
+        let certain = then.findings.iter().filter(|found| found.confidence == Confidence::Certain);
+        let certain: Vec<_> = certain.map(|found| found.id).collect();
+        assert_eq!((then.verdict, certain), (Verdict::Healthy, vec![RuleId::D00]), "{name}: {after} s after");
+    }
+    let _ = fs::remove_dir_all(&place);
+    compared
+}
+
+fn story(faults: Vec<Fault>, exits: &[(f64, usize)]) -> Story {
+    Story { faults, exits: exits.to_vec(), lasts: 720, ..Story::default() }
+}
+
+#[test]
+fn a_list_that_hangs_is_judged_alike_live_and_from_the_capture() {
+    let story = story(vec![hangs(&[Rpc::ListContainers], None, 20.2, 62.2)], &[]);
+    assert!(every_moment_is_judged_alike("list", &story, &[20.2, 62.2]) > 15);
+}
+
+#[test]
+fn a_status_that_hangs_is_judged_alike_live_and_from_the_capture() {
+    let fault = hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 20.2, 62.2);
+    assert!(every_moment_is_judged_alike("status", &story(vec![fault], &[(20.2, 3)]), &[20.2, 62.2]) > 15);
+}
+
+#[test]
+fn two_statuses_of_one_pod_that_hang_are_judged_alike_live_and_from_the_capture() {
+    let faults = vec![
+        hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 20.2, 62.2),
+        hangs(&[Rpc::PodSandboxStatus], Some(sandbox_id(3)), 20.2, 62.2),
+    ];
+    assert!(every_moment_is_judged_alike("two", &story(faults, &[(20.2, 3)]), &[20.2, 62.2]) > 15);
+}
+
+#[test]
+fn a_runtime_that_is_silent_is_judged_alike_live_and_from_the_capture() {
+    let story = story(vec![hangs(&[], None, 20.2, 62.2)], &[]);
+    assert!(every_moment_is_judged_alike("version", &story, &[20.2, 62.2]) > 15);
+}
+
+#[test]
+fn a_runtime_that_is_absent_is_judged_alike_live_and_from_the_capture() {
+    let error = Error::NoSuchSocket { endpoint: "unix:///run/test.sock".into() };
+    let absent = Fault { error: Some(error), ..hangs(&[], None, 20.2, 62.2) };
+    assert!(every_moment_is_judged_alike("absent", &story(vec![absent], &[]), &[20.2, 62.2]) > 15);
+}
+
+#[test]
+fn two_faults_after_one_another_are_judged_alike_live_and_from_the_capture() {
+    let faults = vec![
+        hangs(&[Rpc::ListContainers], None, 20.2, 48.2),
+        hangs(&[Rpc::ContainerStatus], Some(container_id(3)), 52.2, 92.2),
+    ];
+    let edges = [20.2, 48.2, 52.2, 92.2];
+    assert!(every_moment_is_judged_alike("after-another", &story(faults, &[(52.2, 3)]), &edges) > 15);
+}
+
+#[test]
+fn a_kubelet_that_is_stopped_or_dead_is_judged_alike_live_and_from_the_capture() {
+    for (name, state) in [("stopped", Some('T')), ("dead", None)] {
+        let kubelet = vec![(0.0, Some('S')), (20.2, state), (62.2, Some('S'))];
+        let story = Story { kubelet, lasts: 720, ..Story::default() };
+        assert!(every_moment_is_judged_alike(name, &story, &[20.2, 62.2]) > 15);
+    }
+}
+
+#[test]
+fn a_kubelet_that_does_not_relist_is_judged_alike_live_and_from_the_capture() {
+    let story = Story { stale: Some((20.2, 282.2)), lasts: 930, ..Story::default() };
+    // It is over its threshold of three minutes from 200.2 on.
+    assert!(every_moment_is_judged_alike("stale", &story, &[20.2, 200.2, 282.2]) > 15);
+}
