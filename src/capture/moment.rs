@@ -51,13 +51,11 @@ impl Capture {
 
     /// The incident whose worst moment `asked` means, if it means one.
     pub fn chosen_incident(&self, asked: Option<&str>) -> Option<u64> {
-        match asked {
-            Some(text) => text.strip_prefix("incident:")?.parse().ok(),
-            None => {
-                let last = *self.incidents.keys().next_back()?;
-                self.worst_of(last).map(|_| last)
-            }
+        if let Some(text) = asked {
+            return text.strip_prefix("incident:")?.parse().ok();
         }
+        let last = *self.incidents.keys().next_back()?;
+        self.worst_of(last).map(|_| last)
     }
 
     fn worst_of(&self, incident: u64) -> Option<(Moment, Wall)> {

@@ -276,6 +276,30 @@ struct Making {
     gaps: Vec<Gap>,
 }
 
+impl Making {
+    /// Entries were not kept; `before` is when the last one before them was.
+    fn lose(&mut self, lost: &Lost, at: Moment, before: u64, file: usize) {
+        let session = at.session;
+        for end in &lost.ends {
+            self.ends.entry((session, end.call)).or_insert(end.mono);
+        }
+        if lost.since == 0 || lost.more_ends {
+            let from = if lost.since == 0 { before } else { lost.since };
+            self.gaps.push(Gap { session, from, to: at.mono, file });
+        }
+    }
+
+    /// A recorder goes on in another file. Where one of its files is gone, so is what ended in it.
+    fn go_on(&mut self, run: usize, number: u64, file: usize) {
+        let before = self.last.get(&run).copied();
+        if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
+            let file = file.saturating_sub(1);
+            self.gaps.push(Gap { session: run, from: mono, to: u64::MAX, file });
+        }
+        self.last.insert(run, (number, before.map_or(0, |(_, mono)| mono)));
+    }
+}
+
 /// A time of which nobody knows which calls ended in it.
 struct Gap {
     session: usize,
@@ -377,11 +401,10 @@ impl Capture {
         let waited = at.since(call.asked);
         match &call.end {
             Some(end) if end.took <= waited => CallState::Ended(end),
-            Some(_) => CallState::Open(waited),
             None if call.lost.is_some_and(|lost| lost <= at) => CallState::NotKnown,
             // A recorder that was killed saw nothing after its last word.
             None if at > self.known_until(call.asked.session) => CallState::NotKnown,
-            None => CallState::Open(waited),
+            Some(_) | None => CallState::Open(waited),
         }
     }
 
@@ -501,17 +524,7 @@ impl Capture {
             if let Some(known) = self.runs.get_mut(run).filter(|known| known.session.runtime.is_empty()) {
                 known.session = introduced;
             }
-            let before = making.last.get(&run).copied();
-            if let Some((_, mono)) = before.filter(|(last, _)| *last > 0 && number > last + 1) {
-                // A file of this session is gone, and what ended in it.
-                making.gaps.push(Gap {
-                    session: run,
-                    from: mono,
-                    to: u64::MAX,
-                    file: segment.saturating_sub(1),
-                });
-            }
-            making.last.insert(run, (number, before.map_or(0, |(_, mono)| mono)));
+            making.go_on(run, number, segment);
             return;
         }
         // Without its head nobody knows whose segment it is.
@@ -582,13 +595,7 @@ impl Capture {
             }
             Body::Jump(jump) => self.jumps.push((wall, jump)),
             Body::Lost(lost) => {
-                for end in &lost.ends {
-                    making.ends.entry((session, end.call)).or_insert(end.mono);
-                }
-                if lost.since == 0 || lost.more_ends {
-                    let from = if lost.since == 0 { before } else { lost.since };
-                    making.gaps.push(Gap { session, from, to: at.mono, file: segment });
-                }
+                making.lose(&lost, at, before, segment);
                 self.losses.push((at, wall, lost));
             }
             Body::Stopped(_) => {

@@ -732,10 +732,9 @@ fn unreachable_at(capture: &Capture, now: Moment) -> Option<Error> {
         _ => None,
     });
     let told = ended.filter_map(|(at, outcome)| match outcome {
-        Outcome::Answered => Some((at, None)),
         Outcome::Failed(error) if is_about_the_way(error) => Some((at, Some(error))),
         Outcome::Failed(Error::Silent { .. }) | Outcome::Abandoned | Outcome::Unknown => None,
-        Outcome::Failed(_) => Some((at, None)),
+        Outcome::Answered | Outcome::Failed(_) => Some((at, None)),
     });
     told.max_by_key(|(at, _)| *at)?.1.cloned()
 }

@@ -48,7 +48,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     };
     look_at_throttling(inputs, &budget, &mut evidence).await;
     flight.note(&budget, &mut evidence.runtime).await;
-    if inputs.keep_waiting {
+    if inputs.silent == super::Silent::WaitedFor {
         flight.leave();
     }
     evidence.disown();

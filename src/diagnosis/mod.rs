@@ -106,6 +106,16 @@ pub enum Keep {
     Papers,
 }
 
+/// What becomes of calls that are silent when a run is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Silent {
+    /// They are given up.
+    #[default]
+    LetGo,
+    /// They go on until they are answered or their own deadline ends them.
+    WaitedFor,
+}
+
 /// Everything that a run needs.
 pub struct Inputs<R> {
     /// The connection for everything. Its own deadline should be longer than ours.
@@ -159,8 +169,8 @@ pub struct Inputs<R> {
     /// The moment of the capture that is judged, if it is one: every answer is there at once, with the time that it took
     /// then, and what had not been answered by then never is.
     pub recorded: Option<report::JudgedMoment>,
-    /// Whether calls that are silent when the run is over go on until they are answered or their own deadline ends them.
-    pub keep_waiting: bool,
+    /// What becomes of calls that are silent when the run is over.
+    pub silent: Silent,
     /// What is wanted beside what the rules need.
     pub keep: Keep,
     /// Ends the run early, with what is known by then.
@@ -202,7 +212,7 @@ impl<R> Inputs<R> {
             given_up: Vec::new(),
             outside: None,
             recorded: None,
-            keep_waiting: false,
+            silent: Silent::LetGo,
             keep: Keep::Nothing,
             stop: None,
             own_time: host::time_on_processors,

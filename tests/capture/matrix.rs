@@ -46,6 +46,8 @@ fn faults_are_judged_from_a_capture_as_they_were_live() {
         ("list-too-large", ends),
         ("too-many-dead", ends),
         ("quiet", ends),
+        ("stale-kubelet", ends),
+        ("dead-kubelet", ends),
     ];
     thread::scope(|scope| {
         let runs = scenarios.map(|(scenario, lasts)| scope.spawn(move || judged_the_same(scenario, lasts)));

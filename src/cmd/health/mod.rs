@@ -41,8 +41,8 @@ use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
-    GivenUp, Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Way, gather,
-    judge,
+    GivenUp, Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Silent, Way,
+    gather, judge,
 };
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
@@ -346,7 +346,7 @@ pub async fn diagnose(
     let mut inputs = inputs(context, endpoint, (BUDGET, keep_waiting.unwrap_or(BUDGET)), kubelet)?;
     inputs.known.extend(known);
     inputs.given_up = given_up;
-    inputs.keep_waiting = keep_waiting.is_some();
+    inputs.silent = if keep_waiting.is_some() { Silent::WaitedFor } else { Silent::LetGo };
     // A simulated or recorded runtime has no goroutines.
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;

@@ -421,7 +421,7 @@ impl Beside {
                     let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
                     plain(&mut inputs);
                     inputs.known = known.collect();
-                    inputs.keep_waiting = true;
+                    inputs.silent = crate::diagnosis::Silent::WaitedFor;
                     self.diagnosis = Some(Box::pin(async move { judge(&gather(&inputs, &|_| ()).await) }));
                 }
                 Step::Diagnose => {}
