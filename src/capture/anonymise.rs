@@ -285,7 +285,8 @@ mod tests {
 
     use super::*;
     use crate::capture::entry::{
-        Answer, Asked, Document, Ended, Incident, Jump, Lost, RelistDone, Session, Stopped, Told, rpc_number,
+        Answer, Asked, Document, Ended, Incident, Jump, Lost, LostEnd, RelistDone, Session, Stopped, Told,
+        rpc_number,
     };
 
     /// What must be in no export, each in the shape of something that stays.
@@ -374,7 +375,13 @@ mod tests {
                 lasted: 1,
             }),
             Body::Jump(Jump { by: 1 }),
-            Body::Lost(Lost { entries: 1, why: text() }),
+            Body::Lost(Lost {
+                entries: 1,
+                why: text(),
+                ends: vec![LostEnd { call: 1, mono: 1 }],
+                since: 1,
+                more_ends: true,
+            }),
             Body::Stopped(Stopped { why: text() }),
             Body::Told(Told { call: 1, answer: answer() }),
         ];

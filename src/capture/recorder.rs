@@ -24,7 +24,7 @@ use super::store::Carried;
 use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::server::Subject;
-use crate::cri::{CallEnd, Error, Rpc, Tape, WaitEnd};
+use crate::cri::{self, CallEnd, Rpc, Tape, WaitEnd};
 use crate::pleg::stream::Relist;
 use crate::report::json;
 
@@ -415,7 +415,7 @@ impl Tape for Listener {
         let mut pending = self.recorder.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = pending.remove(&call) {
             let end = match &outcome {
-                Outcome::Failed(Error::Silent { .. }) => Some(WaitEnd::GivenUp(took)),
+                Outcome::Failed(cri::Error::Silent { .. }) => Some(WaitEnd::GivenUp(took)),
                 Outcome::Answered | Outcome::Failed(_) => Some(WaitEnd::Answered(took)),
                 // Whoever made it has no use for it any more, which says nothing of its end.
                 Outcome::Abandoned | Outcome::Unknown => None,

@@ -344,7 +344,7 @@ impl Store {
 
     /// A call has ended, and its end cannot be written: the next segment does not name it as open.
     pub fn forget(&mut self, call: u64) {
-        self.asked.remove(&call);
+        self.carried.asked.remove(&call);
     }
 
     /// Writes one entry. An error leaves the capture as it was; the next entry is tried anew.

@@ -27,7 +27,7 @@ use clap::{Args, ValueHint};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::context::{Context, ONE_SHOT_TIMEOUT, block_on, runtime_ref};
+use super::context::{Context, block_on, runtime_ref};
 use super::health::{SIMULATED_KUBELET, diagnose};
 use super::kubelet_access::KubeletAccess;
 use super::render::capture as text;
@@ -41,7 +41,7 @@ use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, S
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, Rpc, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
-use crate::diagnosis::{CallEnd, HealthReport, KnownHang};
+use crate::diagnosis::{HealthReport, KnownHang};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{Readers, empty_stream, readers_of};

@@ -143,7 +143,7 @@ impl Node {
                     return Ok(Arc::clone(&scripts.find(|(from, _)| *from <= now).unwrap().1));
                 }
                 Some(Fault { error: Some(error), .. }) => return Err(error.clone()),
-                Some(fault) => tokio::time::sleep(fault.to - now).await,
+                Some(fault) => tokio::time::sleep(fault.to.saturating_sub(now)).await,
             }
         }
     }
@@ -313,7 +313,9 @@ struct Beside {
     watchman: Rc<RefCell<Watchman>>,
     open_since: Rc<RefCell<Option<Mono>>>,
     diagnosis: Option<Pin<Box<dyn Future<Output = HealthReport>>>>,
-    kubelet: Option<Option<KubeletState>>,
+    kubelet: Option<KubeletState>,
+    /// Whether the node was looked at before.
+    looked: bool,
     metrics_read: Option<f64>,
     version_asked: Option<f64>,
 }
@@ -359,7 +361,8 @@ impl Beside {
             None => KubeletState::Gone,
         });
         let kubelet = kubelet.or(story.stale.map(|_| KubeletState::Running { pid: 813 }));
-        if self.kubelet.replace(kubelet) != Some(kubelet) {
+        if !self.looked || self.kubelet != kubelet {
+            (self.looked, self.kubelet) = (true, kubelet);
             self.recorder.document(kind::NODE, &NodeSample { kubelet, ..NodeSample::default() });
         }
         let pause = if story.stale.is_some_and(|(from, to)| (from + 60.0..to + 60.0).contains(&second)) {
@@ -489,6 +492,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
         open_since,
         diagnosis: None,
         kubelet: None,
+        looked: false,
         metrics_read: None,
         version_asked: None,
     };
