@@ -89,9 +89,8 @@ fn deeds(trace: &str) -> Deeds {
                 let port = arguments.split_once("htons(").and_then(|(_, rest)| rest.split(')').next());
                 deeds.connected.insert(port.map_or(path.clone(), |port| format!("{path}:{port}")));
             }
-            // To itself, or to a child of its own.
-            "kill" | "tkill" | "tgkill"
-                if ours.contains(arguments.split([',', ')']).next().unwrap_or_default().trim()) => {}
+            // To itself, to a child of its own, or to the process group that such a child leads.
+            "kill" | "tkill" | "tgkill" if ours.contains(receiver(arguments)) => {}
             // Asking for a limit is no setting of it.
             "prlimit64" if arguments.contains(", NULL, ") => {}
             _ => {
@@ -100,6 +99,12 @@ fn deeds(trace: &str) -> Deeds {
         }
     }
     deeds
+}
+
+/// The process that a signal goes to; of a process group the one that leads it.
+fn receiver(arguments: &str) -> &str {
+    let first = arguments.split([',', ')']).next().unwrap_or_default().trim();
+    first.strip_prefix('-').unwrap_or(first)
 }
 
 fn strace_is_here(test: &str) -> bool {
@@ -338,12 +343,12 @@ fn rows(folder: &TempDir, endpoint: &str) -> Vec<Row> {
             .asks(endpoint, RECORD)
             .starts(&["exe"])
             .writes(&[".seg", "lock"])
-            .makes(&["mkdir", "fallocate", "ftruncate"]),
+            .makes(&["mkdirat", "fallocate", "ftruncate"]),
         Row::of(&["record", &capture, "--count", "1", "--metrics-listen", "127.0.0.1:0"])
             .asks(endpoint, RECORD)
             .starts(&["exe"])
             .writes(&[".seg", "lock"])
-            .makes(&["mkdir", "fallocate", "ftruncate", "bind", "listen"]),
+            .makes(&["mkdirat", "fallocate", "ftruncate", "bind", "listen"]),
         Row::of(&["capture", "ls", &capture]),
         Row::of(&["capture", "check", &capture]),
         Row::of(&["capture", "report", &capture, "-o", "html"]),
@@ -381,6 +386,7 @@ fn a_trace_is_read_as_strace_writes_it() {
         "9 execve(\"/usr/bin/journalctl\", [\"journalctl\"], 0x7ff) = 0\n",
         "9 unlink(\"/var/log/precious\") = 0\n",
         "7 kill(9, SIGKILL) = 0\n",
+        "7 kill(-9, SIGKILL) = 0\n",
         "7 kill(1, SIGKILL) = -1 EPERM\n",
         "8 +++ exited with 0 +++\n",
     ));

@@ -323,6 +323,7 @@ pub(crate) mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
 
@@ -356,7 +357,11 @@ pub(crate) mod tests {
 
     impl Table {
         pub(crate) fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("plegctl-trust-{name}-{}", std::process::id()));
+            // Two tests may copy the same process.
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("plegctl-trust-{name}-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
             let _ = fs::remove_dir_all(&path);
             let table = Self(path);
             let first = Copied { comm: "systemd", program: "sbin/init", cgroup: "/init.scope", ..KUBELET };
