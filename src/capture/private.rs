@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_nothing_is_written_through_a_planted_link() {
+    fn nothing_is_written_through_a_planted_link() {
         let folder = Folder::new("files");
         let path = |name: &str| folder.0.join(name);
         fs::write(path("precious"), "precious").unwrap();

@@ -631,7 +631,7 @@ fn a_status_that_hangs_in_the_first_relist_leaves_the_age_to_its_lists() {
 }
 
 #[test]
-fn issue_12_an_entry_of_very_many_answers_is_taken_apart_once() {
+fn an_entry_of_very_many_answers_is_taken_apart_once() {
     let place = Place::new();
     fs::create_dir(&place.0).unwrap();
     let mut ended = Ended::new(1, Duration::from_millis(3), &Outcome::Answered);
@@ -652,7 +652,7 @@ fn issue_12_an_entry_of_very_many_answers_is_taken_apart_once() {
 }
 
 #[test]
-fn issue_12_what_is_given_up_while_it_is_read_is_not_damaged() {
+fn what_is_given_up_while_it_is_read_is_not_damaged() {
     let place = Place::new();
     recorded(&place.0, 1 << 20, 1500);
     let capture = Capture::open(&place.0).unwrap();

@@ -90,7 +90,7 @@ mod tests {
     use crate::clock::ManualClock;
 
     #[test]
-    fn issue_12_what_arrives_is_not_silent_until_it_stops() {
+    fn what_arrives_is_not_silent_until_it_stops() {
         let manual = Arc::new(ManualClock::default());
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&manual);
         let second = Duration::from_secs(1);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn issue_12_whoever_watches_a_call_is_told_what_comes_of_it() {
+    async fn whoever_watches_a_call_is_told_what_comes_of_it() {
         #[derive(Default)]
         struct Sum(Mutex<u64>);
         impl Arriving for Sum {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_beside_others_the_end_begins_earlier() {
+    fn beside_others_the_end_begins_earlier() {
         let mut budget = budget();
         budget.slowed = || Some(3.0);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3700));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn issue_12_what_comes_while_we_wait_ends_the_waiting_earlier() {
+    async fn what_comes_while_we_wait_ends_the_waiting_earlier() {
         let mut budget = budget();
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         budget.clock = Arc::clone(&clock);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_the_more_there_is_to_judge_the_earlier_it_begins() {
+    fn the_more_there_is_to_judge_the_earlier_it_begins() {
         let budget = budget();
         assert_eq!(budget.for_waiting(), Duration::from_millis(3900));
         budget.expect(50_000);

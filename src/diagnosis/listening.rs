@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_a_time_in_which_this_program_did_not_run_is_no_silence() {
+    fn a_time_in_which_this_program_did_not_run_is_no_silence() {
         let clock = Arc::new(ManualClock::default());
         let listening = Listening::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_a_time_in_which_this_program_works_or_waits_for_a_processor_is_no_silence() {
+    fn a_time_in_which_this_program_works_or_waits_for_a_processor_is_no_silence() {
         static OWN: AtomicU64 = AtomicU64::new(0);
         let clock = Arc::new(ManualClock::default());
         let own = || Some(Duration::from_millis(OWN.load(Ordering::Relaxed)));

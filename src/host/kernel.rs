@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_10_a_process_table_is_listed_whole_however_long_it_is() {
+    fn a_process_table_is_listed_whole_however_long_it_is() {
         let table = std::env::temp_dir().join(format!("plegctl-table-{}", std::process::id()));
         for pid in 1..=5_000 {
             std::fs::create_dir_all(table.join(pid.to_string())).unwrap();

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_what_the_scanner_panics_on_is_broken_or_read() {
+    fn what_the_scanner_panics_on_is_broken_or_read() {
         for text in [&b"a: >-\n  b"[..], b"a: |\n  b"] {
             assert_eq!(scalars(text).unwrap().get("a").map(|value| value.trim()), Some("b"));
         }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_what_is_counted_below_a_bound_is_not_above_it() {
+    fn what_is_counted_below_a_bound_is_not_above_it() {
         let micros = [499_999, 500_000, 500_001, 509_000, 577_000, 1_000_000, 1_000_001];
         let mut latencies = Latencies::default();
         for micros in micros {

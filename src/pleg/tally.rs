@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_a_silent_call_stands_where_its_time_puts_it_and_is_never_left_out() {
+    fn a_silent_call_stands_where_its_time_puts_it_and_is_never_left_out() {
         let slowest = |waited: u64, others: &[u64]| -> Vec<(u64, bool)> {
             let mut tally = Tally::default();
             for millis in others {

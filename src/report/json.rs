@@ -206,7 +206,7 @@ pub mod tests {
     }
 
     #[test]
-    fn issue_12_no_control_character_of_a_text_gets_out_as_it_is() {
+    fn no_control_character_of_a_text_gets_out_as_it_is() {
         let text = "a\u{7f}b\u{9b}31m\u{85}\u{80}\u{9f}\u{a0}\u{c2}é\u{1b}ü\u{7f}\u{7f}x\u{9b}";
         let mut out = Vec::new();
         line(&text, &mut out).unwrap();

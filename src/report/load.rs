@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_what_has_no_end_is_given_up_and_named() {
+    fn what_has_no_end_is_given_up_and_named() {
         let why = load(Path::new("/dev/zero"), 1 << 20).unwrap_err();
         assert_eq!(why.to_string(), "it is longer than 1024 KiB, which is all that is read");
         assert_eq!(load(Path::new("/dev/null"), 1).unwrap(), b"");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_fifo_without_a_writer_is_given_up_and_named() {
+    fn a_fifo_without_a_writer_is_given_up_and_named() {
         let why = read(patient(script([]), true, 0), 9).unwrap_err();
         assert_eq!(
             (why.kind(), why.to_string().as_str()),

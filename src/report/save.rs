@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_link_leads_to_its_target_where_nobody_else_could_have_laid_it() {
+    fn a_link_leads_to_its_target_where_nobody_else_could_have_laid_it() {
         let dir = Dir::new("link");
         let (target, link) = (dir.file("target"), dir.file("link"));
         put(&target, "old").unwrap();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_planted_link_is_not_followed() {
+    fn a_planted_link_is_not_followed() {
         let safe = Dir::new("safe");
         let precious = safe.file("precious");
         put(&precious, "precious").unwrap();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_fifo_is_written_to_and_stays() {
+    fn a_fifo_is_written_to_and_stays() {
         let dir = Dir::new("fifo");
         let fifo = dir.file("fifo");
         mkfifo(&fifo);
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_device_is_written_to_and_stays() {
+    fn a_device_is_written_to_and_stays() {
         let null = Path::new("/dev/null");
         let before = fs::metadata(null).unwrap();
         put(null, "report").unwrap();
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_a_device_anywhere_is_written_to_and_stays() {
+    fn a_device_anywhere_is_written_to_and_stays() {
         let dir = Dir::new("device");
         let device = dir.file("null");
         // Only root may make one, and not in every container.
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_directories_and_sockets_are_refused() {
+    fn directories_and_sockets_are_refused() {
         let dir = Dir::new("kinds");
         let socket = dir.file("socket");
         let _listener = UnixListener::bind(&socket).unwrap();

@@ -289,7 +289,7 @@ fn retries_are_as_many_as_asked_for() {
 }
 
 #[test]
-fn issue_12_a_runtime_that_is_restarted_is_not_hammered_however_many_retries_there_are() {
+fn a_runtime_that_is_restarted_is_not_hammered_however_many_retries_there_are() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
     fake.streams([Attempt::fail(Code::Unavailable, "no")]);
     let output = watch(&fake, &["--retries", "1000", "--for", "1s"]).run();
@@ -300,7 +300,7 @@ fn issue_12_a_runtime_that_is_restarted_is_not_hammered_however_many_retries_the
 }
 
 #[test]
-fn issue_12_what_cri_o_tells_no_stream_is_no_loss() {
+fn what_cri_o_tells_no_stream_is_no_loss() {
     let fake = FakeRuntime::start_as(Kind::Crio, node());
     fake.streams([Attempt::open()]);
     let endpoint = fake.endpoint();
@@ -365,7 +365,7 @@ fn ten_thousand_events_at_once_all_arrive() {
 }
 
 #[test]
-fn issue_12_pods_that_are_gone_are_forgotten_before_they_pile_up() {
+fn pods_that_are_gone_are_forgotten_before_they_pile_up() {
     let fake = FakeRuntime::start(node());
     let flood = (0..20_500).map(|number| happened(STARTED, &format!("c{number}"), &format!("pod-{number}")));
     fake.streams([Attempt::ending(End::Stall).events(flood)]);
@@ -536,7 +536,7 @@ fn the_comparison_finds_what_lived_between_two_relists() {
 
 /// A kubelet from 1.36 on lists single pods besides: what relists of everything missed it may have seen.
 #[test]
-fn issue_12_what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_seen() {
+fn what_relists_missed_is_told_with_what_the_kubelet_of_the_release_may_have_seen() {
     for (release, told) in [("1.36", true), ("1.35", false)] {
         let fake = FakeRuntime::start(node());
         let endpoint = fake.endpoint();

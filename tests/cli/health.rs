@@ -310,7 +310,7 @@ fn a_kubelet_that_is_newer_than_we_know_is_said_to_be_once() {
 }
 
 #[test]
-fn issue_11_rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
+fn rows_of_slow_are_never_unhealthy_and_nobody_hangs() {
     let row = |primary: &'static str, phase: &'static str| row("degraded", phase, primary, 0);
     let slow_statuses = |ids: &[&str], millis: u64| {
         let fake = FakeRuntime::start(pods(20));

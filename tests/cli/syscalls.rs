@@ -249,7 +249,7 @@ const SHIMS: &[Rpc] = &[
 ];
 
 #[test]
-fn issue_12_each_command_does_what_its_list_says_and_nothing_else() {
+fn each_command_does_what_its_list_says_and_nothing_else() {
     if !strace_is_here("each_command_does_what_its_list_says_and_nothing_else") {
         return;
     }

@@ -138,7 +138,7 @@ fn an_event_says_which_container_of_which_pod_left_which_state_and_how_late_it_i
 }
 
 #[test]
-fn issue_12_no_event_goes_from_a_state_to_the_same_one() {
+fn no_event_goes_from_a_state_to_the_same_one() {
     // A container that ends at once: its start tells a status that knows of its end already.
     let mut stream = Streamed::new();
     stream.on(&Message::of(Started, "c", &[("c", Exited)]));
@@ -165,7 +165,7 @@ fn issue_12_no_event_goes_from_a_state_to_the_same_one() {
 }
 
 #[test]
-fn issue_12_pods_that_come_small_and_grow_are_a_crowd_too() {
+fn pods_that_come_small_and_grow_are_a_crowd_too() {
     let mut stream = Streamed::new();
     let grown = |number: u32, message: &str| {
         let mut event = Message::of(Created, "c", &[("c", Exited)]).event();

@@ -339,7 +339,7 @@ mod tests {
 
     /// A log says more at its end; a document is worth nothing without its beginning.
     #[tokio::test]
-    async fn issue_12_the_documents_of_a_bundle_are_whole_however_large_and_its_logs_are_cut() {
+    async fn the_documents_of_a_bundle_are_whole_however_large_and_its_logs_are_cut() {
         let mut evidence = Evidence::default();
         let sandboxes = (0..8000).map(|pod| sandbox(pod, SandboxState::Ready, 1)).collect();
         evidence.runtime.sandboxes.first = Some(Call {

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_12_five_ends_within_moments_are_said_to_be_what_the_kubelet_does_too() {
+    fn five_ends_within_moments_are_said_to_be_what_the_kubelet_does_too() {
         let said = spun(5, Some(Duration::from_millis(8))).unwrap();
         assert!(said.contains("within 8") && said.contains("kubelet does not wait"), "{said}");
         assert_eq!(spun(5, Some(MOMENTS)), None, "five ends in an hour are no spinning");

@@ -432,7 +432,7 @@ mod tests {
     use crate::clock::SystemClock;
 
     #[tokio::test]
-    async fn issue_10_a_call_whose_task_is_lost_is_a_fault_of_our_own() {
+    async fn a_call_whose_task_is_lost_is_a_fault_of_our_own() {
         let mut asking = Asking::default();
         asking.tasks.spawn(std::future::pending::<StatusRecord>());
         asking.tasks.abort_all();

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_12_a_rule_that_fails_of_itself_takes_no_other_with_it() {
+    fn a_rule_that_fails_of_itself_takes_no_other_with_it() {
         let evidence = Evidence::default();
         let case = Case::new(&evidence);
         let sound: catalogue::Judge = |case| vec![nothing_found(case)];

@@ -148,7 +148,7 @@ async fn a_hung_list_names_the_one_id_that_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_list_that_hangs_stays_one_however_slow_the_daemon_is_to_greet() {
+async fn a_list_that_hangs_stays_one_however_slow_the_daemon_is_to_greet() {
     let guilty = container_id(42);
     for (number, millis) in [900, 2000, 4500, 8000, 9500].into_iter().enumerate() {
         let late = Behaviour::After(Duration::from_millis(millis));
@@ -181,7 +181,7 @@ async fn a_hung_list_without_a_silent_id_names_nobody() {
 
 /// Beside load the time may be over before whoever holds the list is found: he is not acquitted then.
 #[tokio::test(start_paused = true)]
-async fn issue_12_whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocent() {
+async fn whoever_could_not_be_asked_for_long_enough_is_not_known_and_not_innocent() {
     let guilty = container_id(4);
     let script = Scripted::with_pods(30)
         .on(Rpc::ListContainers, Behaviour::Hangs)
@@ -556,7 +556,7 @@ async fn silent_shims_are_found_only_when_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
+async fn a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict() {
     for (rpc, verdict) in [
         (Rpc::Status, Verdict::Healthy),
         (Rpc::ContainerStatus, Verdict::Healthy),
@@ -577,7 +577,7 @@ async fn issue_12_a_fault_of_our_own_in_one_call_leaves_the_others_their_verdict
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_process_that_is_refused_a_thread_tells_that_they_run_out() {
+async fn a_process_that_is_refused_a_thread_tells_that_they_run_out() {
     let mut evidence = gather(&inputs(Scripted::with_pods(1)), &|_| ()).await;
     assert!(!has(&judge(&evidence), RuleId::D14));
     evidence.no_thread = true;
@@ -586,7 +586,7 @@ async fn issue_12_a_process_that_is_refused_a_thread_tells_that_they_run_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_the_estimate_of_a_start_up_storm_does_not_swing() {
+async fn the_estimate_of_a_start_up_storm_does_not_swing() {
     let mut seen = Vec::new();
     for late in 0..6 {
         // Every pod is new, so that a relist visits all of them, and one call in six is late: each run another.

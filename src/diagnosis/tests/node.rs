@@ -197,7 +197,7 @@ async fn a_healthy_node_is_healthy_with_its_processes_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_10_shims_are_looked_into_where_something_may_hang_on_them() {
+async fn shims_are_looked_into_where_something_may_hang_on_them() {
     let read = |evidence: &Evidence, pid: u32| {
         let first = &evidence.host.as_ref().unwrap().first;
         let shim = &first.processes[&pid];
@@ -348,7 +348,7 @@ fn conmon(node: &Node, pod: usize, state: char) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
+async fn a_stopped_conmon_is_told_in_its_own_words_and_never_signalled() {
     let node = Node::new("conmon").with_pods(10);
     for pod in 0..10 {
         conmon(&node, pod, if pod == 3 { 'T' } else { 'S' });
@@ -365,7 +365,7 @@ async fn issue_12_a_stopped_conmon_is_told_in_its_own_words_and_never_signalled(
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_running_container_without_process_and_conmon_is_a_finding() {
+async fn a_running_container_without_process_and_conmon_is_a_finding() {
     let node = Node::new("unwatched").with_pods(10);
     for pod in 0..10 {
         conmon(&node, pod, 'S');
@@ -482,7 +482,7 @@ async fn running_out_of_pids_is_told_with_who_has_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
+async fn what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
     let (node, pods) = (Node::new("descriptors").with_pods(109), || Scripted::with_pods(109));
     let open = |from: usize, to: usize| {
         for descriptor in from..to {
@@ -503,7 +503,7 @@ async fn issue_12_what_a_full_healthy_containerd_holds_is_no_pile_of_probes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
+async fn a_disk_that_takes_nothing_more_is_told_and_explains_a_hang() {
     const GIB: u64 = 1 << 30;
     let node = Node::new("disk").with_pods(20);
     fs::create_dir_all(node.root.join("var/lib/kubelet")).unwrap();
@@ -674,7 +674,7 @@ async fn no_process_file_system_is_not_checked_and_unknown_if_it_was_asked_for()
 
 /// A list near the kubelet's limit and a `--proc` that is none: exit 2, which nobody could explain.
 #[tokio::test(start_paused = true)]
-async fn issue_12_what_was_pointed_to_and_is_not_there_is_told_as_the_reason() {
+async fn what_was_pointed_to_and_is_not_there_is_told_as_the_reason() {
     let mut script = Scripted::with_pods(5);
     script.list_bytes = Some(15 << 20);
     let mut large = inputs(script);

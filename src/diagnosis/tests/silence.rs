@@ -231,7 +231,7 @@ fn never_listens() -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_11_our_own_slowness_is_never_the_runtimes_silence() {
+async fn our_own_slowness_is_never_the_runtimes_silence() {
     for script in [
         Scripted::with_pods(20).on_id(container_id(3), Behaviour::Hangs),
         Scripted::with_pods(20).on(Rpc::ListContainers, Behaviour::Hangs),
@@ -290,7 +290,7 @@ async fn whoever_wants_the_end_gets_what_is_known_by_then() {
 
 /// At the moment at which a wait ends, too: what is not asked any more is not checked.
 #[tokio::test(start_paused = true)]
-async fn issue_11_an_end_that_is_wanted_while_something_else_happens_is_said() {
+async fn an_end_that_is_wanted_while_something_else_happens_is_said() {
     // A whole round of looking after the call that hangs, and in both orders.
     for turn in 0..220 {
         let (stop, stopped) = tokio::sync::watch::channel(false);
@@ -341,7 +341,7 @@ async fn late_answers_in_every_phase_are_slow() {
 
 /// What arrives, however slowly, is read to the end of the budget and never called silent.
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_list_that_arrives_is_large_or_slow_and_not_silent() {
+async fn a_list_that_arrives_is_large_or_slow_and_not_silent() {
     let every = Duration::from_millis(90);
     for rpc in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         for (budget, at_least) in [(2, 10), (30, 16)] {
@@ -378,7 +378,7 @@ async fn issue_12_a_list_that_arrives_is_large_or_slow_and_not_silent() {
 
 /// What stops half-way is as silent as what never began, from there on.
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_list_that_stops_half_way_is_silent_from_there_on() {
+async fn a_list_that_stops_half_way_is_silent_from_there_on() {
     let stops = Behaviour::Arrives(Duration::from_millis(500), 6);
     let report = diagnose(&inputs(Scripted::with_pods(3).on(Rpc::ListContainers, stops))).await;
     let primary = report.primary.as_ref().unwrap();
@@ -390,7 +390,7 @@ async fn issue_12_a_list_that_stops_half_way_is_silent_from_there_on() {
 
 /// The same of a status.
 #[tokio::test(start_paused = true)]
-async fn issue_12_a_status_that_arrives_is_no_culprit() {
+async fn a_status_that_arrives_is_no_culprit() {
     let arrives = Behaviour::Arrives(Duration::from_millis(100), 10_000);
     let mut inputs = inputs(Scripted::with_pods(20).on_id(container_id(7), arrives));
     inputs.budget = Duration::from_secs(20);

@@ -268,7 +268,7 @@ fn memory_has_a_bound() {
 }
 
 #[test]
-fn issue_12_an_id_that_is_none_is_not_kept_in_mind() {
+fn an_id_that_is_none_is_not_kept_in_mind() {
     let mut play = Play::start();
     play.said(Source::Generic, EventType::ContainerStarted, &"x".repeat(LONGEST_ID + 1));
     assert!(play.comparison.lives.is_empty());
@@ -276,7 +276,7 @@ fn issue_12_an_id_that_is_none_is_not_kept_in_mind() {
 }
 
 #[test]
-fn issue_12_a_pod_whose_names_are_none_is_not_kept_in_mind() {
+fn a_pod_whose_names_are_none_is_not_kept_in_mind() {
     let mut play = Play::start();
     let pod = PodRef { name: "x".repeat(LONGEST_POD + 1), ..PodRef::default() };
     let time = Wall::from_nanos(play.now);
@@ -299,7 +299,7 @@ fn at_the_bound_what_is_over_makes_room_for_what_is_new() {
 }
 
 #[test]
-fn issue_12_a_relist_that_comes_second_is_no_divergence_however_late_it_comes() {
+fn a_relist_that_comes_second_is_no_divergence_however_late_it_comes() {
     let mut play = Play::start();
     play.through_stream("at once", ContainerEventType::Started);
     play.said(Source::Generic, EventType::ContainerStarted, "at once");
@@ -311,7 +311,7 @@ fn issue_12_a_relist_that_comes_second_is_no_divergence_however_late_it_comes() 
 }
 
 #[test]
-fn issue_12_what_the_stream_alone_called_running_is_forgotten_once_relists_do_not_find_it() {
+fn what_the_stream_alone_called_running_is_forgotten_once_relists_do_not_find_it() {
     let mut play = Play::start();
     // How it ended was dropped on its way.
     play.through_stream("lost", ContainerEventType::Started).wait(1).relist().wait(1).relist();
@@ -321,7 +321,7 @@ fn issue_12_what_the_stream_alone_called_running_is_forgotten_once_relists_do_no
 }
 
 #[test]
-fn issue_12_what_one_relist_does_not_decide_the_next_one_does() {
+fn what_one_relist_does_not_decide_the_next_one_does() {
     let mut play = Play::start();
     for number in 0..=MOST_AT_ONCE {
         play.said(Source::Generic, EventType::ContainerDied, &number.to_string());
@@ -345,7 +345,7 @@ fn kept(comparison: &Comparison) -> usize {
 
 /// Names as long as they may be, four times as many lives as are kept, half of which end and half of whose ends are lost.
 #[test]
-fn issue_12_a_flood_costs_what_the_bound_costs_and_everything_in_it_is_compared() {
+fn a_flood_costs_what_the_bound_costs_and_everything_in_it_is_compared() {
     let mut play = Play::start();
     let mut pod = PodRef { uid: "u".repeat(LONGEST_POD), ..PodRef::default() };
     let (mut most, mut told) = (0, 0);

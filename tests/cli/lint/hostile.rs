@@ -127,7 +127,7 @@ fn escape_sequences_in_names_and_values_never_reach_the_terminal() {
 
 /// The kubelet's own reason is a dump of the whole object; ours says so in words and keeps what is in it.
 #[test]
-fn issue_11_what_is_no_pod_is_refused_in_words_without_its_data() {
+fn what_is_no_pod_is_refused_in_words_without_its_data() {
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: t0p}\n";
     let directory = directory(&[("secret.yaml", secret)]);
     for output in [lint(directory.path(), &["-o", "json", "--no-cri"]), lint(directory.path(), &["--no-cri"])]

@@ -330,7 +330,7 @@ fn sp123_is_certain_where_the_uids_of_the_node_are_understood() {
 }
 
 #[test]
-fn issue_10_a_directory_that_is_not_the_nodes_has_no_orphans() {
+fn a_directory_that_is_not_the_nodes_has_no_orphans() {
     let files = old(&[("web.yaml", GOOD)]);
     let fake = FakeRuntime::start(static_pod(app(web()), "kube-system/other-node1", "u2", "s2"));
     let output = lint(files.path(), &["-r", &fake.endpoint(), "-o", "json"]);
@@ -338,7 +338,7 @@ fn issue_10_a_directory_that_is_not_the_nodes_has_no_orphans() {
 }
 
 #[test]
-fn issue_10_the_nodes_own_directory_is_known_by_any_of_its_names() {
+fn the_nodes_own_directory_is_known_by_any_of_its_names() {
     let host = TempDir::new();
     let own = host.path().join("etc/kubernetes/manifests");
     fs::create_dir_all(&own).unwrap();
