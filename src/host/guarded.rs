@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, Stat};
+use rustix::process::geteuid;
+
 use super::HostRoot;
 use crate::report::save::ours_alone;
 
@@ -17,8 +20,21 @@ pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
     let mut on_the_way: Vec<&Path> =
         parent.ancestors().take_while(|directory| !is_below || *directory != root).collect();
     on_the_way.reverse();
-    let is_open = |directory: &&Path| rustix::fs::stat(*directory).is_ok_and(|about| !ours_alone(&about));
+    let is_open = |directory: &&Path| {
+        rustix::fs::stat(*directory).is_ok_and(|about| {
+            // In a directory with the sticky bit nobody replaces what belongs to somebody else. What lies on the way in it is
+            // looked at next; what lies in it at the end may be anybody's.
+            let is_safe_way = *directory != parent.as_path() && is_sticky_and_trusted(&about);
+            !ours_alone(&about) && !is_safe_way
+        })
+    };
     on_the_way.into_iter().find(is_open).map(Path::to_path_buf)
+}
+
+/// Whether this is a directory like `/tmp`: of root or our own, and with the sticky bit.
+fn is_sticky_and_trusted(about: &Stat) -> bool {
+    let is_trusted = about.st_uid == 0 || about.st_uid == geteuid().as_raw();
+    is_trusted && Mode::from_raw_mode(about.st_mode).contains(Mode::SVTX)
 }
 
 #[cfg(test)]
@@ -43,8 +59,15 @@ mod tests {
         let found = |path: &str| open_to_others(&host, &root.join(path));
         let open = Some(fs::canonicalize(root.join("tmp")).unwrap());
         assert_eq!(found("run/containerd/containerd.sock"), None);
-        assert_eq!((found("tmp/c.sock"), found("tmp/x/c.sock")), (open.clone(), open.clone()));
-        assert_eq!(found("run/link/c.sock"), open, "a link leads there");
+        assert_eq!(found("tmp/c.sock"), open, "anybody may have put it there");
+        assert_eq!(
+            found("tmp/x/c.sock"),
+            None,
+            "nobody replaces a directory of ours where there is a sticky bit"
+        );
+        assert_eq!(found("run/link/c.sock"), None, "a link leads there");
+        fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!((found("tmp/x/c.sock"), found("run/link/c.sock")), (open.clone(), open));
         assert_eq!(found("none/c.sock"), None, "nothing is there");
         fs::remove_dir_all(&root).unwrap();
     }

@@ -73,7 +73,7 @@ fn of_the_daemon_set() -> LinuxContainerSecurityContext {
         "readOnlyRootFilesystem: true\n",
         "capabilities: {drop: [ALL]}\n",
         "seccompProfile: {type: RuntimeDefault}\n",
-        "{name: runtime, mountPath: /run/containerd, readOnly: true}\n",
+        "{name: runtime, mountPath: /run/containerd, readOnly: true, recursiveReadOnly: IfPossible}\n",
     ] {
         assert!(manifest.contains(line), "the manifest asks for something else than {line}");
     }
