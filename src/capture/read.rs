@@ -666,7 +666,7 @@ impl Capture {
         Some(text)
     }
 
-    /// How often something was left out because it would have cost too much; see [`Budget`].
+    /// How often something was left out because it would have cost too much.
     pub fn refusals(&self) -> u64 {
         self.budget.refusals()
     }

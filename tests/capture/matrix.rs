@@ -1,6 +1,5 @@
 //! Faults recorded while they last, and judged from the capture: the same culprit as live.
 
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -35,26 +34,28 @@ fn judged_the_same(scenario: &str, lasts: [&str; 2]) {
     assert_eq!(culprit(&then), culprit(&live), "{scenario}\nlive {live}\nthen {then}");
 }
 
-#[test]
-fn faults_are_judged_from_a_capture_as_they_were_live() {
-    // What hangs ends no relist; where every call ends, so many of them are seen, however long they take.
-    let (hung, ends) = (["--for", "20s"], ["--count", "15"]);
-    let scenarios = [
-        ("hung-container", hung),
-        ("hung-list", hung),
-        ("hung-two-pods", hung),
-        ("list-too-large", ends),
-        ("too-many-dead", ends),
-        ("quiet", ends),
-        ("stale-kubelet", ends),
-        ("dead-kubelet", ends),
-    ];
-    thread::scope(|scope| {
-        let runs = scenarios.map(|(scenario, lasts)| scope.spawn(move || judged_the_same(scenario, lasts)));
-        for run in runs {
-            if let Err(why) = run.join() {
-                std::panic::resume_unwind(why);
-            }
-        }
-    });
+/// What hangs ends no relist.
+const WHILE_IT_HANGS: [&str; 2] = ["--for", "20s"];
+/// Where every call ends, so many relists are seen, however long they take.
+const RELISTS: [&str; 2] = ["--count", "15"];
+
+/// One test for each fault, so that they run side by side and fail by name.
+macro_rules! fault_is_judged_from_a_capture_as_it_was_live {
+    ($($fault:ident: $scenario:literal $lasts:expr,)*) => {
+        $(#[test]
+        fn $fault() {
+            judged_the_same($scenario, $lasts);
+        })*
+    };
+}
+
+fault_is_judged_from_a_capture_as_it_was_live! {
+    hung_container_is_judged_as_it_was_live: "hung-container" WHILE_IT_HANGS,
+    hung_list_is_judged_as_it_was_live: "hung-list" WHILE_IT_HANGS,
+    two_hung_pods_are_judged_as_they_were_live: "hung-two-pods" WHILE_IT_HANGS,
+    list_that_is_too_large_is_judged_as_it_was_live: "list-too-large" RELISTS,
+    too_many_dead_are_judged_as_they_were_live: "too-many-dead" RELISTS,
+    quiet_node_is_judged_as_it_was_live: "quiet" RELISTS,
+    stale_kubelet_is_judged_as_it_was_live: "stale-kubelet" RELISTS,
+    dead_kubelet_is_judged_as_it_was_live: "dead-kubelet" RELISTS,
 }
