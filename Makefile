@@ -35,9 +35,11 @@ lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-# Tests that need tmux, strace, promtool or the like say that they are skipped where it is missing.
+# Tests that need tmux, strace, promtool or the like say that they are skipped where it is missing. Many of them wait for a
+# process most of their time, so more of them run than there are processors.
 unit:
-	$(CARGO) test --locked --no-fail-fast --lib --test product
+	RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast --lib --test product
+UNIT_THREADS ?= 4
 
 doctests:
 	$(CARGO) test --locked --doc --quiet
