@@ -17,8 +17,8 @@ use super::messages::{
     Container, ContainerConfig, ContainerMetadata, ContainerState, ContainerStatus, CreateContainerRequest,
     DnsConfig, LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
     LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, Pair, PodSandbox, PodSandboxConfig,
-    PodSandboxMetadata, RemoveContainerRequest, RemovePodSandboxRequest, RunPodSandboxRequest,
-    StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
+    PodSandboxMetadata, PodSandboxState, RemoveContainerRequest, RemovePodSandboxRequest,
+    RunPodSandboxRequest, StartContainerRequest, StopContainerRequest, StopPodSandboxRequest,
 };
 use super::wait_for;
 
@@ -372,6 +372,13 @@ impl RealRuntime {
             let client = self.calls.client();
             let request = StopPodSandboxRequest { pod_sandbox_id: sandbox_id.to_owned() };
             self.calls.block_on(within(PATIENCE, client.send(request))).ok()
+        });
+        // containerd 2 answers StopPodSandbox a moment before its monitor marks the sandbox as not ready.
+        wait_for(&format!("{sandbox_id} to be not ready"), || {
+            let pods = self.calls.list_pods(PATIENCE).ok()?;
+            let ready =
+                |pod: &PodSandbox| pod.id == sandbox_id && pod.state() == PodSandboxState::SandboxReady;
+            (!pods.iter().any(ready)).then_some(())
         });
     }
 
