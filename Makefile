@@ -25,11 +25,17 @@ static:
 static-flags:
 	@echo $(STATIC_FLAGS)
 
-# Before each commit: format, lints, and every test that needs nothing but Rust.
-quick: lint unit
+# Before each commit: format, lints, unit tests, and the command tests that are not LONG.
+quick: lint
+	$(UNIT) --lib
+	$(UNIT) --test product -- $(LONG:%=--skip %)
 
-# Before anything lands: the same, with the examples in the documentation.
-test: quick doctests docs
+# Command tests that replay many recordings of kubelets or look at every scenario: half of the processor time of `make test`.
+LONG = capture::anonymise:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: manifests::releases:: \
+	manifests::uids:: releases::
+
+# Before anything lands: every test that needs nothing but Rust, and the examples in the documentation.
+test: lint unit doctests docs
 
 lint:
 	$(CARGO) fmt --check
@@ -38,8 +44,9 @@ lint:
 # Tests that need tmux, strace, promtool or the like say that they are skipped where it is missing. Many of them wait for a
 # process most of their time, so more of them run than there are processors.
 unit:
-	RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast --lib --test product
-UNIT_THREADS ?= 4
+	$(UNIT) --lib --test product
+UNIT = RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast
+UNIT_THREADS ?= 8
 
 doctests:
 	$(CARGO) test --locked --doc --quiet

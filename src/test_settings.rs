@@ -1,5 +1,5 @@
-//! What this project's own tests may change in a debug build: where the node is, and after which time a call without an
-//! answer hangs.
+//! What this project's own tests may change in a debug build: where the node is, after which time a call without an
+//! answer hangs, and whether the load of the machine counts.
 //!
 //! A release build has no such settings: the functions below return constants there, and the names of the environment
 //! variables are not in the program. Nothing else in the product reads a setting that is not documented for users.
@@ -30,4 +30,17 @@ pub fn silence_divisor() -> u32 {
 #[cfg(not(debug_assertions))]
 pub const fn silence_divisor() -> u32 {
     1
+}
+
+/// Whether plegctl sees how long it waited for a processor. What a busy machine makes of a verdict has tests of its own;
+/// in the others a call that never answers is silent, however busy the machine is.
+#[cfg(debug_assertions)]
+pub fn sees_load() -> bool {
+    std::env::var_os("PLEGCTL_TEST_NO_LOAD").is_none()
+}
+
+/// A release build always does.
+#[cfg(not(debug_assertions))]
+pub const fn sees_load() -> bool {
+    true
 }

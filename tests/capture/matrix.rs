@@ -26,7 +26,11 @@ fn live_and_then(scenario: &str, lasts: [&str; 2]) -> [Output; 2] {
     let directory = place.path("capture");
     let endpoint = format!("sim:{scenario}");
     // Ten thousand dead containers take a loaded machine far longer than any other scenario.
-    let plegctl = |arguments: &[&str]| Invocation::new(arguments).bound(Duration::from_secs(600)).run();
+    let plegctl = |arguments: &[&str]| {
+        let invocation = Invocation::new(arguments).bound(Duration::from_secs(600));
+        if lasts == WHILE_IT_HANGS { invocation.with_short_silences().without_load() } else { invocation }
+            .run()
+    };
     let how = [["record", "-r", &endpoint, word(&directory), "--period", "1s"].as_slice(), &lasts].concat();
     let recorded = plegctl(&how);
     assert_eq!(recorded.code, Some(0), "{recorded}");
@@ -44,7 +48,7 @@ fn judged_the_same(scenario: &str, lasts: [&str; 2]) {
 fn too_many_dead_are_found_live_and_in_the_recording() {
     // How long ten thousand status calls take is the speed of this machine, and whether that (D05) or their number (D04)
     // comes first follows from it.
-    for output in live_and_then("too-many-dead", RELISTS) {
+    for output in live_and_then("too-many-dead", ["--count", "1"]) {
         let report: Value = serde_json::from_str(&output.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
         assert_eq!(report["verdict"], "degraded", "{output}");
@@ -53,7 +57,7 @@ fn too_many_dead_are_found_live_and_in_the_recording() {
 }
 
 /// What hangs ends no relist.
-const WHILE_IT_HANGS: [&str; 2] = ["--for", "20s"];
+const WHILE_IT_HANGS: [&str; 2] = ["--for", "8s"];
 /// Where every call ends, so many relists are seen, however long they take.
 const RELISTS: [&str; 2] = ["--count", "15"];
 

@@ -3,8 +3,6 @@
 //! The terminals are tmux's. Without tmux these tests say so and are skipped; where `CI=true` they fail instead.
 
 use std::fs;
-use std::sync::Mutex;
-use std::thread;
 use std::time::Duration;
 
 use plegctl::sim;
@@ -17,9 +15,6 @@ const SIZES: [(usize, usize); 2] = [(80, 24), (120, 40)];
 
 /// No screen is longer, and no line wider, however large the terminal is.
 const LARGEST: (usize, usize) = (100, 24);
-
-/// How many scenarios are asked at a time: most of them wait for what does not answer.
-const AT_A_TIME: usize = 4;
 
 /// Every call of a node of fifty thousand containers, in a build that is not optimised, on a machine that does other things.
 const BOUND: Duration = Duration::from_secs(300);
@@ -120,30 +115,44 @@ fn lines(output: &Output) -> Vec<String> {
     lines
 }
 
-/// What `health` says of each scenario. A machine with much else to do may make a healthy node slow.
-const VERDICTS: [(&str, &str); 18] = [
-    ("quiet", "HEALTHY"),
-    ("busy-deploy", "HEALTHY"),
-    ("crash-loop", "HEALTHY"),
-    ("hung-container", "DEGRADED"),
-    ("hung-two-pods", "UNHEALTHY"),
-    ("hung-list", "UNHEALTHY"),
-    ("stopped-shim", "HEALTHY"),
-    ("slow-disk", "DEGRADED"),
-    ("slow-status", "DEGRADED"),
-    ("too-many-dead", "DEGRADED"),
-    ("list-too-large", "UNHEALTHY"),
-    ("runtime-down", "UNHEALTHY"),
-    ("stale-kubelet", "UNHEALTHY"),
-    ("dead-kubelet", "UNHEALTHY"),
-    ("flapping", "HEALTHY"),
-    ("missed-events", "HEALTHY"),
-    ("stale-static-pod", "HEALTHY"),
-    ("big-node", "UNHEALTHY"),
-];
+/// One test for each scenario, so that they run side by side and fail by name. A machine with much else to do may make a
+/// healthy node slow.
+macro_rules! each_scenario_is_one_screen_with_its_verdict {
+    ($($test:ident: $scenario:literal $verdict:literal,)*) => {
+        const SCENARIOS: &[&str] = &[$($scenario),*];
 
-/// Looks at the screens of one scenario; what there is to say about them.
-fn health_screens(scenario: &str, verdict: &str) -> String {
+        $(#[test]
+        fn $test() {
+            health_screens($scenario, $verdict);
+        })*
+    };
+}
+
+each_scenario_is_one_screen_with_its_verdict! {
+    quiet_is_one_screen: "quiet" "HEALTHY",
+    busy_deploy_is_one_screen: "busy-deploy" "HEALTHY",
+    crash_loop_is_one_screen: "crash-loop" "HEALTHY",
+    hung_container_is_one_screen: "hung-container" "DEGRADED",
+    hung_two_pods_is_one_screen: "hung-two-pods" "UNHEALTHY",
+    hung_list_is_one_screen: "hung-list" "UNHEALTHY",
+    stopped_shim_is_one_screen: "stopped-shim" "HEALTHY",
+    slow_disk_is_one_screen: "slow-disk" "DEGRADED",
+    slow_status_is_one_screen: "slow-status" "DEGRADED",
+    too_many_dead_is_one_screen: "too-many-dead" "DEGRADED",
+    list_too_large_is_one_screen: "list-too-large" "UNHEALTHY",
+    runtime_down_is_one_screen: "runtime-down" "UNHEALTHY",
+    stale_kubelet_is_one_screen: "stale-kubelet" "UNHEALTHY",
+    dead_kubelet_is_one_screen: "dead-kubelet" "UNHEALTHY",
+    flapping_is_one_screen: "flapping" "HEALTHY",
+    missed_events_is_one_screen: "missed-events" "HEALTHY",
+    stale_static_pod_is_one_screen: "stale-static-pod" "HEALTHY",
+    big_node_is_one_screen: "big-node" "UNHEALTHY",
+}
+
+fn health_screens(scenario: &str, verdict: &str) {
+    if !has_tmux() {
+        return;
+    }
     let folder = TempDir::new();
     let saved = folder.path().join("report.json").display().to_string();
     let endpoint = format!("sim:{scenario}");
@@ -170,39 +179,16 @@ fn health_screens(scenario: &str, verdict: &str) -> String {
         assert_eq!(terminal.status(), status, "{what}");
         counts.push(format!("{}x{}: {} lines", size.0, size.1, written.len()));
     }
-    format!("{scenario:<18} {verdict:<10} {}", counts.join("   "))
+    println!("{scenario:<18} {verdict:<10} {}", counts.join("   "));
 }
 
 #[test]
-fn every_scenario_is_one_screen_with_the_verdict_on_it() {
-    if !has_tmux() {
-        return;
-    }
-    let named: Vec<&str> = VERDICTS.iter().map(|(scenario, _)| *scenario).collect();
+fn every_scenario_has_a_screen_here() {
+    let mut here = SCENARIOS.to_vec();
+    here.sort_unstable();
     let mut known: Vec<&str> = sim::names().collect();
     known.sort_unstable();
-    let mut sorted = named.clone();
-    sorted.sort_unstable();
-    assert_eq!(sorted, known, "every scenario has a screen here");
-    let waiting = Mutex::new(VERDICTS.iter());
-    let mut said: Vec<String> = Vec::new();
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut said = Vec::new();
-                    loop {
-                        let next = waiting.lock().unwrap().next();
-                        let Some((scenario, verdict)) = next else { return said };
-                        said.push(health_screens(scenario, verdict));
-                    }
-                })
-            })
-            .collect();
-        said.extend(workers.into_iter().flat_map(|worker| worker.join().unwrap()));
-    });
-    said.sort_by_key(|line| named.iter().position(|name| line.starts_with(&format!("{name} "))));
-    println!("{}", said.join("\n"));
+    assert_eq!(here, known);
 }
 
 #[test]

@@ -117,6 +117,11 @@ impl Invocation {
         self.env("PLEGCTL_TEST_SILENCE_DIVISOR", "5")
     }
 
+    /// As on a machine that does nothing else: for calls that never answer, whose silence no load can excuse.
+    pub fn without_load(self) -> Self {
+        self.env("PLEGCTL_TEST_NO_LOAD", "1")
+    }
+
     /// On the machine that runs the tests instead of the empty node.
     pub fn on_this_machine(mut self) -> Self {
         self.command.env_remove("PLEGCTL_TEST_NODE");

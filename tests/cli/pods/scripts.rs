@@ -23,8 +23,8 @@ const QUIET: Duration = Duration::from_millis(250);
 const QUIET_WITH_PERIOD: Duration = Duration::from_millis(1250);
 /// An update that does not come at all.
 const BOUND: Duration = Duration::from_secs(20);
-/// Scripts that run side by side.
-const WORKERS: usize = 8;
+/// Scripts that run side by side. They wait most of the time.
+const WORKERS: usize = 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
