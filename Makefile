@@ -1,15 +1,14 @@
-# Everything a person or CI does with this project, by one word each. Needs a Rust toolchain; nothing else but for
-# `real-runtimes`.
+# One target for each task of a developer or of CI. All of them need a Rust toolchain, and only `real-runtimes` needs more.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-# The C library is linked in, so that the binary runs in any debug pod. Works for the architecture it is run on.
+# Links the C library statically, so that the binary runs in any debug pod. Builds for the architecture of this machine.
 HOST := $(shell rustc -vV | sed -n 's/^host: //p')
 STATIC_DIR := target/$(HOST)/release
-# Relative relocations are packed: a quarter of a megabyte less. A linker that cannot says so and goes on.
+# Packs relative relocations, which saves a quarter of a megabyte. A linker without this option warns and continues.
 STATIC_FLAGS = -C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs $(FOLD)
-# Functions that came out the same are kept once, where the linker can do that (lld, rustc's own on x86-64).
+# Keeps identical functions only once, if the linker supports it (lld, rustc's own on x86-64).
 FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o target/fold/tried - 2>/dev/null && echo -C link-arg=-Wl,--icf=all)
 
 .PHONY: build static static-flags quick test lint unit doctests docs real-runtimes slow fuzz bench completions install clean
@@ -17,32 +16,32 @@ FOLD = $(shell mkdir -p target/fold && echo 'fn main() {}' | rustc -C link-arg=-
 build:
 	$(CARGO) build --release --locked
 
-# One file without shared libraries: $(STATIC_DIR)/plegctl
+# Builds one file without shared libraries: $(STATIC_DIR)/plegctl
 static:
 	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked --target $(HOST)
 
-# For packaging/release.sh.
+# Prints the flags for packaging/release.sh.
 static-flags:
 	@echo $(STATIC_FLAGS)
 
-# Before each commit: format, lints, unit tests, and the command tests that are not LONG.
+# Run this before each commit: format, lints, unit tests, and the command tests that are not LONG.
 quick: lint
 	$(UNIT) --lib
 	$(UNIT) --test product -- $(LONG:%=--skip %)
 
-# Command tests that replay many recordings of kubelets or look at every scenario: half of the processor time of `make test`.
+# Command tests that replay many recordings of kubelets or show every scenario: half of the processor time of `make test`.
 LONG = capture::anonymise:: capture::matrix:: capture::replay:: cli::pods::scripts:: cli::screens:: manifests::releases:: \
 	manifests::uids:: releases::
 
-# Before anything lands: every test that needs nothing but Rust, and the examples in the documentation.
+# Run this before a merge: every test that needs only Rust, and the examples in the documentation.
 test: lint unit doctests docs
 
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 
-# Tests that need tmux, strace, promtool or the like say that they are skipped where it is missing. Many of them wait for a
-# process most of their time, so more of them run than there are processors.
+# Tests that need a missing tool (tmux, strace, promtool) say that they are skipped. Many tests mostly wait for a process,
+# so more of them run at a time than there are processors.
 unit:
 	$(UNIT) --lib --test product
 UNIT = RUST_TEST_THREADS=$(UNIT_THREADS) $(CARGO) test --locked --no-fail-fast
@@ -54,20 +53,20 @@ doctests:
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
-# Fetches three containerd versions into .cache and runs the tests that need them. Needs root and Debian's archive.
-# Most of their time they wait for a daemon, so more of them run than there are processors.
+# Downloads three containerd versions into .cache and runs the tests that need them. Needs root and Debian's archive.
+# These tests mostly wait for a daemon, so more of them run at a time than there are processors.
 real-runtimes:
 	tests/real_runtime/fetch.sh
 	CI=true RUST_TEST_THREADS=$(REAL_RUNTIME_THREADS) $(CARGO) test --locked --no-fail-fast --test real_runtime -- --skip soak::
 REAL_RUNTIME_THREADS ?= 4
 
-# What takes long because of what it proves: mutated input, huge answers, two hundred kills, a browser; where
-# `make real-runtimes` has fetched its containerds also the soak.
+# Runs the tests that take long: mutated input, huge answers, two hundred kills, a browser. Also runs the soak test, if
+# `make real-runtimes` has downloaded its containerd versions.
 slow:
 	$(CARGO) test --locked --no-fail-fast --test slow
 	$(CARGO) test --locked --no-fail-fast --test real_runtime soak::
 
-# Each reader of bytes from outside for so long; without FUZZ it is two seconds, as in `slow`.
+# Fuzzes each reader of external input for this long; the tests in `slow` do it for two seconds each.
 FUZZ ?= 30m
 fuzz:
 	PLEGCTL_FUZZ=$(FUZZ) $(CARGO) test --locked --test slow fuzz:: -- --nocapture

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Debian package, from what stage.sh has laid out. Needs dpkg-deb, which every Debian has, and nothing else.
+# Builds the Debian package from the directory that stage.sh has filled. Needs only dpkg-deb, which every Debian has.
 #
 #   usage: deb.sh STAGED VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
 set -eu
@@ -18,7 +18,7 @@ doc=$root/usr/share/doc/plegctl
     printf 'Files: *\nCopyright: %s\nLicense: Expat\n' "$(sed -n 's/^Copyright (c) //p' "$here/LICENSE")"
     sed -n '/^Permission is/,$p' "$here/LICENSE" | sed -e 's/^$/./' -e 's/^/ /'
 } >"$doc/copyright"
-# Debian's form of it, which says where the real one is.
+# The changelog in Debian's format, which points to the full one.
 {
     printf 'plegctl (%s) unstable; urgency=medium\n\n  * What changed is in /usr/share/doc/plegctl/CHANGELOG.md.\n\n' "$version"
     printf ' -- %s  %s\n' "$maintainer" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")"
@@ -28,7 +28,7 @@ chmod 644 "$doc/CHANGELOG.md" "$doc/changelog.gz" "$doc/copyright"
 
 mkdir -p "$root/usr/share/lintian/overrides"
 cat >"$root/usr/share/lintian/overrides/plegctl" <<'OVERRIDES'
-# One file that runs on any node and in any pod, whatever C library is there.
+# The binary is static, so that it runs on any node and in any pod.
 plegctl: shared-library-lacks-prerequisites [usr/bin/plegctl]
 OVERRIDES
 
@@ -41,12 +41,12 @@ Maintainer: $maintainer
 Section: admin
 Priority: optional
 Installed-Size: $(du -k --apparent-size -s "$root/usr" | cut -f1)
-Description: say what holds up the PLEG of a Kubernetes node
- When a node is NotReady because "PLEG is not healthy", plegctl says which call
- to the container runtime, which pod and which container hold the kubelet up,
- how sure that is, and what to do first. It only reads.
+Description: find what blocks the PLEG of a Kubernetes node
+ When a node is NotReady because "PLEG is not healthy", plegctl names the call
+ to the container runtime, the pod and the container that block the kubelet,
+ says how sure it is, and lists what to do first. It only reads.
  .
- The flight recorder's unit, where there is one, is installed and not enabled.
+ The package installs the unit of the flight recorder, but does not enable it.
 CONTROL
 if [ -d "$root/usr/lib/systemd/system" ]; then
     cat >"$root/DEBIAN/prerm" <<'PRERM'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# An image of nothing but the binary and a CA bundle, as an OCI archive. Made by hand: no daemon, no builder, no base image.
+# Builds an image that contains only the binary and a CA bundle, as an OCI archive. Needs no daemon, no builder, no base image.
 #
 #   usage: image.sh BINARY VERSION OUTPUT       (SOURCE_DATE_EPOCH set)
 #   CA_BUNDLE   the bundle; default /etc/ssl/certs/ca-certificates.crt
@@ -25,7 +25,7 @@ pack() {
     tar --create --directory "$1" --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --sort=name \
         --format=gnu .
 }
-# blob FILE: takes it into the store; says its descriptor's digest and size.
+# blob FILE: moves FILE into the store, and sets digest and size for its descriptor.
 blob() {
     digest=$(sha256sum "$1" | cut -d' ' -f1)
     size=$(stat -c %s "$1")
@@ -51,7 +51,7 @@ cat >"$work/manifest" <<MANIFEST
 MANIFEST
 blob "$work/manifest"
 
-# containerd takes the first annotation as the image's whole name, other readers the second as its tag.
+# containerd reads the first annotation as the image's full name; other readers read the second as its tag.
 cat >"$work/layout/index.json" <<INDEX
 {"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:$digest","size":$size,"platform":{"architecture":"$architecture","os":"linux"},"annotations":{"io.containerd.image.name":"localhost/plegctl:$version","org.opencontainers.image.ref.name":"$version"}}]}
 INDEX

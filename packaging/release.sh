@@ -1,14 +1,14 @@
 #!/bin/sh
-# Everything that is published, in one go: tarball, Debian package, RPM, image, SBOM, and the checksums of all of them.
-# Made so that one commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
+# Builds everything that is published: tarball, Debian package, RPM, image, SBOM, and the checksums of all of them.
+# One commit gives the same bytes on any machine with the same Rust, tar, gzip, xz and CA bundle.
 #
 #   usage: release.sh [--target TRIPLE] [--binary FILE] [DIRECTORY]       default: dist
-#   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's, and the other where there
-#                     is what it takes (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the same for
-#                     x86-64; and `rustup target add TRIPLE`)
-#   --binary FILE     pack this binary of this machine's, or of the target, instead of building one
+#   --target TRIPLE   x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; default: this machine's, and the other one if its
+#                     tools are installed (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static, or the
+#                     same for x86-64; and `rustup target add TRIPLE`)
+#   --binary FILE     pack this binary for this machine, or for the target, instead of building one
 #
-# Where cargo-auditable is installed the binary has the list of its crates in it, for who scans images.
+# If cargo-auditable is installed, the binary contains the list of its crates, for image scanners.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -35,7 +35,7 @@ if [ -z "$binary$target" ]; then
             command -v "$machine-linux-gnu-gcc" && command -v "qemu-$machine-static" &&
                 [ -d "$(rustc --print target-libdir --target "$target")" ]
         } >/dev/null; then
-            echo "release.sh: nothing for $machine: its compiler, its qemu or Rust's target is not here" >&2
+            echo "release.sh: skipping $machine: its compiler, its qemu or Rust's target is not installed" >&2
             continue
         fi
         packaging/release.sh --target "$target" "$out/$target" >/dev/null
@@ -73,12 +73,12 @@ if [ -z "$binary" ]; then
     if cargo auditable --version >/dev/null 2>&1; then
         auditable=auditable
     else
-        echo "release.sh: no cargo-auditable here: the binary has no list of its crates in it" >&2
+        echo "release.sh: cargo-auditable is not installed: the binary does not contain the list of its crates" >&2
     fi
-    # As `make static` has it; what another linker can do is not known.
+    # The flags of `make static`; the abilities of another linker are not known.
     flags='-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs'
     [ "$target" != "$host" ] || flags=$(make --silent static-flags)
-    # Where the sources and the registry lie is no part of the program.
+    # Keeps the paths of the sources and the registry out of the binary.
     RUSTFLAGS="$flags --remap-path-prefix=$top=/plegctl --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
         cargo $auditable build --release --locked --target "$target"
     binary=${CARGO_TARGET_DIR:-$top/target}/$target/release/plegctl
@@ -108,7 +108,7 @@ if command -v rpmbuild >/dev/null; then
         --define "_buildhost plegctl" --define "clamp_mtime_to_source_date_epoch 1" packaging/plegctl.spec
     mv "$work"/rpm/RPMS/*/*.rpm "$out/"
 else
-    echo "release.sh: no rpmbuild here (Debian: rpm): no RPM" >&2
+    echo "release.sh: skipping the RPM: rpmbuild is not installed (Debian: rpm)" >&2
 fi
 
 packaging/image.sh "$binary" "$version" "$out/plegctl-$version-$architecture-oci.tar"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lays plegctl out below a directory as a Linux distribution has it. Debian package and RPM are made of it.
+# Copies plegctl's files into a directory, as a Linux distribution installs them. The Debian package and the RPM pack it.
 #
 #   usage: stage.sh BINARY DIRECTORY
 set -eu
