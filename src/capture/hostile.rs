@@ -134,6 +134,18 @@ fn answer_of_empty_items_is_not_taken_apart() {
     CaptureReport::of(&capture, Range::default()).unwrap();
 }
 
+#[test]
+fn entry_of_empty_answers_is_not_read_and_its_call_is_not_judged() {
+    let ended = Ended::new(1, std::time::Duration::from_secs(3), &Outcome::Answered);
+    let empty = Body::Ended(Ended { answers: vec![Answer::default(); 1 << 20], ..ended });
+    let (_place, capture) = opened("answers", [session(1), asked(1), empty, session(1), asked(2)]);
+    assert!(capture.damaged() > 0);
+    assert!(
+        capture.calls[0].end.is_none() && capture.calls[0].lost.is_some(),
+        "it is not known how it ended"
+    );
+}
+
 /// With one look at everything for each session this takes minutes.
 #[test]
 fn each_of_very_many_sessions_has_the_relist_that_was_cut_short() {

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prost::Message;
 use prost::bytes::Bytes;
 
-use super::budget::Budget;
+use super::budget::{self, Budget};
 use super::entry::{Answer, Body, Document, Entry, Incident, Jump, Lost, RelistDone, Session, rpc};
 use super::frame::{self, Found};
 use super::pack::{LARGEST, unpacked};
@@ -643,7 +642,7 @@ impl Capture {
     fn entry_at(&self, segment: usize, offset: usize) -> Option<Entry> {
         let bytes = self.bytes_of(segment)?;
         match frame::at(&bytes, offset) {
-            Found::Whole(content, _) => Entry::decode(content).ok(),
+            Found::Whole(content, _) => budget::entry(content),
             Found::End | Found::Broken => None,
         }
     }

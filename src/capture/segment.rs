@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use prost::Message;
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::budget;
 use super::entry::Entry;
 use super::frame::{self, Found};
 use super::private::Directory;
@@ -105,7 +106,7 @@ impl Iterator for Entries<'_> {
             match frame::at(self.bytes, self.offset) {
                 Found::Whole(content, end) => {
                     let begins = self.offset;
-                    if let Ok(entry) = Entry::decode(content) {
+                    if let Some(entry) = budget::entry(content) {
                         self.offset = end;
                         return Some((begins, entry));
                     }
