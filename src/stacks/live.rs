@@ -115,7 +115,7 @@ impl Table {
             if stat.comm.starts_with("containerd-shim") && counts(trust, &dir, Role::Shim).is_ok() {
                 table.shims.push(pid);
             }
-            if is_oci_runtime(&stat.comm) {
+            if is_oci_runtime(&stat.comm) && counts(trust, &dir, Role::OciRuntime).is_ok() {
                 table.oci.push(pid);
             }
             if is_conmon(&stat.comm) && counts(trust, &dir, Role::Shim).is_ok() {
@@ -629,7 +629,22 @@ impl Named {
 mod tests {
     use super::*;
 
+    use crate::host::proc::copies::{self, Copied, KUBELET};
+
     const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn oci_runtime_that_does_not_count_names_no_container() {
+        let copy = copies::Table::new("oci");
+        let line = format!("runc create {ID}");
+        let runc = Copied { comm: "runc", line: &line, cgroup: "/system.slice", ..KUBELET };
+        copy.process(7, &Copied { uids: [4_000_000; 4], ..runc });
+        copy.process(8, &Copied { pids: "8 1", pid_namespace: "pid:[2]", ..runc });
+        let read = || Table::read(&Node::at(&copy.proc()), &Trust::of_table(&copy.proc()));
+        assert_eq!(read().works_on(ID), None);
+        copy.process(9, &runc);
+        assert!(read().works_on(ID).is_some_and(|who| who.starts_with("runc create (pid 9")));
+    }
 
     #[test]
     fn an_id_is_sixty_four_small_hexadecimal_digits() {

@@ -126,10 +126,41 @@ async fn a_created_container_that_waits_to_be_started_hangs_nowhere() {
     let (node, script) = made("created-silent", "runc:[2:INIT]", ContainerState::Created);
     let report = diagnosed(&node, script.on_id(container_id(4), Behaviour::Hangs)).await;
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D01, "{report:#?}");
-    // In a container that runs no such process should be left.
+    // In a container that runs a process has whatever name it likes.
     let (node, script) = made("created-no-more", "crun", ContainerState::Running);
     let report = diagnosed(&node, script).await;
-    assert!(find(&report, RuleId::D10).is_some(), "{report:#?}");
+    assert!(find(&report, RuleId::D10).is_none(), "{report:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strangers_oci_process_holds_no_call() {
+    let contained = format!("/kubepods/poduid-5/crio-{}.scope", container_id(5));
+    let monitor = format!("/system.slice/crio-conmon-{}.scope", container_id(4));
+    for (name, uid, cgroup, holds) in [
+        ("root", 0, "/system.slice/crio.service", true),
+        ("monitor", 0, monitor.as_str(), true),
+        ("user", 65_534, "/system.slice/crio.service", false),
+        ("container", 0, contained.as_str(), false),
+    ] {
+        let node = crio(&format!("whose-runc-{name}"));
+        let id = container_id(4);
+        let command = ["runc", "--root", "/run/runc", "state", &id];
+        let runc = Made {
+            pid: 700,
+            parent: 200,
+            comm: "runc",
+            age: 40,
+            cgroup,
+            command: &command,
+            ..Made::default()
+        };
+        node.process(&runc);
+        node.file("proc/700/status", &format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t700\n"));
+        let script = Scripted::with_pods(20).under_crio().on_id(id.clone(), Behaviour::Hangs);
+        let report = diagnosed(&node, script).await;
+        assert_eq!(report.culprits[0].holder.is_some(), holds, "{name}: {report:#?}");
+        assert_eq!(find(&report, RuleId::D10).is_some(), holds, "{name}: {report:#?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

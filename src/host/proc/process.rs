@@ -165,11 +165,11 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     let dir = &table.path.join(pid.to_string());
     // Opened once, so that all that is read from here on is of one process.
     let opened = KernelDir::open(dir).ok()?;
-    // runc's own processes are in the namespaces of the container that they make; a rule looks at their parent.
-    if matches!(process.role, Role::Kubelet | Role::Daemon | Role::Shim) {
+    if process.role != Role::Other {
         let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
         match table.trust.judge(&opened, process.role, awake) {
             Ok(is_own) => process.is_own = is_own,
+            // The first process of a container that is created has the OCI runtime's name too, and claims nothing.
             Err(why) => {
                 process.impostor = Some((process.role, why));
                 process.role = Role::Other;

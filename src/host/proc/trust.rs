@@ -1,4 +1,4 @@
-//! Which processes count as the node's own kubelet, runtime or shim.
+//! Which processes count as the node's own kubelet, runtime, shim or OCI runtime.
 //!
 //! Every user may give a process any name and any command line, so a name proves nothing. A process counts by what only the
 //! kernel decides: its user, its namespaces, its program and its cgroup. `docs/security.md` has the rule and its exceptions.
@@ -148,7 +148,7 @@ impl Trust {
         let place = Place::of(&cgroups);
         if is_own {
             // Our own process has no more rights than we have. What is in a container is a stranger's image.
-            let is_member = place == Place::Container && role != Role::Shim;
+            let is_member = place == Place::Container && !is_below_runtime(role);
             return if is_member { Err(Refusal::Container) } else { Ok(true) };
         }
         if let Fact::Known(text) = &status
@@ -190,8 +190,9 @@ impl Trust {
             // A unit of systemd or a snap that gives its service mounts of its own: MicroK8s in strict confinement.
             (Reference::Node(_), Fact::Known(_)) if place == Place::Service => Ok(true),
             (Reference::Node(_), Fact::Known(_)) => Err(Refusal::MountNamespace),
-            // A container cannot leave its cgroup. CRI-O's monitor of a container has the container's id in its own.
-            _ if place == Place::Container || (place == Place::Monitor && role != Role::Shim) => {
+            // A container cannot leave its cgroup. CRI-O's monitor of a container has the container's id in its own, and the
+            // OCI runtime that the monitor starts is in it too.
+            _ if place == Place::Container || (place == Place::Monitor && !is_below_runtime(role)) => {
                 Err(Refusal::Container)
             }
             _ => Ok(false),
@@ -217,6 +218,11 @@ impl Trust {
         let fits = role != Role::Kubelet || KUBELET_PROGRAMS.iter().any(|program| name.starts_with(program));
         if fits { Ok(()) } else { Err(Refusal::Program(link.to_string_lossy().into_owned())) }
     }
+}
+
+/// Whether what has this role is started by the runtime for a container.
+const fn is_below_runtime(role: Role) -> bool {
+    matches!(role, Role::Shim | Role::OciRuntime)
 }
 
 /// Where a process is in the tree of cgroups.
