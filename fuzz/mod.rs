@@ -13,9 +13,13 @@
 //! small seeds.
 
 mod bend;
+mod capture_costs;
 mod captures;
+mod command_lines;
 mod cri_answers;
 mod http2;
+mod impostors;
+mod kubeconfigs;
 mod kubelet;
 mod manifests;
 mod proc_trees;

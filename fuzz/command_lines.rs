@@ -1,0 +1,81 @@
+//! What stands behind a call that waits, by the command lines of conmon, shim and OCI runtime: each may be any bytes.
+
+use std::fs;
+
+use plegctl::stacks::judge::{Source, Told, judge};
+use plegctl::stacks::live::{Node, name};
+use plegctl::stacks::read::{Bounds, read};
+use plegctl::stacks::signatures::signatures;
+
+use super::fuzz;
+use crate::support::socket::TempDir;
+
+/// A create of CRI-O that waits for its conmon.
+const DUMP: &str = "goroutine 70 [select, 2 minutes]:
+github.com/cri-o/cri-o/internal/oci.(*runtimeOCI).CreateContainer(0xc000100000, {0x1, 0x2}, 0xc000070800, {0xc000120000, 0xd}, 0x0)
+\t/a.go:1 +0x1
+github.com/cri-o/cri-o/server.(*Server).CreateContainer(0xc000001000, {0x1, 0x2}, 0xc000070000)
+\t/a.go:1 +0x1
+k8s.io/cri-api/pkg/apis/runtime/v1._RuntimeService_CreateContainer_Handler({0x1, 0xc000001000})
+\t/a.go:1 +0x1
+";
+
+/// The processes whose command lines these are, their names and their parents.
+const PROCESSES: [(u32, &str, u32); 3] =
+    [(500, "conmon", 1), (600, "runc", 500), (700, "containerd-shim", 1)];
+
+/// The daemon that the dump is of.
+const DAEMON: u32 = 200;
+
+/// Between two command lines.
+const SEPARATOR: &[u8] = b"\n====\n";
+
+fn seeds() -> Vec<Vec<u8>> {
+    let (id, sandbox) = ("0123456789abcdef".repeat(4), "fedcba9876543210".repeat(4));
+    let of = |container: &str, name: &str| {
+        let lines = [
+            format!("conmon -b /run/x -c {container} -n {name} -P /run/y"),
+            format!("runc --root /run/runc create --bundle /x {container}"),
+            format!("containerd-shim-runc-v2 -namespace k8s.io -id {sandbox}"),
+        ];
+        lines.map(|line| line.replace(' ', "\0").into_bytes()).join(SEPARATOR)
+    };
+    vec![of(&id, "k8s_app_web-18_shop_uid-18_0"), of(&id, "k8s_POD_web-18_shop_uid-18_0"), of("short", "a_b")]
+}
+
+#[test]
+fn command_lines() {
+    let folder = TempDir::new();
+    let root = folder.path();
+    let processes = PROCESSES.into_iter().chain([(DAEMON, "crio", 1)]);
+    for (pid, comm, parent) in processes {
+        let directory = root.join(pid.to_string());
+        fs::create_dir_all(directory.join("task")).unwrap();
+        fs::write(directory.join("stat"), format!("{pid} ({comm}) S {parent} 1 1 0\n")).unwrap();
+        fs::write(directory.join("cgroup"), "0::/system.slice\n").unwrap();
+    }
+    let known = signatures();
+    let mut named = 0;
+    fuzz("command_lines", seeds(), |bytes| {
+        let mut rest = bytes;
+        for (pid, ..) in PROCESSES {
+            let end = rest.windows(SEPARATOR.len()).position(|window| window == SEPARATOR);
+            let (line, left) = end.map_or((rest, &[][..]), |end| (&rest[..end], &rest[end + 6..]));
+            fs::write(root.join(pid.to_string()).join("cmdline"), line).unwrap();
+            rest = left;
+        }
+        let dump = read(DUMP.as_bytes(), Bounds::default()).unwrap().dumps.remove(0);
+        let sources =
+            [Source { name: "fuzz".to_owned(), dump, pid: Some(DAEMON), taken_at: None, fresh: true }];
+        let mut report = judge(&sources, &known, &Told::default());
+        name(&mut report, &sources, &Node::at(root));
+        let container = report.findings[0].holder.as_ref().and_then(|holder| holder.container.as_ref());
+        if let Some(container) = container {
+            let id = container.id.as_bytes();
+            assert!(id.len() == 64 && bytes.windows(64).any(|part| part == id), "an id that nobody has");
+            named += 1;
+        }
+        serde_json::to_string(&report).unwrap();
+    });
+    assert!(named > 0, "no command line named a container");
+}
