@@ -3,7 +3,9 @@
 //! Each test has a pid namespace and a process table of its own, made by `unshare`, so that it sees nothing of the machine.
 //! That needs root; without it the tests are skipped and say so.
 
+use std::mem::MaybeUninit;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,6 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
+use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+
+use crate::support::fake::FakeRuntime;
+use crate::support::node::Node;
 use crate::support::plegctl::{Invocation, Output};
 
 /// Nobody's account.
@@ -68,6 +74,23 @@ impl Scene {
         );
         let unshare = ["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script];
         Invocation::program("unshare", &unshare).on_this_machine().run()
+    }
+}
+
+/// Knows whether somebody opens one of some files.
+struct Opened(OwnedFd);
+
+impl Opened {
+    fn watch(files: &[PathBuf]) -> Self {
+        let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+        for file in files {
+            add_watch(&watch, file, WatchFlags::OPEN).unwrap();
+        }
+        Self(watch)
+    }
+
+    fn any(&self) -> bool {
+        Reader::new(&self.0, &mut [MaybeUninit::uninit(); 4096]).next().is_ok()
     }
 }
 
@@ -181,4 +204,70 @@ fn a_relative_manifest_path_is_the_kubelets_and_not_ours() {
     let before = format!("cd {folder}/theirs; $K --pod-manifest-path=manifests &\ncd {folder}/ours");
     let output = scene.plegctl(&before, &["static-pods", "lint", "--no-cri"]);
     assert!(output.stdout.contains("theirs.yaml") && !output.stdout.contains("ours.yaml"), "{output}");
+}
+
+/// Impostors before and after the node's own kubelet: another user's, and root's in another pid and mount namespace. All
+/// of them are stopped, as no kubelet of a healthy node is.
+#[test]
+fn impostors_beside_the_nodes_kubelet_change_no_answer_and_open_no_file() {
+    let Some(scene) = Scene::new("beside") else { return };
+    let fake =
+        FakeRuntime::start(Node::new().pod("default/web-0", "uid-1").sandbox("s1").container("c1", "web"));
+    let real = scene.file("manifests/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n", 0o644);
+    let theirs = [
+        scene.file("theirs/manifests/theirs.yaml", "kind: Pod\n", 0o644),
+        scene.file("theirs/kubeconfig", "apiVersion: v1\nkind: Config\n", 0o644),
+        scene.file("theirs/config.yaml", "staticPodPath: /etc\nhealthzPort: 1\n", 0o644),
+    ];
+    let opened = Opened::watch(&theirs);
+    let folder = scene.path().display();
+    let own = format!(
+        "$K --pod-manifest-path={} --hostname-override=n1 & REAL=$!",
+        real.parent().unwrap().display()
+    );
+    let named = format!(
+        "--pod-manifest-path={folder}/theirs/manifests --kubeconfig={folder}/theirs/kubeconfig \
+         --config={folder}/theirs/config.yaml --hostname-override=theirs"
+    );
+    let settled = |kubelets| {
+        format!("until [ $(cat /proc/[0-9]*/comm | grep -c '^kubelet$') -ge {kubelets} ]; do :; done")
+    };
+    let impostors = format!(
+        "setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups $K {named} &\n\
+         unshare --pid --mount --fork $K {named} &"
+    );
+    let stopped = "for comm in /proc/[0-9]*/comm; do\n\
+                   pid=${comm#/proc/} pid=${pid%/comm}\n\
+                   [ $pid = \"$REAL\" ] || [ \"$(cat $comm)\" != kubelet ] || kill -STOP $pid\n\
+                   done";
+    let runtime = fake.endpoint();
+    for command in [
+        ["health", "-o", "json", "-r", &runtime].as_slice(),
+        &["pods", "--no-cri"],
+        &["static-pods", "lint", "--no-cri"],
+    ] {
+        let alone = scene.plegctl(&own, command);
+        assert!(alone.code.is_some_and(|code| code < 2), "{alone}");
+        let before = format!("{impostors}\n{}\n{stopped}\n{own}", settled(2));
+        let after = format!("{own}\n{impostors}\n{}\n{stopped}", settled(3));
+        for script in [before, after] {
+            let beside = scene.plegctl(&script, command);
+            assert_eq!((beside.code, told(&beside)), (alone.code, told(&alone)), "{beside}\n{alone}");
+            assert!(!opened.any(), "what an impostor names was opened: {beside}");
+        }
+    }
+}
+
+/// What a command says, without its times.
+fn told(output: &Output) -> Vec<String> {
+    let Ok(report) = serde_json::from_str::<serde_json::Value>(&output.stdout) else {
+        return output.stdout.lines().map(str::to_owned).collect();
+    };
+    let ids = report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].to_string());
+    let unchecked = report["notChecked"].as_array().unwrap().iter().map(|one| one["what"].to_string());
+    [report["verdict"].to_string(), report["node"].to_string(), report["kubelet"].to_string()]
+        .into_iter()
+        .chain(ids)
+        .chain(unchecked)
+        .collect()
 }
