@@ -73,7 +73,7 @@ fn named(report: &HealthReport) -> (Option<String>, Option<String>) {
 }
 
 /// Gives the daemon a network, so that it has nothing to complain of. Pods here use the host's and never call it.
-fn with_network(runtime: &RealRuntime) {
+pub fn with_network(runtime: &RealRuntime) {
     let network = r#"{"cniVersion":"0.4.0","name":"test","plugins":[{"type":"loopback"}]}"#;
     std::fs::write(runtime.directory().join("cni/10-test.conflist"), network).unwrap();
     wait_for("the network to be ready", || {

@@ -42,6 +42,7 @@ mod driver;
 pub mod harness;
 mod health;
 mod image;
+mod impostors;
 mod lint;
 #[path = "../support/plegctl.rs"]
 pub mod plegctl;
