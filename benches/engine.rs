@@ -8,10 +8,10 @@ use std::time::Duration;
 use plegctl::clock::SystemClock;
 use plegctl::cri::{Filter, Runtime as _};
 use plegctl::pleg::Sink;
-use plegctl::pleg::inspect::{Inspect, Order, relist};
-use plegctl::pleg::pods::Pods;
+use plegctl::pleg::pods::ListedPods;
+use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 use plegctl::pleg::stream::Event;
-use plegctl::pleg::{Era, Generic, Hub, RelistReport, Settings, diff};
+use plegctl::pleg::{Era, GenericPleg, PlegSettings, RelistReport, SharedState, diff};
 use plegctl::report::RuntimeRef;
 use support::memory::{Lists, Memory, lists};
 use support::process::resident;
@@ -46,13 +46,13 @@ struct Watched<'a> {
     network: &'a Runtime,
     clock: SystemClock,
     memory: Memory,
-    generic: Generic,
+    generic: GenericPleg,
 }
 
 impl<'a> Watched<'a> {
     fn new(network: &'a Runtime, inspect: bool) -> Self {
-        let settings = Settings { inspect, ..Settings::default() };
-        let generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        let settings = PlegSettings { inspect, ..PlegSettings::default() };
+        let generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
         Self { network, clock: SystemClock::start(), memory: Memory::default(), generic }
     }
 
@@ -76,7 +76,7 @@ fn hand_over(network: &Runtime, memory: &Memory, lists: Lists) -> Duration {
 }
 
 fn unchanged(network: &Runtime) {
-    heading("Generic::relist, unchanged containers, two a pod: per container and relist", "engine");
+    heading("GenericPleg::relist, unchanged containers, two a pod: per container and relist", "engine");
     let each = SIZES.map(|size| {
         let prototype = lists(size, 0);
         // Statuses are asked for in the first relist alone, which is not what is measured.
@@ -99,11 +99,11 @@ fn unchanged(network: &Runtime) {
 }
 
 fn grouping() {
-    heading("Pods::group, per container", "engine");
+    heading("ListedPods::group, per container", "engine");
     for size in SIZES {
         let (sandboxes, containers) = lists(size, 0);
         let order = Era::C.into();
-        let group = alone(31, || time(|| Pods::group(&sandboxes, &containers, order)));
+        let group = alone(31, || time(|| ListedPods::group(&sandboxes, &containers, order)));
         let each = nanoseconds_each(group.median().as_secs_f64(), size);
         figure(&format!("{size} containers"), &format!("{each:.1} ns"));
     }
@@ -123,7 +123,8 @@ fn differences(network: &Runtime) {
 fn report(network: &Runtime, lists: Lists) -> RelistReport {
     let memory = Memory::default();
     memory.load(lists);
-    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let order =
+        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
     network.block_on(relist(&memory, &SystemClock::start(), order)).expect("both lists answer")
 }
 

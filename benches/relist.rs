@@ -12,7 +12,7 @@ use clap::Parser;
 use plegctl::clock::SystemClock;
 use plegctl::cri::Client;
 use plegctl::pleg::Era;
-use plegctl::pleg::inspect::{Inspect, Order, relist};
+use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 use plegctl::report::RuntimeRef;
 use support::floor::Floor;
 use support::process::{PLEGCTL, peak_memory, wall};
@@ -67,7 +67,8 @@ fn against_the_floor(network: &Runtime, target: &Target, turns: usize) {
 
 fn in_process(network: &Runtime, client: &Client, mut floor: Floor, turns: usize) {
     let clock = SystemClock::start();
-    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let order =
+        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
     let containers =
         network.block_on(relist(client, &clock, order.clone())).expect("both lists answer").counts.containers;
     let containers = containers.created + containers.running + containers.exited + containers.unknown;

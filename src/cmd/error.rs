@@ -9,7 +9,7 @@ use crate::fleet;
 use crate::kubelet::http;
 use crate::kubelet::kubeconfig::KubeconfigError;
 use crate::pleg::ReadError;
-use crate::pleg::diff::TwoNodes;
+use crate::pleg::diff::DifferentNodes;
 use crate::report::save;
 use crate::sim;
 use crate::stacks::own;
@@ -47,7 +47,7 @@ pub enum Error {
     NoSource,
     /// Two reports that do not belong together.
     #[error(transparent)]
-    TwoNodes(#[from] TwoNodes),
+    DifferentNodes(#[from] DifferentNodes),
     /// What is to be sorted by was not asked for.
     #[error("without status calls nothing has a duration to sort by")]
     NothingInspected,
@@ -167,7 +167,7 @@ impl Error {
             Self::Kubeconfig(KubeconfigError::Way { .. }) => {
                 Some("give it a token, a client certificate or an exec plugin".to_owned())
             }
-            Self::TwoNodes(_) => Some("--force compares them all the same".to_owned()),
+            Self::DifferentNodes(_) => Some("--force compares them all the same".to_owned()),
             Self::NoSource => Some(
                 "give what the kubelet is given: --manifests /etc/kubernetes/manifests, --manifest-url URL, --api-pods FILE, --kubeconfig FILE"
                     .to_owned(),

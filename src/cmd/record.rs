@@ -44,9 +44,11 @@ use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
-use crate::pleg::readers::{Readers, empty_stream, readers_of};
+use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
 use crate::pleg::stream::{Event, Health, Stream};
-use crate::pleg::{CallRecord, Generic, Hub, OpenCall, Settings, Sink, Timing, Turn, Worker};
+use crate::pleg::{
+    CallRecord, GenericPleg, OpenCall, PlegSettings, PlegTiming, RelistTimer, SharedState, Sink, TimerAction,
+};
 use crate::report::escape::label_value;
 use crate::report::json;
 use crate::sim::{self, KubeletLife, KubeletPages};
@@ -210,9 +212,9 @@ struct Flight<'a> {
     endpoint: &'a Endpoint,
     client: Client,
     recorder: Recorder,
-    hub: Arc<Hub>,
-    generic: Generic,
-    worker: Worker,
+    hub: Arc<SharedState>,
+    generic: GenericPleg,
+    worker: RelistTimer,
     said: Outlet,
     state: Arc<Mutex<State>>,
     outside: Outside,
@@ -513,14 +515,14 @@ impl<'a> Flight<'a> {
             culprit: None,
         };
         let state = Arc::new(Mutex::new(state));
-        let hub = Arc::new(Hub::new(false));
+        let hub = Arc::new(SharedState::new(false));
         if let Some(address) = arguments.metrics_listen {
             let own = own_page(recorder.clone(), Arc::clone(&state));
             let bound = super::watch::serve_metrics(address, Arc::clone(&hub), own);
             bound.map_err(|source| Error::Listen { address, source })?;
         }
-        let timing = Timing { period: arguments.period, threshold: arguments.threshold };
-        let settings = Settings { era: kubelet.era(), evented_gate: false, inspect: true };
+        let timing = PlegTiming { period: arguments.period, threshold: arguments.threshold };
+        let settings = PlegSettings { era: kubelet.era(), evented_gate: false, inspect: true };
         let said = Outlet::plain(io::stdout());
         said.line(text::recording(&endpoint.to_string(), &arguments.directory, arguments.max_size));
         for line in absent {
@@ -532,9 +534,9 @@ impl<'a> Flight<'a> {
             endpoint,
             client,
             recorder,
-            generic: Generic::new(Arc::clone(&hub), settings),
+            generic: GenericPleg::new(Arc::clone(&hub), settings),
             hub,
-            worker: Worker::start(timing, context.clock.mono()),
+            worker: RelistTimer::start(timing, context.clock.mono()),
             said,
             state,
             outside: Outside::listen(arguments).map_err(Error::Start)?,
@@ -552,11 +554,11 @@ impl<'a> Flight<'a> {
         let why = loop {
             let turn = self.worker.next(self.context.clock.mono());
             let ended = match turn {
-                Turn::Relist => {
+                TimerAction::Relist => {
                     self.find_runtime();
                     self.relist().await
                 }
-                Turn::Wait(until) => {
+                TimerAction::Wait(until) => {
                     let length = until.since(self.context.clock.mono());
                     self.rest(length).await
                 }
@@ -635,7 +637,7 @@ impl<'a> Flight<'a> {
     }
 
     /// What relists, and everything that goes on beside it.
-    fn parts(&mut self) -> (Parts<'_, 'a>, &mut Generic, &Client) {
+    fn parts(&mut self) -> (Parts<'_, 'a>, &mut GenericPleg, &Client) {
         let Self {
             arguments,
             context,
@@ -796,7 +798,7 @@ fn may_pass(why: &cri::Error) -> bool {
 /// The event stream of a runtime that has room for another reader.
 fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Option<Tap>, Error> {
     let replayed = matches!(endpoint, Endpoint::Capture { .. });
-    if replayed || readers_of(&version) != Readers::Several {
+    if replayed || readers_of(&version) != StreamReaders::Several {
         return Ok(None);
     }
     let settings = StreamSettings {
@@ -808,7 +810,7 @@ fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Optio
         hint: true,
     };
     let client = context.client(endpoint, TIMEOUT)?;
-    let hub = Arc::new(Hub::new(true));
+    let hub = Arc::new(SharedState::new(true));
     Ok(Some(Tap::new(client, version, Arc::clone(&context.clock), hub, settings)))
 }
 
@@ -880,7 +882,7 @@ struct Desk<'d, 'a> {
     context: &'d &'a Context,
     endpoint: &'d &'a Endpoint,
     recorder: &'d Recorder,
-    hub: &'d Hub,
+    hub: &'d SharedState,
     said: &'d Outlet,
     state: &'d Mutex<State>,
     aside: &'d mut Aside<'a>,

@@ -23,9 +23,9 @@ use super::select::{Candidate, Selection};
 use super::waiting::Waiting;
 use super::{Error, Exit};
 use crate::cri::{Client, Endpoint, Runtime};
-use crate::pleg::inspect::{Inspect, Order, relist_watched};
 use crate::pleg::report::{RelistReport, ReportedPod};
-use crate::pleg::{Failure, KubeletState, KubeletVersion, document};
+use crate::pleg::single_relist::{Inspect, RelistRequest, relist_with_progress};
+use crate::pleg::{CallFailure, KubeletState, KubeletVersion, document};
 use crate::report::RuntimeRef;
 use crate::report::save::save;
 
@@ -58,7 +58,7 @@ pub struct RelistArgs {
     #[arg(long)]
     state: Option<ShownState>,
 
-    /// Order of the rows [default: the kubelet's]
+    /// RelistRequest of the rows [default: the kubelet's]
     #[arg(long, value_name = "COLUMN")]
     sort_by: Option<Column>,
 
@@ -165,16 +165,20 @@ async fn ask(
         context.note(2, &format!("Version: {}", text::one_call(call.duration, call.response_bytes)));
         call.result.map_err(Error::Runtime)
     };
-    let order =
-        Order { node: None, runtime: RuntimeRef::default(), era: KubeletVersion::NEWEST.era(), inspect };
+    let order = RelistRequest {
+        node: None,
+        runtime: RuntimeRef::default(),
+        era: KubeletVersion::NEWEST.era(),
+        inspect,
+    };
     let listed = async {
-        relist_watched(client, &*context.clock, order, progress).await.map_err(|failed| {
+        relist_with_progress(client, &*context.clock, order, progress).await.map_err(|failed| {
             for call in &failed.calls {
                 context.note(1, &text::call(call));
             }
             match failed.failure {
-                Failure::Call(error) => Error::Runtime(error),
-                Failure::Refused(why) => Error::Refused(why),
+                CallFailure::Call(error) => Error::Runtime(error),
+                CallFailure::Refused(why) => Error::Refused(why),
             }
         })
     };

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::context::Context;
 use super::render::watch::{about, waiting};
 use crate::clock::Clock;
-use crate::pleg::inspect::Progress;
+use crate::pleg::single_relist::Progress;
 use crate::pleg::{CallRecord, OpenCall};
 
 /// How often the line is written anew.
@@ -88,7 +88,7 @@ impl<'a> Waiting<'a> {
 }
 
 impl Progress for Waiting<'_> {
-    fn inspects(&self, pods: usize) {
+    fn pods_to_inspect(&self, pods: usize) {
         self.state().pods = pods;
     }
 
@@ -105,7 +105,7 @@ impl Progress for Waiting<'_> {
         }
     }
 
-    fn inspected(&self) {
+    fn pod_inspected(&self) {
         self.state().inspected += 1;
     }
 }

@@ -1,9 +1,10 @@
-//! The addresses of a pod.
+//! Extracts a pod's IP addresses from its sandbox status.
 
 use crate::cri::Network;
 use crate::kubelet::is_address;
 
-/// The addresses of a sandbox, the primary one first. One that cannot be read spoils them all, as in the kubelet.
+/// Returns the addresses of a sandbox, the primary address first. One address that does not parse discards all of
+/// them, as in the kubelet.
 pub(super) fn of(network: Option<&Network>) -> Vec<String> {
     let Some(network) = network else {
         return Vec::new();
@@ -22,14 +23,14 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_kept_as_written_primary_first() {
+    fn addresses_are_unchanged_and_the_primary_address_is_first() {
         assert_eq!(of(Some(&network("010.0.0.1", &["fd00::1"]))), ["010.0.0.1", "fd00::1"]);
         assert_eq!(of(Some(&network("", &["10.0.0.1"]))), ["10.0.0.1"]);
         assert_eq!(of(Some(&network("::ffff:010.0.0.1", &[]))).len(), 1);
     }
 
     #[test]
-    fn one_bad_address_spoils_all() {
+    fn one_invalid_address_discards_all_addresses() {
         for bad in ["", "10.0.0", "10.0.0.256", "10.0.0.+1", "fe80::1%eth0", "x", "1.2.3.4.5"] {
             assert!(of(Some(&network("10.0.0.1", &[bad]))).is_empty(), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! The kubelet's pod status cache, as far as PLEG itself goes by it.
+//! The kubelet's pod status cache, limited to what PLEG reads and writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::status::PodStatus;
 use crate::clock::Wall;
 
-/// What the cache says of a pod.
+/// The cached status of one pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cached {
+pub struct CachedStatus {
     /// The status; `None` after a failed fetch.
     pub status: Option<Arc<PodStatus>>,
     /// Why the last fetch failed.
     pub error: Option<String>,
 }
 
-impl Cached {
+impl CachedStatus {
     fn unknown(uid: &str) -> Self {
         Self { status: Some(Arc::new(PodStatus::unknown(uid))), error: None }
     }
@@ -23,29 +23,30 @@ impl Cached {
 
 #[derive(Debug)]
 struct Entry {
-    cached: Cached,
+    cached: CachedStatus,
     modified: Wall,
 }
 
-/// The cache.
+/// The status cache of all pods, by UID.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct StatusCache {
     entries: HashMap<String, Entry>,
     refuses_stale: bool,
 }
 
-impl Cache {
-    /// An empty cache. With the kubelet's `EventedPLEG` gate on it refuses what is older than what it has.
+impl StatusCache {
+    /// Creates an empty cache. With the kubelet's `EventedPLEG` gate on, the cache rejects a status older than the
+    /// cached status.
     pub fn new(evented_gate: bool) -> Self {
         Self { refuses_stale: evented_gate, ..Self::default() }
     }
 
-    /// What is known of a pod now. An unknown pod is no error.
-    pub fn get(&self, uid: &str) -> Cached {
-        self.entries.get(uid).map_or_else(|| Cached::unknown(uid), |entry| entry.cached.clone())
+    /// Returns the cached status of a pod. A pod without an entry has an empty status and no error.
+    pub fn get(&self, uid: &str) -> CachedStatus {
+        self.entries.get(uid).map_or_else(|| CachedStatus::unknown(uid), |entry| entry.cached.clone())
     }
 
-    /// Stores what is known of a pod as of `time`; false if that is refused as stale.
+    /// Stores the status of a pod as of `time`. Returns false if the cache rejects the status as stale.
     pub fn set(
         &mut self,
         uid: &str,
@@ -56,28 +57,28 @@ impl Cache {
         if self.refuses_stale && self.entries.get(uid).is_some_and(|entry| entry.modified > time) {
             return false;
         }
-        let entry = Entry { cached: Cached { status, error }, modified: time };
+        let entry = Entry { cached: CachedStatus { status, error }, modified: time };
         self.entries.insert(uid.to_owned(), entry);
         true
     }
 
-    /// How many pods it has.
+    /// Number of pods in the cache.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether it has none.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all pods but these.
+    /// Removes all pods except those that `wanted` accepts.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.entries.retain(|uid, _| wanted(uid));
         self.entries.shrink_to_fit();
     }
 
-    /// Forgets a pod.
+    /// Removes a pod.
     pub fn delete(&mut self, uid: &str) {
         self.entries.remove(uid);
     }
@@ -96,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_is_got_errors_included_until_it_is_deleted() {
-        let mut cache = Cache::default();
+    fn the_cache_returns_statuses_and_errors_until_they_are_deleted() {
+        let mut cache = StatusCache::default();
         for (status, error) in
             [(Some(status("x")), None), (Some(status("y")), Some("bad")), (None, Some("worse"))]
         {
@@ -106,13 +107,13 @@ mod tests {
             assert_eq!((cached.status, cached.error.as_deref()), (status, error));
         }
         cache.delete("a");
-        assert_eq!(cache.get("a"), Cached::unknown("a"));
+        assert_eq!(cache.get("a"), CachedStatus::unknown("a"));
     }
 
     #[test]
-    fn what_is_older_is_refused_behind_the_gate_alone() {
+    fn only_with_the_evented_gate_the_cache_rejects_an_older_status() {
         for (gate, kept) in [(false, true), (true, false)] {
-            let mut cache = Cache::new(gate);
+            let mut cache = StatusCache::new(gate);
             cache.set("a", Some(status("new")), None, T0.plus(std::time::Duration::from_secs(1)));
             assert_eq!(cache.set("a", Some(status("old")), None, T0), kept, "gate {gate}");
         }

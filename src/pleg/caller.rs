@@ -1,22 +1,22 @@
-//! Making calls: each is on record before it is made, told of when it ends, and counted as the kubelet counts.
+//! Makes CRI calls, and records each call before it starts and after it ends.
 
 use std::future::Future;
 
-use super::calls::{CallLog, CallRecord, Failure, OpenCall};
-use super::hub::Hub;
+use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
+use super::shared_state::SharedState;
 use super::stream::Event;
 use crate::clock::Clock;
 use crate::cri::{self, Call, Container, Filter, Outcome, Rpc, Runtime, Sandbox};
 use crate::report::PodRef;
 
-/// Takes what the engine produces, the moment it is produced: events of one pod must not wait for the hung call of
-/// another, and a call that never returns is only visible while it is open.
+/// Receives events and calls at the moment the engine produces them. The events of one pod must not wait for the
+/// hung call of another pod, and a call that never returns is visible only while it is open.
 pub trait Sink: Send {
-    /// An event, delivered or not.
+    /// Receives an event, whether or not the kubelet delivers this type of event.
     fn event(&mut self, event: Event);
-    /// A call is about to be made.
+    /// Receives a call that is about to start.
     fn call_started(&mut self, _call: &OpenCall) {}
-    /// A call is over.
+    /// Receives a call that has ended.
     fn call_finished(&mut self, _call: &CallRecord) {}
 }
 
@@ -26,17 +26,18 @@ impl Sink for Vec<Event> {
     }
 }
 
-/// Makes calls and notes them. It is on record that a call was made before it is made.
+/// Makes calls, logs them and counts them in the kubelet's metrics. A call is in the log before it starts.
 pub(super) struct Caller<'a, R> {
     pub rt: &'a R,
     pub clock: &'a dyn Clock,
-    pub hub: &'a Hub,
+    pub shared_state: &'a SharedState,
     pub log: &'a mut CallLog,
     pub sink: &'a mut dyn Sink,
 }
 
 impl<R> Caller<'_, R> {
-    /// Makes one call. An answer that `accept` refuses is on record as an error, in the words of the refusal.
+    /// Makes one call. If `accept` rejects the answer, the call is logged as an error with the text of the
+    /// rejection.
     pub async fn make<T, U>(
         &mut self,
         rpc: Rpc,
@@ -44,7 +45,7 @@ impl<R> Caller<'_, R> {
         pod: Option<&PodRef>,
         call: impl Future<Output = Call<T>>,
         accept: impl FnOnce(T) -> Result<U, String>,
-    ) -> Result<U, Failure> {
+    ) -> Result<U, CallFailure> {
         let open = OpenCall { rpc, id: id.map(str::to_owned), pod: pod.cloned(), started: self.clock.mono() };
         self.sink.call_started(&open);
         self.log.begin(open);
@@ -52,11 +53,13 @@ impl<R> Caller<'_, R> {
         let (id, pod) = self.log.end().map_or((None, None), |open| (open.id, open.pod));
 
         let (duration, response_bytes) = (call.duration, call.response_bytes);
-        let result =
-            call.result.map_err(Failure::Call).and_then(|answer| accept(answer).map_err(Failure::Refused));
+        let result = call
+            .result
+            .map_err(CallFailure::Call)
+            .and_then(|answer| accept(answer).map_err(CallFailure::Refused));
         let failure = result.as_ref().err();
         let error = match failure {
-            Some(Failure::Call(error)) => Some(error),
+            Some(CallFailure::Call(error)) => Some(error),
             _ => None,
         };
         let record = CallRecord {
@@ -73,7 +76,7 @@ impl<R> Caller<'_, R> {
             code: error.and_then(cri::Error::code).map(|code| code.name().to_owned()),
             message: failure.map(ToString::to_string),
         };
-        self.hub.lock().metrics.operation(rpc, duration, error.is_some());
+        self.shared_state.lock().metrics.operation(rpc, duration, error.is_some());
         self.sink.call_finished(&record);
         self.log.note(record);
         result
@@ -81,8 +84,9 @@ impl<R> Caller<'_, R> {
 }
 
 impl<R: Runtime> Caller<'_, R> {
-    /// The kubelet's two lists in its order, of everything or of one pod. If the first fails, the second is not made.
-    pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), Failure> {
+    /// Makes the kubelet's two list calls in its order, for all pods or for one. If the first call fails, the
+    /// second is not made.
+    pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), CallFailure> {
         let rt = self.rt;
         let [sandboxes_by, containers_by] = rt.lists_by();
         let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });

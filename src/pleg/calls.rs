@@ -1,4 +1,4 @@
-//! The log of calls: what was asked of the runtime, what came of it, and what has not come back yet.
+//! The log of CRI calls: finished calls with their outcomes, and the call that is still open.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use crate::clock::Mono;
 use crate::cri::{self, Outcome, Rpc};
 use crate::report::{PodRef, Seconds};
 
-/// A call that is over.
+/// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
-    /// Its name in the CRI.
+    /// The name of the RPC.
     pub rpc: String,
-    /// The container or sandbox asked about; absent for a list.
+    /// The id of the container or sandbox; absent for a list call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The pod it was made for; absent for the lists of everything.
+    /// The pod that the call is for; absent for a list of all pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// How long it took.
@@ -24,24 +24,24 @@ pub struct CallRecord {
     pub response_bytes: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// gRPC status code, where there is one.
+    /// The gRPC status code, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What went wrong, where something did.
+    /// The error message, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A call that has been made and has no answer yet.
+/// A call that has started and has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
-    /// What is asked.
+    /// The RPC.
     pub rpc: Rpc,
-    /// The container or sandbox asked about.
+    /// The id of the container or sandbox; absent for a list call.
     pub id: Option<String>,
-    /// The pod it is made for.
+    /// The pod that the call is for.
     pub pod: Option<PodRef>,
-    /// Since when.
+    /// When the call started.
     pub started: Mono,
 }
 
@@ -52,31 +52,32 @@ pub struct CallLog {
     finished: Vec<CallRecord>,
 }
 
-/// Why the engine can do nothing with an answer.
+/// Why the engine has no usable answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// The call failed.
     #[error(transparent)]
     Call(#[from] cri::Error),
-    /// The runtime answered, and the kubelet's client refuses the answer.
+    /// The runtime answered, but the kubelet's client rejects the answer.
     #[error("{0}")]
     Refused(String),
 }
 
-impl Failure {
-    /// Whether the runtime does not know the id, which the kubelet takes for a race.
+impl CallFailure {
+    /// Whether the runtime does not know the id. The kubelet ignores this error, because a container may be removed
+    /// between two calls.
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::Call(error) if error.is_not_found())
     }
 }
 
 impl CallLog {
-    /// The call that has not come back. Still there after the future that made it was dropped.
+    /// The call that has no answer yet. This call stays in the log after the future that made it was dropped.
     pub const fn open(&self) -> Option<&OpenCall> {
         self.open.as_ref()
     }
 
-    /// The calls that are over, in order.
+    /// The calls that have ended, in order.
     pub fn finished(&self) -> &[CallRecord] {
         &self.finished
     }

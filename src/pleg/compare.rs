@@ -1,12 +1,14 @@
-//! What the event stream and relisting say about the same node: who was first, and what only one of them saw.
+//! Compares relisting with the event stream on the same node: which of the two reported a transition first, and
+//! which transitions only one of them reported.
 //!
-//! Fed with everything in the order in which it happens, asks no clock. A transition that only one side has reported is
-//! undecided until the other has had every chance, so that a slow side is not called a blind one.
+//! The caller passes in events, stream states and relists in the order in which they happen. Nothing here reads a
+//! clock. A transition that only one side has reported stays undecided until the other side has had enough time, so
+//! that a slow side does not count as one that missed the transition.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::latency::Latencies;
+use super::latency::LatencyHistogram;
 use super::stream::{
     CompareSummary, Divergence, Event, EventType, Relist, Source, Stream, StreamState, StreamSummary,
 };
@@ -15,89 +17,91 @@ use crate::cri::{ContainerEventType, Outcome, ReceivedEvent};
 use crate::kubelet::timing::EVENTED_PERIOD;
 use crate::report::{PodRef, Seconds};
 
-/// How long the stream may lag behind a relist.
+/// How much later than a relist the stream may report a transition.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
-/// How many whole relists the stream may be ahead.
+/// How many complete relists may pass before relisting must have found what the stream reported.
 const RELIST_GRACE: u8 = 2;
 
-/// How long a runtime may take to tell the stream what its lists have shown already.
-const TELLING: Duration = Duration::from_millis(500);
+/// How much later a runtime may send an event than its lists show the new state.
+const EVENT_DELAY: Duration = Duration::from_millis(500);
 
-/// How long after the request a runtime may take to put a new reader on its list.
-const SETTLING: Duration = Duration::from_millis(500);
+/// How long a runtime may take to add a new subscriber to its event stream.
+const SUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 
-/// How long after its end something is forgotten that nobody had anything to say about.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// How long a finished container or sandbox stays in memory.
+const KEPT_AFTER_END: Duration = Duration::from_secs(60);
 
-/// How many containers and sandboxes are kept in mind. Those beyond are not compared.
-pub const MOST_LIVES: usize = 50_000;
+/// How many containers and sandboxes are tracked at once. Those beyond this number are not compared.
+pub const MAX_TRACKED: usize = 50_000;
 
-/// No id is longer: containerd's have at most 76 bytes. One that claims to be is not kept in mind.
-const LONGEST_ID: usize = 128;
+/// The longest id that is tracked. containerd's ids have at most 76 bytes.
+const MAX_ID_LEN: usize = 128;
 
-/// The same for the UID, namespace and name of a pod together: 63 and 253 bytes for the latter two.
-const LONGEST_POD: usize = 512;
+/// The longest UID, namespace and name of a pod together. Kubernetes limits the latter two to 63 and 253 bytes.
+const MAX_POD_LEN: usize = 512;
 
-/// How many are turned away before it is looked again whether some are over.
-const PATIENCE: u64 = 1024;
+/// While the tracker is full, finished histories are removed once for so many rejected ids.
+const REJECTED_PER_CLEANUP: u64 = 1024;
 
-/// How many transitions it takes to say that a stream loses none.
-const ENOUGH: u64 = 100;
+/// How many transitions are needed before the verdict is given without a reservation.
+const MIN_TRANSITIONS: u64 = 100;
 
-/// How many decisions follow from one relist; others wait for the next.
-const MOST_AT_ONCE: usize = 10_000;
+/// How many transitions are decided after one relist. The others are decided after the next relist.
+const MAX_DECISIONS: usize = 10_000;
 
-/// The comparison.
+/// Compares relisting with the event stream.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    lives: HashMap<Box<str>, Life>,
+    histories: HashMap<Box<str>, MemberHistory>,
     /// Since when the stream has been open without a gap.
-    heard_since: Option<Wall>,
-    /// When the open stream was asked for: what came about before was kept for whoever asked.
+    open_since: Option<Wall>,
+    /// When the open stream was requested. Events created earlier were buffered by the runtime.
     opened: Option<Wall>,
-    /// When the last successful relist began.
+    /// When the last successful relist started.
     last_relist: Option<Wall>,
-    /// When the newest event was read.
+    /// When the newest stream event was received.
     received: Option<Wall>,
-    /// From the start of the first relist to the end of the last.
+    /// The start of the first relist and the end of the last.
     span: Option<(Wall, Wall)>,
     decided: Vec<Divergence>,
     summary: CompareSummary,
-    gained: Latencies,
-    streamed: Latencies,
-    listed: Latencies,
-    /// Why this runtime tells no stream that something was removed, if it does not.
-    silent_about_removal: Option<&'static str>,
+    gained: LatencyHistogram,
+    streamed: LatencyHistogram,
+    listed: LatencyHistogram,
+    /// Set if this runtime sends no events for removals: the reason.
+    no_removal_events: Option<&'static str>,
 }
 
-/// What both sides have said about one container or sandbox.
+/// What both sides have reported about one container or sandbox.
 #[derive(Debug, Default)]
-struct Life {
-    /// Whose it is, once that was said.
+struct MemberHistory {
+    /// The pod, once an event has named it.
     pod: Option<PodRef>,
-    /// One of each type. There are tens of thousands of lives, so that a map for each would cost more than all else.
+    /// One transition of each type. A `Vec`, because a map in each of tens of thousands of histories would need far
+    /// more memory.
     transitions: Vec<Transition>,
-    /// How far the stream says it has come, and since when.
+    /// The latest stage that the stream has reported (0 created, 1 running, 2 exited, 3 removed), and since when.
     stage: u8,
     stage_since: Option<Wall>,
-    /// When the first relist ended that found it in this stage, by what the stream had said until then.
-    shown_since: Option<Wall>,
-    /// The stages that a relist has had before its eyes: those that lasted well beyond one.
-    shown: [bool; 4],
+    /// When the first relist ended that could see the container in this stage.
+    listed_since: Option<Wall>,
+    /// The stages that relists could see, because each lasted well beyond a relist.
+    listed_stages: [bool; 4],
+    /// The latest stage that relisting and the stream have reported, in this order.
     furthest: [Option<u8>; 2],
-    /// Why the kubelet made nothing of an event about it.
+    /// Cause the kubelet ignores an event about this container, if it does.
     withheld: Option<&'static str>,
 }
 
-/// One transition.
+/// One transition and who reported it.
 #[derive(Debug)]
 struct Transition {
     event_type: EventType,
     generic: Option<Sighting>,
     evented: Option<Sighting>,
     relists_since: u8,
-    /// When the first of those relists ended.
+    /// When the first of these relists ended.
     relisted: Option<Wall>,
     decided: bool,
 }
@@ -105,66 +109,67 @@ struct Transition {
 #[derive(Clone, Copy, Debug)]
 struct Sighting {
     at: Wall,
-    /// For the stream: receipt minus the runtime's time stamp.
+    /// For the stream: time of receipt minus the runtime's time stamp.
     latency: Option<Seconds>,
-    /// For a relist: whether the stream was open ever since the relist before.
+    /// For a relist: whether the stream has been open since the previous relist.
     covered: bool,
 }
 
 impl Comparison {
-    /// A comparison on a runtime that tells no stream that something was removed; why.
+    /// Marks that this runtime sends no events for removals, with the reason.
     #[must_use]
     pub fn without_removals(mut self, why: &'static str) -> Self {
-        self.silent_about_removal = Some(why);
+        self.no_removal_events = Some(why);
         self
     }
 
-    /// The stream was opened or closed.
+    /// Records that the stream was opened or closed.
     pub fn stream(&mut self, stream: &Stream) {
         match stream.state {
             StreamState::Connected => {
                 self.opened = Some(stream.time);
-                self.heard_since = Some(stream.time.plus(SETTLING));
+                self.open_since = Some(stream.time.plus(SUBSCRIBE_DELAY));
             }
-            StreamState::Closed | StreamState::Fallback => self.heard_since = None,
-            // What was lost here may be missing for as long as anything else that was sent before.
-            StreamState::Dropped => self.heard_since = Some(stream.time.plus(SETTLING)),
+            StreamState::Closed | StreamState::Fallback => self.open_since = None,
+            // Events lost here may be as old as events lost while the stream was closed.
+            StreamState::Dropped => self.open_since = Some(stream.time.plus(SUBSCRIBE_DELAY)),
             StreamState::Panic => {}
         }
     }
 
-    /// An event came through the stream; what the engine makes of it comes after this, or never.
-    pub fn heard(&mut self, received: &ReceivedEvent) {
+    /// Records an event from the stream. The lifecycle events that the engine derives from this event, if any,
+    /// follow in [`Self::event`].
+    pub fn stream_event(&mut self, received: &ReceivedEvent) {
         self.received = Some(received.at);
         let event = &received.event;
         if event.container_id.is_empty() {
             return;
         }
-        let Some(life) = self.life(&event.container_id) else { return };
+        let Some(history) = self.history(&event.container_id) else { return };
         let stage = match event.kind {
             ContainerEventType::Created | ContainerEventType::Other(_) => 0,
             ContainerEventType::Started => 1,
             ContainerEventType::Stopped => 2,
             ContainerEventType::Deleted => 3,
         };
-        if life.stage_since.is_none() || stage > life.stage {
-            life.shown = life.shown_until(received.at);
-            life.shown_since = None;
-            life.stage = stage;
-            life.stage_since = Some(received.at);
+        if history.stage_since.is_none() || stage > history.stage {
+            history.listed_stages = history.listed_stages_until(received.at);
+            history.listed_since = None;
+            history.stage = stage;
+            history.stage_since = Some(received.at);
         }
-        let speaks = event.sandbox.as_ref().is_some_and(|sandbox| sandbox.metadata.is_some());
-        if !speaks {
-            life.withheld =
+        let names_pod = event.sandbox.as_ref().is_some_and(|sandbox| sandbox.metadata.is_some());
+        if !names_pod {
+            history.withheld =
                 Some("its event came without the status of its pod, and the kubelet ignores such");
         } else if stage > 0 {
-            // Taken back as soon as the engine hands the event on.
-            life.withheld =
+            // Cleared as soon as the engine emits a lifecycle event for this stream event.
+            history.withheld =
                 Some("its event was older than what the kubelet had, and the kubelet refuses such");
         }
     }
 
-    /// A lifecycle event of either side.
+    /// Records a lifecycle event of either side.
     pub fn event(&mut self, event: &Event) {
         let Some(id) = event.id.clone() else { return };
         let Some(stage) = stage_of(event.event_type).filter(|_| event.delivered) else {
@@ -176,43 +181,43 @@ impl Comparison {
         let at = received.unwrap_or(event.time);
         if source == Source::Evented && self.is_leftover(event, at) {
             self.summary.leftovers += 1;
-            let life = self.lives.get_mut(id.as_str());
-            if let Some(known) = life.and_then(|life| life.transition(event.event_type)) {
-                // Told at last, by a stream that was not there when it happened: neither a loss nor a latency.
+            let history = self.histories.get_mut(id.as_str());
+            if let Some(known) = history.and_then(|history| history.transition(event.event_type)) {
+                // A new stream reports late what happened before it was opened: neither a loss nor a latency.
                 known.decided = true;
             }
-            self.bury(&id);
+            self.remove_if_finished(&id);
             return;
         }
         let PodRef { uid, namespace, name } = &event.pod;
-        if uid.len() + namespace.len() + name.len() > LONGEST_POD {
+        if uid.len() + namespace.len() + name.len() > MAX_POD_LEN {
             self.summary.not_compared += 1;
             return;
         }
-        let Some(life) = self.life(&id) else { return };
+        let Some(history) = self.history(&id) else { return };
         let known =
-            life.transition(event.event_type).is_some_and(|transition| transition.of(source).is_some());
+            history.transition(event.event_type).is_some_and(|transition| transition.of(source).is_some());
         let mut out_of_order = false;
-        if let Some(furthest) = life.furthest.get_mut(usize::from(source == Source::Evented)) {
+        if let Some(furthest) = history.furthest.get_mut(usize::from(source == Source::Evented)) {
             out_of_order = !known && furthest.is_some_and(|furthest| stage < furthest);
             *furthest = (*furthest).max(Some(stage));
         }
         if source == Source::Evented {
-            life.withheld = None;
+            history.withheld = None;
         }
-        life.pod.get_or_insert_with(|| event.pod.clone());
+        history.pod.get_or_insert_with(|| event.pod.clone());
         let sighting = Sighting { at, latency: event.latency_seconds, covered };
-        let both = life.saw(event, sighting);
-        let pod = life.pod.clone().unwrap_or_default();
+        let both = history.add_sighting(event, sighting);
+        let pod = history.pod.clone().unwrap_or_default();
 
         self.count(source, known, out_of_order);
         if let Some((generic, evented)) = both {
-            self.agreed(event.time, pod, id.clone(), event.event_type, generic, evented);
+            self.both_reported(event.time, pod, id.clone(), event.event_type, generic, evented);
         }
-        self.bury(&id);
+        self.remove_if_finished(&id);
     }
 
-    /// Whether the runtime had kept this event from before the stream was asked for.
+    /// Whether the runtime buffered this event before the stream was requested.
     fn is_leftover(&self, event: &Event, at: Wall) -> bool {
         let created =
             event.latency_seconds.map(|latency| at.nanos().saturating_sub(nanos(latency.duration())));
@@ -228,7 +233,7 @@ impl Comparison {
         summary.out_of_order += u64::from(out_of_order);
     }
 
-    fn agreed(
+    fn both_reported(
         &mut self,
         time: Wall,
         pod: PodRef,
@@ -251,7 +256,7 @@ impl Comparison {
             let created = evented.at.nanos().saturating_sub(nanos(latency));
             self.listed.add(Seconds::from_nanos(generic.at.nanos().saturating_sub(created)).duration());
         }
-        // That a relist comes second is what relisting is; that it comes first is worth a record.
+        // Relisting is normally second. Only a relist that was first is worth a record.
         if gained < 0 {
             self.decided.push(Divergence {
                 time,
@@ -265,7 +270,7 @@ impl Comparison {
         }
     }
 
-    /// A relist is over, and its events were told before.
+    /// Records a finished relist, after its events.
     pub fn relist(&mut self, relist: &Relist) {
         self.summary.relist_calls += u64::try_from(relist.calls.len()).unwrap_or(u64::MAX);
         self.summary.relist_bytes += relist.calls.iter().map(|call| call.response_bytes).sum::<u64>();
@@ -279,7 +284,7 @@ impl Comparison {
                 .filter_map(|call| call.pod.as_ref())
                 .map(|pod| pod.uid.as_str())
                 .collect();
-            self.shown(began, relist.time, &failed);
+            self.mark_listed(began, relist.time, &failed);
             self.last_relist = Some(began);
         }
         let first = self.span.map_or(began, |(first, _)| first);
@@ -288,22 +293,23 @@ impl Comparison {
         self.decide_overdue(relist.time);
     }
 
-    /// Whether the stream has been open since the last successful relist began: whatever a relist finds now came after.
+    /// Whether the stream has been open since the last successful relist started, so that the stream must have
+    /// reported whatever a relist finds now.
     fn is_covered(&self) -> bool {
-        self.heard_since.zip(self.last_relist).is_some_and(|(since, last)| since <= last)
+        self.open_since.zip(self.last_relist).is_some_and(|(since, last)| since <= last)
     }
 
-    fn shown(&mut self, began: Wall, ended: Wall, failed: &HashSet<&str>) {
-        for life in self.lives.values_mut() {
-            if life.pod.as_ref().is_some_and(|pod| failed.contains(pod.uid.as_str())) {
+    fn mark_listed(&mut self, began: Wall, ended: Wall, failed: &HashSet<&str>) {
+        for history in self.histories.values_mut() {
+            if history.pod.as_ref().is_some_and(|pod| failed.contains(pod.uid.as_str())) {
                 continue;
             }
-            if life.stage_since.is_some_and(|since| since <= began) {
-                life.shown_since.get_or_insert(ended);
+            if history.stage_since.is_some_and(|since| since <= began) {
+                history.listed_since.get_or_insert(ended);
             }
-            for transition in &mut life.transitions {
-                let waits = transition.generic.is_none();
-                if waits && transition.evented.is_some_and(|evented| evented.at <= began) {
+            for transition in &mut history.transitions {
+                let missing = transition.generic.is_none();
+                if missing && transition.evented.is_some_and(|evented| evented.at <= began) {
                     transition.relists_since = transition.relists_since.saturating_add(1);
                     transition.relisted.get_or_insert(ended);
                 }
@@ -312,29 +318,30 @@ impl Comparison {
     }
 
     fn decide_overdue(&mut self, now: Wall) {
-        // Not every life has an end that is told: a runtime may be silent about it, the kubelet may ignore it.
-        self.lives.retain(|_, life| !life.is_over(now, FORGOTTEN_AFTER));
+        // Not every container has a reported end: a runtime may send no event for it, or the kubelet may ignore the
+        // event.
+        self.histories.retain(|_, history| !history.is_over(now, KEPT_AFTER_END));
         let mut overdue = Vec::new();
-        for (id, life) in &mut self.lives {
-            let (withheld, untold) = (life.withheld, self.silent_about_removal);
-            let shown = life.shown_until(now);
-            let pod = life.pod.as_ref();
-            for transition in life.transitions.iter_mut().filter(|transition| transition.is_overdue(now)) {
-                if overdue.len() < MOST_AT_ONCE {
+        for (id, history) in &mut self.histories {
+            let (withheld, no_removals) = (history.withheld, self.no_removal_events);
+            let listed_stages = history.listed_stages_until(now);
+            let pod = history.pod.as_ref();
+            for transition in history.transitions.iter_mut().filter(|transition| transition.is_overdue(now)) {
+                if overdue.len() < MAX_DECISIONS {
                     transition.decided = true;
-                    let verdict = transition.verdict(withheld, untold, shown);
+                    let verdict = transition.verdict(withheld, no_removals, listed_stages);
                     overdue.push((id.to_string(), transition.event_type, pod.cloned(), verdict));
                 }
             }
         }
-        // What is told at one moment is told in the same order in every run.
+        // Sort, so that every run emits the divergences of one moment in the same order.
         overdue.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
         for (id, event_type, pod, (only, why)) in overdue {
             let counted = match (only, &why) {
                 (Source::Evented, Some(_)) => &mut self.summary.missed_by_relisting,
-                (Source::Generic, Some(Why::Gap)) => &mut self.summary.in_a_gap,
-                (Source::Generic, Some(Why::Kubelet(_))) => &mut self.summary.withheld,
-                (Source::Generic, Some(Why::Untold(_))) => &mut self.summary.untold,
+                (Source::Generic, Some(Cause::Gap)) => &mut self.summary.in_a_gap,
+                (Source::Generic, Some(Cause::Kubelet(_))) => &mut self.summary.withheld,
+                (Source::Generic, Some(Cause::NoRemovalEvents(_))) => &mut self.summary.untold,
                 (Source::Generic, _) => &mut self.summary.missed_by_stream,
                 (Source::Evented, None) => &mut self.summary.unexplained,
             };
@@ -352,58 +359,59 @@ impl Comparison {
                 latency_seconds: None,
                 why,
             });
-            self.bury(&id);
+            self.remove_if_finished(&id);
         }
     }
 
-    /// What was decided since the last time.
-    pub fn take(&mut self) -> Vec<Divergence> {
+    /// Returns the divergences found since the last call.
+    pub fn take_divergences(&mut self) -> Vec<Divergence> {
         std::mem::take(&mut self.decided)
     }
 
-    /// The life of `id`, unless there are too many already.
-    fn life(&mut self, id: &str) -> Option<&mut Life> {
-        let full = self.lives.len() >= MOST_LIVES && !self.lives.contains_key(id);
-        if full && self.summary.not_compared.is_multiple_of(PATIENCE) {
-            // Rather forget early what is over than not look at what is new.
+    /// Returns the history of `id`, or `None` if too many are tracked.
+    fn history(&mut self, id: &str) -> Option<&mut MemberHistory> {
+        let full = self.histories.len() >= MAX_TRACKED && !self.histories.contains_key(id);
+        if full && self.summary.not_compared.is_multiple_of(REJECTED_PER_CLEANUP) {
+            // Remove finished histories early rather than ignore a new container.
             let now = self.received.max(self.last_relist).unwrap_or_default();
-            self.lives.retain(|_, life| !life.is_over(now, Duration::ZERO));
+            self.histories.retain(|_, history| !history.is_over(now, Duration::ZERO));
         }
-        if id.len() > LONGEST_ID || full && self.lives.len() >= MOST_LIVES {
+        if id.len() > MAX_ID_LEN || full && self.histories.len() >= MAX_TRACKED {
             self.summary.not_compared += 1;
             return None;
         }
-        Some(self.lives.entry(id.into()).or_default())
+        Some(self.histories.entry(id.into()).or_default())
     }
 
-    /// Forgets what is removed and decided.
-    fn bury(&mut self, id: &str) {
-        let over = self.lives.get(id).is_some_and(|life| {
-            life.transitions.iter().any(|transition| transition.event_type == EventType::ContainerRemoved)
-                && life.is_decided()
+    /// Removes the history of `id` if it is removed and decided.
+    fn remove_if_finished(&mut self, id: &str) {
+        let over = self.histories.get(id).is_some_and(|history| {
+            history.transitions.iter().any(|transition| transition.event_type == EventType::ContainerRemoved)
+                && history.is_decided()
         });
         if over {
-            self.lives.remove(id);
+            self.histories.remove(id);
         }
     }
 
-    /// Everything so far.
+    /// Returns the summary so far.
     pub fn summary(&self, stream: &StreamSummary) -> CompareSummary {
         let mut summary = self.summary.clone();
-        let lives = self.lives.values();
-        let open = lives.flat_map(|life| &life.transitions).filter(|transition| !transition.decided);
+        let histories = self.histories.values();
+        let open =
+            histories.flat_map(|history| &history.transitions).filter(|transition| !transition.decided);
         summary.undecided = u64::try_from(open.count()).unwrap_or(u64::MAX);
         summary.gained_seconds = self.gained.quantiles();
         summary.stream_seconds = self.streamed.quantiles();
         summary.relist_seconds = self.listed.quantiles();
         summary.stream_bytes = stream.bytes;
-        self.spare(&mut summary);
+        self.add_savings(&mut summary);
         summary.verdict = verdict(&summary, stream);
         summary
     }
 
-    /// What the kubelet would have asked had it read the stream and relisted at its leisure.
-    fn spare(&self, summary: &mut CompareSummary) {
+    /// Estimates the calls and bytes that a kubelet saves by reading the stream and relisting every five minutes.
+    fn add_savings(&self, summary: &mut CompareSummary) {
         let Some((first, last)) = self.span else { return };
         let needed = 1 + last.duration_since(first).as_secs() / EVENTED_PERIOD.as_secs();
         let spared = summary.relists.saturating_sub(needed);
@@ -414,13 +422,13 @@ impl Comparison {
     }
 }
 
-impl Life {
+impl MemberHistory {
     fn transition(&mut self, event_type: EventType) -> Option<&mut Transition> {
         self.transitions.iter_mut().find(|transition| transition.event_type == event_type)
     }
 
-    /// One side has said so; what both have, where that decides it.
-    fn saw(&mut self, event: &Event, sighting: Sighting) -> Option<(Sighting, Sighting)> {
+    /// Adds the sighting of one side. Returns both sightings if this one decides the transition.
+    fn add_sighting(&mut self, event: &Event, sighting: Sighting) -> Option<(Sighting, Sighting)> {
         if self.transition(event.event_type).is_none() {
             self.transitions.reserve_exact(1);
             self.transitions.push(Transition {
@@ -429,7 +437,7 @@ impl Life {
                 evented: None,
                 relists_since: 0,
                 relisted: None,
-                // What was so before the watch began is nobody's discovery.
+                // A state that existed before the watch started counts for neither side.
                 decided: event.initial,
             });
         }
@@ -448,29 +456,32 @@ impl Life {
         self.transitions.iter().all(|transition| transition.decided)
     }
 
-    /// Whether it is decided what there was to say, nothing was said for so long, and no more is to come but an end
-    /// that both sides can still tell anew: of what is dead, or was never seen to live. Relisting never fails to tell
-    /// the end of what it has found; the stream may, and what it alone has told of was not there when it was decided.
+    /// Whether every transition is decided, nothing was reported for `quiet`, and only an end is left that both
+    /// sides can still report later: that of a container that is dead or was never seen running. Relisting always
+    /// reports the end of a container that it has listed. The stream may lose the end, and a container that only the
+    /// stream reported was gone when the transition was decided.
     fn is_over(&self, now: Wall, quiet: Duration) -> bool {
         let [listed, _] = self.furthest;
-        let lives = listed == Some(1) && self.stage < 2;
-        self.is_decided() && !lives && self.last_said().is_none_or(|said| now.duration_since(said) > quiet)
+        let runs = listed == Some(1) && self.stage < 2;
+        self.is_decided()
+            && !runs
+            && self.last_reported().is_none_or(|reported| now.duration_since(reported) > quiet)
     }
 
-    fn last_said(&self) -> Option<Wall> {
+    fn last_reported(&self) -> Option<Wall> {
         let sightings =
             self.transitions.iter().flat_map(|transition| [transition.generic, transition.evented]);
         sightings.flatten().map(|sighting| sighting.at).chain(self.stage_since).max()
     }
 
-    /// The stages that relists have been shown, if the present one lasts until `end`.
-    fn shown_until(&self, end: Wall) -> [bool; 4] {
-        let mut shown = self.shown;
-        let lasted = self.shown_since.is_some_and(|since| end.duration_since(since) >= TELLING);
-        if let Some(shown) = shown.get_mut(usize::from(self.stage)) {
-            *shown |= lasted;
+    /// The stages that relists could see, if the present stage lasts until `end`.
+    fn listed_stages_until(&self, end: Wall) -> [bool; 4] {
+        let mut listed_stages = self.listed_stages;
+        let lasted = self.listed_since.is_some_and(|since| end.duration_since(since) >= EVENT_DELAY);
+        if let Some(listed_stages) = listed_stages.get_mut(usize::from(self.stage)) {
+            *listed_stages |= lasted;
         }
-        shown
+        listed_stages
     }
 }
 
@@ -487,8 +498,8 @@ impl Transition {
             _ if self.decided => false,
             (Some(generic), None) => now.duration_since(generic.at) >= STREAM_GRACE,
             (None, Some(_)) => {
-                let told = self.relisted.is_some_and(|since| now.duration_since(since) >= TELLING);
-                self.relists_since >= RELIST_GRACE && told
+                let reportable = self.relisted.is_some_and(|since| now.duration_since(since) >= EVENT_DELAY);
+                self.relists_since >= RELIST_GRACE && reportable
             }
             _ => false,
         }
@@ -497,49 +508,52 @@ impl Transition {
     fn verdict(
         &self,
         withheld: Option<&'static str>,
-        untold: Option<&'static str>,
-        shown: [bool; 4],
-    ) -> (Source, Option<Why>) {
+        no_removals: Option<&'static str>,
+        listed_stages: [bool; 4],
+    ) -> (Source, Option<Cause>) {
         if let Some(generic) = self.generic {
-            let untold = untold.filter(|_| self.event_type == EventType::ContainerRemoved).map(Why::Untold);
-            let why = withheld.map(Why::Kubelet).or(untold).or((!generic.covered).then_some(Why::Gap));
+            let no_removals = no_removals
+                .filter(|_| self.event_type == EventType::ContainerRemoved)
+                .map(Cause::NoRemovalEvents);
+            let why =
+                withheld.map(Cause::Kubelet).or(no_removals).or((!generic.covered).then_some(Cause::Gap));
             return (Source::Generic, why);
         }
-        // Relisting notices what it has had before its eyes: the state itself, or any earlier one once that is gone.
-        let [created, running, exited, _] = shown;
+        // Relisting reports a state that it could list, or the end of any earlier state that it could list.
+        let [created, running, exited, _] = listed_stages;
         let visible = match self.event_type {
             EventType::ContainerStarted => running,
             EventType::ContainerDied | EventType::ContainerRemoved => created || running || exited,
             EventType::ContainerChanged | EventType::PodSync => true,
         };
-        (Source::Evented, (!visible).then_some(Why::Short))
+        (Source::Evented, (!visible).then_some(Cause::TooShort))
     }
 }
 
-/// Why only one side saw something.
+/// Cause only one side reported a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
-    /// It was over before a relist came by.
-    Short,
-    /// Nobody listened to the stream.
+enum Cause {
+    /// The state was over before a relist could list it.
+    TooShort,
+    /// The stream was not open all the time.
     Gap,
-    /// The stream had it and the kubelet makes nothing of it.
+    /// The stream sent the event, and the kubelet ignores it.
     Kubelet(&'static str),
-    /// This runtime tells no stream of such things.
-    Untold(&'static str),
+    /// This runtime sends no events for removals.
+    NoRemovalEvents(&'static str),
 }
 
-impl Why {
+impl Cause {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Short => "it was over before a relist could see it",
+            Self::TooShort => "it was over before a relist could see it",
             Self::Gap => "the stream was not open all the time",
-            Self::Kubelet(why) | Self::Untold(why) => why,
+            Self::Kubelet(why) | Self::NoRemovalEvents(why) => why,
         }
     }
 }
 
-/// The plain sentence.
+/// The verdict in one sentence.
 fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
     let lost = summary.missed_by_stream + summary.withheld;
     let seen = summary.both + lost;
@@ -555,7 +569,7 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
         );
     }
     if lost > 0 {
-        let few = if seen < ENOUGH { "; that is too few to say how often it would" } else { "" };
+        let few = if seen < MIN_TRANSITIONS { "; that is too few to say how often it would" } else { "" };
         return format!(
             "EventedPLEG would not be safe here: it lost {lost} of {seen} transitions that relisting saw{few}"
         );
@@ -573,8 +587,8 @@ fn verdict(summary: &CompareSummary, stream: &StreamSummary) -> String {
             humantime::format_duration(EVENTED_PERIOD)
         ),
     };
-    let few = if summary.both < ENOUGH {
-        format!("; that is too few to tell, watch until there are {ENOUGH}")
+    let few = if summary.both < MIN_TRANSITIONS {
+        format!("; that is too few to tell, watch until there are {MIN_TRANSITIONS}")
     } else {
         String::new()
     };

@@ -1,10 +1,10 @@
-//! What the kubelet's PLEG would have made of the change from one [`RelistReport`] to another, and what it would have
-//! missed.
+//! Computes the events that the kubelet's PLEG would emit between two [`RelistReport`]s, and the changes that PLEG
+//! would not notice.
 //!
-//! PLEG compares ids and its own three states, nothing else. A change of anything else that a list shows, at an id
-//! that both reports have, is *unnoticed*: created to unknown and back, a name, an attempt, an image, a sandbox, a
-//! creation time, an exit code. So is a pod that comes or goes without any member, and another version of the runtime.
-//! What happened and was undone between the two reports is in neither, as it would be for PLEG.
+//! PLEG compares ids and its own three states, nothing else. Any other change that a list shows, at an id that both
+//! reports have, is *unnoticed*: created to unknown and back, a name, an attempt, an image, a sandbox, a creation time,
+//! an exit code. A pod that appears or disappears without any member is unnoticed too, and so is another version of the
+//! runtime. A change that was undone between the two reports is in neither report, just as PLEG would not see it.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -21,50 +21,50 @@ use crate::report::{PodRef, RuntimeRef};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct DiffReport {
-    /// The first report.
-    pub before: Taken,
-    /// The second.
-    pub after: Taken,
-    /// What PLEG would have emitted, `ContainerChanged` too, which it drops.
+    /// The earlier report.
+    pub before: ReportOrigin,
+    /// The later report.
+    pub after: ReportOrigin,
+    /// The events that PLEG would emit, including `ContainerChanged`, which the kubelet then drops.
     pub events: Vec<Event>,
-    /// What PLEG would not have noticed.
+    /// The changes that PLEG would not notice.
     pub unnoticed: Vec<Unnoticed>,
 }
 
 impl DiffReport {
-    /// Whether there is no difference at all.
+    /// Whether the reports are equal.
     pub const fn is_empty(&self) -> bool {
         self.events.is_empty() && self.unnoticed.is_empty()
     }
 }
 
-/// Where a report comes from.
+/// The time, node and runtime of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Taken {
-    /// When its lists were made.
+pub struct ReportOrigin {
+    /// When the list calls of the relist were made.
     pub taken_at: Wall,
-    /// On which node.
+    /// The node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Of which runtime.
+    /// The runtime.
     pub runtime: RuntimeRef,
 }
 
-impl From<&RelistReport> for Taken {
+impl From<&RelistReport> for ReportOrigin {
     fn from(report: &RelistReport) -> Self {
         Self { taken_at: report.taken_at, node: report.node.clone(), runtime: report.runtime.clone() }
     }
 }
 
-/// A change that PLEG does not see.
+/// A change that PLEG does not notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unnoticed {
-    /// Of which pod; absent for the runtime itself.
+    /// The pod; absent for a change of the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// Of what in it; absent for the runtime itself.
+    /// The kind of item that changed; absent for a change of the runtime itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<Subject>,
     /// Container or sandbox id.
@@ -73,31 +73,31 @@ pub struct Unnoticed {
     /// Container name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What changed, by its name in the report.
+    /// The name of the changed field in the report.
     pub field: String,
-    /// What it was; absent if it was not there.
+    /// The old value; absent if the field had no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// What it is; absent if it is gone.
+    /// The new value; absent if the field has no value any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// The reports are of two nodes.
+/// The two reports are from different nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the reports are of two nodes, `{before}` and `{after}`")]
-pub struct TwoNodes {
-    /// Node of the first.
+pub struct DifferentNodes {
+    /// The node of the earlier report.
     pub before: String,
-    /// Node of the second.
+    /// The node of the later report.
     pub after: String,
 }
 
-/// Refuses reports of two nodes that are both known.
-pub fn same_node(before: &RelistReport, after: &RelistReport) -> Result<(), TwoNodes> {
+/// Rejects two reports whose nodes are known and different.
+pub fn same_node(before: &RelistReport, after: &RelistReport) -> Result<(), DifferentNodes> {
     match (&before.node, &after.node) {
         (Some(before), Some(after)) if before != after => {
-            Err(TwoNodes { before: before.clone(), after: after.clone() })
+            Err(DifferentNodes { before: before.clone(), after: after.clone() })
         }
         _ => Ok(()),
     }
@@ -108,8 +108,8 @@ pub fn diff(before: &RelistReport, after: &RelistReport) -> DiffReport {
     let mut report =
         DiffReport { before: before.into(), after: after.into(), events: Vec::new(), unnoticed: Vec::new() };
     runtime_changes(&before.runtime, &after.runtime, &mut report.unnoticed);
-    let old = firsts(&before.pods, |pod| &pod.uid);
-    let new = firsts(&after.pods, |pod| &pod.uid);
+    let old = first_by_key(&before.pods, |pod| &pod.uid);
+    let new = first_by_key(&after.pods, |pod| &pod.uid);
     let time = after.taken_at;
     let gone = before.pods.iter().filter(|pod| !new.contains_key(pod.uid.as_str()));
     for pod in gone {
@@ -124,8 +124,8 @@ pub fn diff(before: &RelistReport, after: &RelistReport) -> DiffReport {
     report
 }
 
-/// By key; of several with one key the first, as for PLEG.
-fn firsts<T>(items: &[T], key: fn(&T) -> &str) -> HashMap<&str, &T> {
+/// Maps each key to the first item that has it, as PLEG does.
+fn first_by_key<T>(items: &[T], key: fn(&T) -> &str) -> HashMap<&str, &T> {
     let mut found = HashMap::with_capacity(items.len());
     for item in items {
         found.entry(key(item)).or_insert(item);
@@ -133,9 +133,9 @@ fn firsts<T>(items: &[T], key: fn(&T) -> &str) -> HashMap<&str, &T> {
     found
 }
 
-/// What both sides have.
+/// Pairs the items that both lists have, by id.
 fn pairs<'a, T>(old: &'a [T], new: &'a [T], id: fn(&T) -> &str) -> Vec<(&'a T, &'a T)> {
-    let mut old = firsts(old, id);
+    let mut old = first_by_key(old, id);
     let both = new.iter().filter_map(|new| old.remove(id(new)).map(|old| (old, new)));
     both.collect()
 }
@@ -158,11 +158,11 @@ fn compare(old: Option<&ReportedPod>, new: Option<&ReportedPod>, time: Wall, rep
         });
     }
     let noticed = report.events.len() > before;
-    let mut unnoticed = Finder { pod: &pod, found: &mut report.unnoticed };
+    let mut unnoticed = UnnoticedFinder { pod: &pod, found: &mut report.unnoticed };
     match (old, new) {
         (Some(old), Some(new)) => unnoticed.in_both(old, new),
-        (Some(_), None) if !noticed => unnoticed.changed(What::POD, "pod", Some("listed"), None),
-        (None, Some(_)) if !noticed => unnoticed.changed(What::POD, "pod", None, Some("listed")),
+        (Some(_), None) if !noticed => unnoticed.changed(ChangedItem::POD, "pod", Some("listed"), None),
+        (None, Some(_)) if !noticed => unnoticed.changed(ChangedItem::POD, "pod", None, Some("listed")),
         _ => {}
     }
 }
@@ -187,7 +187,7 @@ fn runtime_changes(before: &RuntimeRef, after: &RuntimeRef, found: &mut Vec<Unno
         ("runtime.version", &before.version, &after.version),
         ("runtime.apiVersion", &before.api_version, &after.api_version),
     ];
-    // Not known on one side is no change.
+    // A value that is missing in one report is no change.
     for (field, before, after) in fields {
         if before.is_some() && after.is_some() && before != after {
             found.push(Unnoticed {
@@ -203,28 +203,28 @@ fn runtime_changes(before: &RuntimeRef, after: &RuntimeRef, found: &mut Vec<Unno
     }
 }
 
-/// Looks for what PLEG does not compare.
-struct Finder<'a> {
+/// Collects the changes of one pod that PLEG does not notice.
+struct UnnoticedFinder<'a> {
     pod: &'a PodRef,
     found: &'a mut Vec<Unnoticed>,
 }
 
-/// What of the pod is looked at.
+/// The item that changed: the pod, a sandbox or a container.
 #[derive(Clone, Copy)]
-struct What<'a> {
+struct ChangedItem<'a> {
     subject: Subject,
     id: Option<&'a str>,
     name: Option<&'a str>,
 }
 
-impl What<'_> {
-    const POD: Self = What { subject: Subject::Pod, id: None, name: None };
+impl ChangedItem<'_> {
+    const POD: Self = ChangedItem { subject: Subject::Pod, id: None, name: None };
 }
 
-impl Finder<'_> {
+impl UnnoticedFinder<'_> {
     fn in_both(&mut self, old: &ReportedPod, new: &ReportedPod) {
-        self.changed(What::POD, "name", Some(&old.name), Some(&new.name));
-        self.changed(What::POD, "namespace", Some(&old.namespace), Some(&new.namespace));
+        self.changed(ChangedItem::POD, "name", Some(&old.name), Some(&new.name));
+        self.changed(ChangedItem::POD, "namespace", Some(&old.namespace), Some(&new.namespace));
         for (old, new) in pairs(&old.sandboxes, &new.sandboxes, |sandbox| &sandbox.id) {
             self.in_sandbox(old, new);
         }
@@ -234,32 +234,32 @@ impl Finder<'_> {
     }
 
     fn in_sandbox(&mut self, old: &ReportedSandbox, new: &ReportedSandbox) {
-        let what = What { subject: Subject::Sandbox, id: Some(&new.id), name: None };
-        self.changed(what, "attempt", Some(old.attempt), Some(new.attempt));
-        self.changed(what, "createdAt", old.created_at, new.created_at);
+        let item = ChangedItem { subject: Subject::Sandbox, id: Some(&new.id), name: None };
+        self.changed(item, "attempt", Some(old.attempt), Some(new.attempt));
+        self.changed(item, "createdAt", old.created_at, new.created_at);
     }
 
     fn in_container(&mut self, old: &ReportedContainer, new: &ReportedContainer) {
-        let what = What { subject: Subject::Container, id: Some(&new.id), name: Some(&new.name) };
+        let item = ChangedItem { subject: Subject::Container, id: Some(&new.id), name: Some(&new.name) };
         if old.state.pleg() == new.state.pleg() {
-            self.changed(what, "state", Some(old.state.as_str()), Some(new.state.as_str()));
+            self.changed(item, "state", Some(old.state.as_str()), Some(new.state.as_str()));
         }
-        self.changed(what, "name", Some(&old.name), Some(&new.name));
-        self.changed(what, "attempt", Some(old.attempt), Some(new.attempt));
-        self.changed(what, "image", old.image.as_ref(), new.image.as_ref());
-        self.changed(what, "createdAt", old.created_at, new.created_at);
-        self.changed(what, "sandboxId", old.sandbox_id.as_ref(), new.sandbox_id.as_ref());
-        // An exit code that comes with an exit belongs to the event.
+        self.changed(item, "name", Some(&old.name), Some(&new.name));
+        self.changed(item, "attempt", Some(old.attempt), Some(new.attempt));
+        self.changed(item, "image", old.image.as_ref(), new.image.as_ref());
+        self.changed(item, "createdAt", old.created_at, new.created_at);
+        self.changed(item, "sandboxId", old.sandbox_id.as_ref(), new.sandbox_id.as_ref());
+        // An exit code that appears together with an exit belongs to the event.
         if let (Some(before), Some(after)) = (&old.status, &new.status)
             && old.state == new.state
         {
-            self.changed(what, "exitCode", before.exit_code, after.exit_code);
+            self.changed(item, "exitCode", before.exit_code, after.exit_code);
         }
     }
 
     fn changed<T: fmt::Display + PartialEq>(
         &mut self,
-        what: What<'_>,
+        item: ChangedItem<'_>,
         field: &str,
         before: Option<T>,
         after: Option<T>,
@@ -269,9 +269,9 @@ impl Finder<'_> {
         }
         self.found.push(Unnoticed {
             pod: Some(self.pod.clone()),
-            subject: Some(what.subject),
-            id: what.id.map(str::to_owned),
-            name: what.name.map(str::to_owned),
+            subject: Some(item.subject),
+            id: item.id.map(str::to_owned),
+            name: item.name.map(str::to_owned),
             field: field.to_owned(),
             before: before.map(|value| value.to_string()),
             after: after.map(|value| value.to_string()),

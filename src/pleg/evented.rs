@@ -1,86 +1,96 @@
-//! The evented PLEG: lifecycle events from the runtime's stream, and the way back to relisting alone.
+//! The evented PLEG: turns the runtime's event stream into lifecycle events, and falls back to relisting alone as
+//! the kubelet does.
 //!
-//! A state machine that is told what happened to the stream. Whoever drives it opens the stream, relists when told to,
-//! and ticks it. It follows the kubelet into its known defects, except the crashes: those it reports.
+//! The type here is a state machine. Its caller opens the stream, reports what happens to the stream, and relists when
+//! the state machine requires it. The state machine reproduces known defects of the kubelet, except crashes: a crash of
+//! the kubelet is reported as [`StreamState::Panic`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::addresses;
 use super::caller::Sink;
-use super::hub::{Hub, Shared};
 use super::pods::{KubeletState, PlegState};
+use super::shared_state::{PlegData, SharedState};
 use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first};
 use super::stream::{Event, EventType, Source, Stream, StreamState, Subject};
 use crate::clock::{Clock, Wall};
 use crate::cri::{self, ContainerEvent, ContainerEventType, ReceivedEvent};
 use crate::report::{PodRef, Seconds};
 
-/// After how many ended streams, over the whole life of the process, the kubelet gives up.
+/// The number of ended streams, over the lifetime of the process, after which the kubelet gives up.
 pub const MAX_STREAM_FAILURES: u32 = 5;
 
-/// How many pods that are gone may stay in the cache beside those that are there.
-const SPARE: usize = 1024;
+/// How many removed pods may stay in the cache in addition to the listed pods.
+const SPARE_ENTRIES: usize = 1024;
 
-/// From how many pods on everything is listed to forget those that are gone, if that is not due anyway.
-const CROWD: usize = 20_000;
+/// The number of cached pods from which on a relist is made at once to remove pods that are gone.
+const MAX_CACHED_PODS: usize = 20_000;
 
-/// The same by what the statuses of pods have grown by since it was last forgotten what is gone.
-const HEAVY_CROWD: u64 = 64 * 1024 * 1024;
+/// The growth of the cached statuses since the last cleanup from which on a relist is made at once.
+const MAX_CACHE_GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What to do about the stream next.
+/// What the caller does next about the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Open it; this is the attempt's number, from 1.
+pub enum NextStreamAction {
+    /// Open the stream; this is the number of the attempt, from 1.
     Connect(u32),
-    /// Give it up for good and restart relisting with [`super::worker::Timing::GENERIC`].
+    /// Give the stream up for good and restart relisting with [`super::relist_timer::PlegTiming::GENERIC`].
     FallBack(Stream),
-    /// Nothing: it was given up before.
+    /// Nothing, because the stream was given up before.
     GivenUp,
 }
 
-/// State of the stream, and what its events mean.
+/// The state of the event stream.
 #[derive(Debug)]
-pub struct Evented {
-    hub: Arc<Hub>,
+pub struct EventedPleg {
+    shared_state: Arc<SharedState>,
     failures: u32,
-    most_failures: u32,
+    max_failures: u32,
     open: bool,
-    /// How many pods may be in the cache by the last lists.
-    room: usize,
-    /// What their statuses have grown by since then.
-    news: u64,
+    /// How many pods may be in the cache, computed at the last relist.
+    cache_limit: usize,
+    /// How many bytes the cached statuses have grown by since then.
+    grown_bytes: u64,
 }
 
-impl Evented {
-    /// Starts: from here on the status cache goes by the runtime's time stamps.
-    pub fn start(hub: Arc<Hub>) -> Self {
-        hub.lock().evented_in_use = true;
-        Self { hub, failures: 0, most_failures: MAX_STREAM_FAILURES, open: false, room: 0, news: 0 }
+impl EventedPleg {
+    /// Creates the state machine. From now on the status cache compares the runtime's time stamps.
+    pub fn start(shared_state: Arc<SharedState>) -> Self {
+        shared_state.lock().evented_in_use = true;
+        Self {
+            shared_state,
+            failures: 0,
+            max_failures: MAX_STREAM_FAILURES,
+            open: false,
+            cache_limit: 0,
+            grown_bytes: 0,
+        }
     }
 
-    /// The same, giving up after another number of ended streams.
+    /// Sets another number of ended streams after which the stream is given up.
     #[must_use]
-    pub const fn giving_up_after(mut self, failures: u32) -> Self {
-        self.most_failures = failures;
+    pub const fn with_max_failures(mut self, failures: u32) -> Self {
+        self.max_failures = failures;
         self
     }
 
-    /// Whether the stream is still being tried.
+    /// Whether the stream has not been given up.
     pub fn in_use(&self) -> bool {
-        self.hub.lock().evented_in_use
+        self.shared_state.lock().evented_in_use
     }
 
-    /// The head of the kubelet's loop. Ask at the start and after the relist that follows each ended stream.
-    pub fn next(&mut self, clock: &dyn Clock) -> Next {
+    /// Returns what to do about the stream. Call this at the start, and after the relist that follows each ended
+    /// stream.
+    pub fn next(&mut self, clock: &dyn Clock) -> NextStreamAction {
         if !self.in_use() {
-            return Next::GivenUp;
+            return NextStreamAction::GivenUp;
         }
-        if self.failures < self.most_failures {
-            return Next::Connect(self.failures + 1);
+        if self.failures < self.max_failures {
+            return NextStreamAction::Connect(self.failures + 1);
         }
-        self.hub.lock().evented_in_use = false;
-        Next::FallBack(Stream {
+        self.shared_state.lock().evented_in_use = false;
+        NextStreamAction::FallBack(Stream {
             time: clock.wall(),
             state: StreamState::Fallback,
             attempt: self.failures,
@@ -88,19 +98,20 @@ impl Evented {
         })
     }
 
-    /// A stream is open.
+    /// Records that a stream is open.
     pub fn on_stream_opened(&mut self, clock: &dyn Clock) -> Stream {
         self.open = true;
-        self.hub.lock().metrics.connection_successes += 1;
+        self.shared_state.lock().metrics.connection_successes += 1;
         self.stream(clock, StreamState::Connected, None)
     }
 
-    /// A stream has ended, or could not be opened; `None` is an end in good order, which counts as a failure too. The
-    /// kubelet relists everything now, before it does anything else about the stream.
+    /// Records that a stream has ended or could not be opened. `None` is an end without an error, which counts as a
+    /// failure too. The kubelet then relists everything before it opens the stream again.
     pub fn on_stream_failed(&mut self, error: Option<&cri::Error>, clock: &dyn Clock) -> Stream {
         let text = error.map_or_else(|| "the runtime ended the stream".to_owned(), ToString::to_string);
-        let mut shared = self.hub.lock();
-        // The kubelet has its handle before the server answers, so a refusal by the server counts as a connection.
+        let mut shared = self.shared_state.lock();
+        // The kubelet has its stream handle before the server answers, so a refusal by the server counts as a
+        // connection.
         let refused_by_server = !self.open && error.is_none_or(reached_the_server);
         shared.metrics.connection_successes += u64::from(refused_by_server);
         shared.metrics.connection_errors += 1;
@@ -111,36 +122,38 @@ impl Evented {
         ended
     }
 
-    /// The stream was closed from this side, which the kubelet never does: no failure.
+    /// Records that plegctl itself closed the stream, which the kubelet never does. This is not a failure.
     pub fn on_stream_released(&mut self, why: &str, clock: &dyn Clock) -> Stream {
         self.open = false;
         self.stream(clock, StreamState::Closed, Some(why.to_owned()))
     }
 
-    /// Events were received and did not get as far as this engine.
+    /// Records that events were received but dropped before they reached this state machine.
     pub fn on_events_dropped(&self, why: String, clock: &dyn Clock) -> Stream {
         self.stream(clock, StreamState::Dropped, Some(why))
     }
 
-    /// Forgets pods that are no longer listed. The kubelet does not: a runtime that tells of no removed sandbox, as
-    /// CRI-O does not, makes its cache grow until the next relist but one. `pods` is how many are listed.
+    /// Removes pods that are no longer listed from the cache. `pods` is the number of listed pods. The kubelet does
+    /// not do this: with a runtime that sends no event for a removed sandbox, such as CRI-O, its cache grows until the
+    /// second-next relist.
     pub fn forget(&mut self, pods: usize, listed: impl Fn(&str) -> bool) {
-        let crowded = self.is_crowded();
-        self.room = pods.saturating_mul(2).saturating_add(SPARE);
-        self.news = 0;
-        let mut shared = self.hub.lock();
-        if crowded || shared.cache.len() > self.room {
+        let too_large = self.is_cache_too_large();
+        self.cache_limit = pods.saturating_mul(2).saturating_add(SPARE_ENTRIES);
+        self.grown_bytes = 0;
+        let mut shared = self.shared_state.lock();
+        if too_large || shared.cache.len() > self.cache_limit {
             shared.cache.retain(listed);
         }
     }
 
-    /// Whether the cache holds so much that everything has to be listed now, to forget what is gone: a flood of pods
-    /// between two relists would be kept whole, as the kubelet keeps it.
-    pub fn is_crowded(&self) -> bool {
-        self.news > HEAVY_CROWD || self.hub.lock().cache.len() > self.room.max(CROWD)
+    /// Whether a relist must be made now to remove pods that are gone from the cache. Otherwise the cache would
+    /// keep every pod of a flood of pods between two relists, as the kubelet's cache does.
+    pub fn is_cache_too_large(&self) -> bool {
+        self.grown_bytes > MAX_CACHE_GROWTH_BYTES
+            || self.shared_state.lock().cache.len() > self.cache_limit.max(MAX_CACHED_PODS)
     }
 
-    /// Works on one event. A notice comes back where the kubelet would have crashed.
+    /// Processes one stream event. Returns a record where the kubelet would crash.
     pub fn on_event(
         &mut self,
         received: &ReceivedEvent,
@@ -148,7 +161,7 @@ impl Evented {
         sink: &mut dyn Sink,
     ) -> Option<Stream> {
         let event = &received.event;
-        // The kubelet ignores what does not say whose it is.
+        // The kubelet ignores an event that does not name its pod.
         let sandbox = event.sandbox.as_ref()?;
         let metadata = sandbox.metadata.as_ref()?;
         let mut status = PodStatus {
@@ -169,14 +182,14 @@ impl Evented {
         let latency = Seconds::from_nanos(received.at.nanos().saturating_sub(event.created_at));
         let subject = if event.container_id == sandbox.id { Subject::Sandbox } else { Subject::Container };
 
-        let mut shared = self.hub.lock();
+        let mut shared = self.shared_state.lock();
         shared.preserve_ips(&mut status);
         let before = shared.cache.get(&metadata.uid);
         let crash = would_crash(event, before.error.as_deref());
         let known = before.status.as_deref();
-        // A pod that comes with next to nothing may grow later.
-        let grown = status.weight().saturating_sub(known.map_or(0, PodStatus::weight));
-        self.news = self.news.saturating_add(grown);
+        // A pod whose first status is small may grow later.
+        let grown = status.memory_bytes().saturating_sub(known.map_or(0, PodStatus::memory_bytes));
+        self.grown_bytes = self.grown_bytes.saturating_add(grown);
         move_gauges(&mut shared, known, &status);
         shared.metrics.connection_latency.observe(latency.as_f64());
         let status = Arc::new(status);
@@ -184,9 +197,9 @@ impl Evented {
         drop(shared);
 
         if accepted {
-            let told = StreamEvent { event, subject, status: &status, known, latency };
+            let stream_event = StreamEvent { event, subject, status: &status, known, latency };
             for &event_type in lifecycle(event.kind) {
-                sink.event(told.event(event_type, clock));
+                sink.event(stream_event.event(event_type, clock));
             }
         }
         crash.map(|why| self.stream(clock, StreamState::Panic, Some(why)))
@@ -197,7 +210,7 @@ impl Evented {
     }
 }
 
-/// Whether a server was there to say no.
+/// Whether the error came from a server that was reached.
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
         ClosedMidCall, Decode, Implausible, NoSuchSocket, NotASocket, NotRecorded, Own, PermissionDenied,
@@ -223,7 +236,7 @@ const fn reached_the_server(error: &cri::Error) -> bool {
     }
 }
 
-/// Lifecycle events of one stream event.
+/// The lifecycle events that the kubelet derives from one stream event.
 const fn lifecycle(kind: ContainerEventType) -> &'static [EventType] {
     match kind {
         ContainerEventType::Started => &[EventType::ContainerStarted],
@@ -233,9 +246,10 @@ const fn lifecycle(kind: ContainerEventType) -> &'static [EventType] {
     }
 }
 
-/// Puts the status of an event into the cache; false if the cache has something newer. A deleted container leaves the
-/// cache as it is, so that it stays in the cached status; a deleted sandbox takes the whole pod out.
-fn store(shared: &mut Shared, event: &ContainerEvent, subject: Subject, status: &Arc<PodStatus>) -> bool {
+/// Puts the status of an event into the cache. Returns false if the cache has a newer status. The event of a
+/// deleted container does not change the cache, so the cached status keeps the container; a deleted sandbox removes the
+/// whole pod.
+fn store(shared: &mut PlegData, event: &ContainerEvent, subject: Subject, status: &Arc<PodStatus>) -> bool {
     let uid = &status.pod.uid;
     match (event.kind, subject) {
         (ContainerEventType::Deleted, Subject::Sandbox) => {
@@ -250,7 +264,7 @@ fn store(shared: &mut Shared, event: &ContainerEvent, subject: Subject, status: 
     }
 }
 
-/// Why the kubelet would crash over this event, if it would.
+/// Returns why the kubelet would crash on this event, or `None`.
 fn would_crash(event: &ContainerEvent, cached_error: Option<&str>) -> Option<String> {
     if let Some(container) = event.containers.iter().find(|container| container.image.is_none()) {
         return Some(format!(
@@ -263,8 +277,9 @@ fn would_crash(event: &ContainerEvent, cached_error: Option<&str>) -> Option<Str
     })
 }
 
-/// Moves the gauges as the kubelet does between relists: by what the event changes against the cache.
-fn move_gauges(shared: &mut Shared, known: Option<&PodStatus>, status: &PodStatus) {
+/// Changes the running-pods and running-containers gauges by the difference between the event and the cache, as the
+/// kubelet does between relists.
+fn move_gauges(shared: &mut PlegData, known: Option<&PodStatus>, status: &PodStatus) {
     let known = known.filter(|known| !known.sandboxes.is_empty());
     let pods = i64::from(sandbox_runs(status)) - i64::from(known.is_some_and(sandbox_runs));
     let mut containers = container_states(status);
@@ -274,8 +289,8 @@ fn move_gauges(shared: &mut Shared, known: Option<&PodStatus>, status: &PodStatu
     shared.metrics.move_running(pods, &containers);
 }
 
-/// The kubelet looks for the sandbox among the containers. It is never there with a real runtime, so to the kubelet no
-/// sandbox of a stream event ever runs.
+/// Whether the kubelet counts the pod's sandbox as running. The kubelet looks for the sandbox among the containers,
+/// where a real runtime never lists it, so this is false in practice.
 fn sandbox_runs(status: &PodStatus) -> bool {
     let sandbox = status.sandboxes.first();
     sandbox
@@ -291,7 +306,7 @@ fn container_states(status: &PodStatus) -> BTreeMap<KubeletState, i64> {
     counts
 }
 
-/// One stream event and what is known around it.
+/// A stream event with the new and the cached status of its pod.
 struct StreamEvent<'a> {
     event: &'a ContainerEvent,
     subject: Subject,
@@ -311,7 +326,8 @@ impl StreamEvent<'_> {
             ContainerEventType::Deleted => PlegState::NonExistent,
             _ => PlegState::Exited,
         };
-        // An earlier event may have brought a status that knew this already; then nobody knows what was before it.
+        // An earlier event may have brought a status that already had this state; then the state before is not
+        // known.
         let from = self.known.map(|known| state_of(known, id)).filter(|from| *from != to);
         Event {
             id: Some(id.clone()),
@@ -326,7 +342,7 @@ impl StreamEvent<'_> {
     }
 }
 
-/// State of a container or sandbox in a cached status.
+/// The state of a container or sandbox in a cached status.
 fn state_of(status: &PodStatus, id: &str) -> PlegState {
     let container = status.container(id).map(|container| container.state);
     let sandbox = status.sandboxes.iter().find(|sandbox| sandbox.id == id);

@@ -1,45 +1,47 @@
-//! The burst of calls that the kubelet makes to get the status of a pod.
+//! Makes the sequence of calls with which the kubelet fetches the status of a pod.
 //!
-//! Every call is serial, and the first failure that is not *not found* ends the burst for the whole pod.
+//! The calls are made one after the other, and the first failure other than *not found* ends the sequence for the whole
+//! pod.
 
 use super::addresses;
 use super::caller::Caller;
-use super::calls::Failure;
-use super::pods::{KubeletState, Pod};
+use super::calls::CallFailure;
+use super::pods::{KubeletState, ListedPod};
 use super::status::{ContainerDetail, MemberStatus, PodStatus, sort_newest_first};
 use crate::clock::Wall;
 use crate::cri::{Container, ContainerStatus, Filter, Rpc, Runtime, Sandbox, SandboxStatusAnswer};
 use crate::kubelet::Era;
 use crate::report::PodRef;
 
-/// Where the ids of a pod's containers come from.
+/// The source of the ids of a pod's containers.
 #[derive(Clone, Copy)]
 enum ContainerIds<'a> {
-    /// The pass listed them.
+    /// The relist's own list call returned them.
     Listed(&'a [&'a Container]),
-    /// One more list call has to tell.
+    /// One more list call is needed.
     ListAgain,
 }
 
-/// How a status is fetched.
+/// A fetch of the status of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fetch<'a> {
+pub(super) struct StatusFetch<'a> {
     pub pod: &'a PodRef,
     pub era: Era,
     /// Whether the kubelet's `EventedPLEG` gate is on.
     pub evented_gate: bool,
-    /// When the lists were made.
+    /// When the list calls were made.
     pub listed_at: Wall,
 }
 
-impl Fetch<'_> {
-    /// Asks for everything about the pod. `listed` is what the pass found; an era that lists again does not look at it.
-    /// What was learnt before a failure is in the status nevertheless; the kubelet throws it away.
+impl StatusFetch<'_> {
+    /// Fetches the status of the pod's sandboxes and containers. `listed` is the pod as the relist listed it; a
+    /// release that lists again ignores it. The returned status includes what was received before a failure, which the
+    /// kubelet discards.
     pub async fn run<R: Runtime>(
         self,
         caller: &mut Caller<'_, R>,
-        listed: Option<&Pod<'_, '_>>,
-    ) -> (PodStatus, Result<(), Failure>) {
+        listed: Option<&ListedPod<'_, '_>>,
+    ) -> (PodStatus, Result<(), CallFailure>) {
         let mut status = PodStatus {
             pod: self.pod.clone(),
             timestamp: if self.era.stamps_status_with_list_time() { self.listed_at } else { Wall::default() },
@@ -60,7 +62,7 @@ impl Fetch<'_> {
         self,
         caller: &mut Caller<'_, R>,
         status: &mut PodStatus,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let rt = caller.rt;
         let filter = Filter::pod(&self.pod.uid);
         let call = rt.list_sandboxes(&filter);
@@ -77,7 +79,7 @@ impl Fetch<'_> {
         sandbox_ids: &[&str],
         container_ids: ContainerIds<'_>,
         status: &mut PodStatus,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         for (number, id) in sandbox_ids.iter().enumerate() {
             let answer = match self.sandbox(caller, id).await {
                 Err(failure) if failure.is_not_found() => continue,
@@ -95,7 +97,7 @@ impl Fetch<'_> {
                 if answer.timestamp == 0 {
                     self.containers(caller, container_ids, status).await?;
                 } else {
-                    // The kubelet leaves these in the runtime's order.
+                    // The kubelet does not sort these.
                     status.containers = answer.containers.into_iter().map(ContainerDetail::from).collect();
                     status.timestamp = Wall::from_nanos(answer.timestamp);
                 }
@@ -111,7 +113,7 @@ impl Fetch<'_> {
         self,
         caller: &mut Caller<'_, R>,
         id: &str,
-    ) -> Result<SandboxStatusAnswer, Failure> {
+    ) -> Result<SandboxStatusAnswer, CallFailure> {
         let rt = caller.rt;
         let call = rt.sandbox_status(id);
         caller.make(Rpc::PodSandboxStatus, Some(id), Some(self.pod), call, accept_sandbox).await
@@ -122,7 +124,7 @@ impl Fetch<'_> {
         caller: &mut Caller<'_, R>,
         ids: ContainerIds<'_>,
         status: &mut PodStatus,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let rt = caller.rt;
         let again: Vec<Container>;
         let ids: Vec<&str> = match ids {
@@ -146,32 +148,32 @@ impl Fetch<'_> {
     }
 }
 
-/// What the kubelet's client demands of a sandbox status, in its words.
+/// Applies the checks of the kubelet's client to a sandbox status, with its error texts.
 fn accept_sandbox(answer: SandboxStatusAnswer) -> Result<SandboxStatusAnswer, String> {
     let status = answer.status.as_ref().ok_or("pod sandbox status is nil")?;
-    demand(!status.id.is_empty(), "status.Id is not set")?;
+    require(!status.id.is_empty(), "status.Id is not set")?;
     let metadata = status.metadata.as_ref().ok_or("status.Metadata is not set")?;
-    demand(
+    require(
         !metadata.name.is_empty() && !metadata.namespace.is_empty() && !metadata.uid.is_empty(),
         "metadata.Name, metadata.Namespace or metadata.Uid is not in metadata",
     )?;
-    demand(status.created_at != 0, "status.CreatedAt is not set")?;
+    require(status.created_at != 0, "status.CreatedAt is not set")?;
     Ok(answer)
 }
 
-/// What the kubelet's client demands of a container status, in its words.
+/// Applies the checks of the kubelet's client to a container status, with its error texts.
 fn accept_container(answer: Option<ContainerStatus>) -> Result<ContainerStatus, String> {
     let status = answer.ok_or("container status is nil")?;
-    demand(!status.id.is_empty(), "status.Id is not set")?;
+    require(!status.id.is_empty(), "status.Id is not set")?;
     let metadata = status.metadata.as_ref().ok_or("status.Metadata is not set")?;
-    demand(!metadata.name.is_empty(), "metadata.Name is not in metadata")?;
-    demand(status.created_at != 0, "status.CreatedAt is not set")?;
+    require(!metadata.name.is_empty(), "metadata.Name is not in metadata")?;
+    require(status.created_at != 0, "status.CreatedAt is not set")?;
     let image = status.image.as_ref();
-    demand(image.is_some_and(|image| !image.image.is_empty()), "status.Image is not set")?;
-    demand(!status.image_ref.is_empty(), "status.ImageRef is not set")?;
+    require(image.is_some_and(|image| !image.image.is_empty()), "status.Image is not set")?;
+    require(!status.image_ref.is_empty(), "status.ImageRef is not set")?;
     Ok(status)
 }
 
-fn demand(met: bool, otherwise: &str) -> Result<(), String> {
+fn require(met: bool, otherwise: &str) -> Result<(), String> {
     if met { Ok(()) } else { Err(otherwise.to_owned()) }
 }

@@ -1,15 +1,15 @@
-//! The relisting PLEG.
+//! The relisting PLEG: lists all pods, and emits the differences from the previous relist as events.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::caller::{Caller, Sink};
-use super::calls::{CallLog, Failure};
-use super::fetch::Fetch;
-use super::hub::{Hub, Moment};
-use super::known::{Known, Scan};
-use super::pods::{KubeletState, Pod, Pods};
-use super::records::{Members, Record, Transition, transitions};
+use super::calls::{CallFailure, CallLog};
+use super::fetch::StatusFetch;
+use super::known_members::{KnownMembers, Scan};
+use super::pods::{KubeletState, ListedPod, ListedPods};
+use super::records::{Members, PodRecord, Transition, transitions};
+use super::shared_state::{Moment, SharedState};
 use super::status::PodStatus;
 use super::stream::{Event, EventType, Relist, Source, Subject};
 use crate::clock::{Clock, Wall};
@@ -17,64 +17,65 @@ use crate::cri::{Container, Outcome, Runtime, Sandbox};
 use crate::kubelet::Era;
 use crate::report::PodRef;
 
-/// How a [`Generic`] works.
+/// How a [`GenericPleg`] works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Whose algorithm is followed.
+pub struct PlegSettings {
+    /// The kubelet releases whose algorithm is used.
     pub era: Era,
     /// Whether the kubelet's `EventedPLEG` gate is on.
     pub evented_gate: bool,
-    /// Whether changed pods are asked for their status, as the kubelet does.
+    /// Whether the status of changed pods is fetched, as the kubelet does.
     pub inspect: bool,
 }
 
-impl Default for Settings {
+impl Default for PlegSettings {
     fn default() -> Self {
         Self { era: Era::C, evented_gate: false, inspect: true }
     }
 }
 
-/// The records of all pods, and what it takes to bring them up to date.
+/// The relisting PLEG with its records of all pods.
 #[derive(Debug)]
-pub struct Generic {
-    hub: Arc<Hub>,
-    settings: Settings,
-    records: HashMap<String, Record>,
-    known: Known,
-    /// Pods that failed in the previous relist, for the era that has a second round.
+pub struct GenericPleg {
+    shared_state: Arc<SharedState>,
+    settings: PlegSettings,
+    records: HashMap<String, PodRecord>,
+    known: KnownMembers,
+    /// ListedPods whose status fetch failed in the previous relist. Only the releases that retry in a second round use
+    /// this.
     failed: Vec<PodRef>,
     calls: CallLog,
     relists: u64,
     listed_before: bool,
 }
 
-/// What one pass over the lists belongs to.
+/// What the events of one relist have in common.
 #[derive(Clone, Copy)]
 struct Pass {
-    /// Number of the relist.
+    /// The number of the relist.
     relist: u64,
     initial: bool,
     listed_at: Wall,
 }
 
-/// What came of one pod.
+/// The result of reconciling one pod.
 enum Reconciled {
-    /// There was nothing to do.
+    /// Nothing had changed.
     Quiet,
-    /// The pod was inspected, with so many events for the sync loop.
+    /// The pod was reconciled, with this number of events for the sync loop.
     Done(u64),
     /// The status fetch failed.
     Failed,
 }
 
-impl Generic {
-    /// A PLEG that has seen nothing yet.
-    pub fn new(hub: Arc<Hub>, settings: Settings) -> Self {
+impl GenericPleg {
+    /// Creates a PLEG without any records.
+    pub fn new(shared_state: Arc<SharedState>, settings: PlegSettings) -> Self {
         Self {
-            hub,
+            shared_state,
             settings,
             records: HashMap::new(),
-            known: Known::default(),
+            known: KnownMembers::default(),
             failed: Vec::new(),
             calls: CallLog::default(),
             relists: 0,
@@ -82,49 +83,50 @@ impl Generic {
         }
     }
 
-    /// The shared state.
-    pub const fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    /// The state shared with the evented PLEG, the health check and the metrics.
+    pub const fn shared_state(&self) -> &Arc<SharedState> {
+        &self.shared_state
     }
 
-    /// How it works.
-    pub const fn settings(&self) -> Settings {
+    /// The settings.
+    pub const fn settings(&self) -> PlegSettings {
         self.settings
     }
 
-    /// Calls of the current relist, or of the last one if it was dropped half-way: then the open one is still there.
+    /// The calls of the current relist, or of the last one if its future was dropped: then the open call is still
+    /// there.
     pub const fn calls(&self) -> &CallLog {
         &self.calls
     }
 
-    /// How many relists were begun.
+    /// How many relists have started.
     pub const fn relists(&self) -> u64 {
         self.relists
     }
 
-    /// How many pods it has a record of, and whether one of them has this UID.
+    /// The number of recorded pods, and a test whether a UID is one of them.
     pub fn pods(&self) -> (usize, impl Fn(&str) -> bool) {
         (self.records.len(), |uid| self.records.contains_key(uid))
     }
 
-    /// One relist of everything. It may be dropped at any time; see [`Self::calls`].
+    /// Relists all pods. The future may be dropped at any time; see [`Self::calls`].
     pub async fn relist<R: Runtime>(&mut self, rt: &R, clock: &dyn Clock, sink: &mut dyn Sink) -> Relist {
         let mut io = Io { rt, clock, sink };
         self.relists += 1;
         self.calls.clear();
         let started = Moment::now(clock);
-        let interval = self.hub.last_list().map(|last| started.mono.since(last));
+        let interval = self.shared_state.last_list().map(|last| started.mono.since(last));
         if let Some(interval) = interval {
             let seconds = interval.as_secs_f64();
-            self.hub.lock().metrics.relist_interval.observe(seconds);
+            self.shared_state.lock().metrics.relist_interval.observe(seconds);
         }
-        // The pods carry a reading of their own, taken after that of the relist.
+        // The kubelet reads the clock for the pods a second time, after the start of the relist.
         let listed_at = clock.wall();
         let mut report = Relist::new(started.wall, self.relists);
         report.interval_seconds = interval.map(Into::into);
-        match io.caller(&self.hub, &mut self.calls).lists(None).await {
+        match io.caller(&self.shared_state, &mut self.calls).lists(None).await {
             Ok((sandboxes, containers)) => {
-                self.hub.listed(started);
+                self.shared_state.listed(started);
                 let scan = self.known.scan(&sandboxes, &containers);
                 self.count(&scan, &mut report);
                 let uids = self.uids_to_look_at(scan);
@@ -134,19 +136,19 @@ impl Generic {
                 report.events = self.reconcile_all(&pods, &uids, pass, &mut io).await;
             }
             Err(failure) => {
-                self.hub.lock().unreachable = match &failure {
-                    Failure::Call(error) if error.is_unreachable() => Some(error.to_string()),
-                    Failure::Call(_) | Failure::Refused(_) => None,
+                self.shared_state.lock().unreachable = match &failure {
+                    CallFailure::Call(error) if error.is_unreachable() => Some(error.to_string()),
+                    CallFailure::Call(_) | CallFailure::Refused(_) => None,
                 };
                 report.outcome = match &failure {
-                    Failure::Call(error) => error.outcome(),
-                    Failure::Refused(_) => Outcome::Error,
+                    CallFailure::Call(error) => error.outcome(),
+                    CallFailure::Refused(_) => Outcome::Error,
                 };
                 report.error = Some(failure.to_string());
             }
         }
         let duration = clock.mono().since(started.mono);
-        let mut shared = self.hub.lock();
+        let mut shared = self.shared_state.lock();
         shared.metrics.relist_duration.observe(duration.as_secs_f64());
         report.reinspect = count(self.failed.len() + shared.reinspect.len());
         drop(shared);
@@ -156,8 +158,8 @@ impl Generic {
         report
     }
 
-    /// One relist of a single pod, as a kubelet from 1.37 on makes it when the event stream says that something of the pod has
-    /// stopped. A pod that is not found is left to the next relist of everything.
+    /// Relists a single pod. A kubelet from 1.37 on does this when the event stream reports that something of the
+    /// pod has stopped. A pod that is not found is left to the next relist of all pods.
     pub async fn relist_pod<R: Runtime>(
         &mut self,
         uid: &str,
@@ -168,9 +170,9 @@ impl Generic {
         let mut io = Io { rt, clock, sink };
         self.calls.clear();
         let listed_at = clock.wall();
-        let lists = io.caller(&self.hub, &mut self.calls).lists(Some(uid)).await;
+        let lists = io.caller(&self.shared_state, &mut self.calls).lists(Some(uid)).await;
         let Ok((sandboxes, containers)) = lists else { return };
-        let pods = Pods::group(&sandboxes, &containers, self.settings.era.into());
+        let pods = ListedPods::group(&sandboxes, &containers, self.settings.era.into());
         if let Some(pod) = pods.iter().find(|pod| pod.uid == uid) {
             self.remember(&pod);
             let pass = Pass { relist: self.relists, initial: false, listed_at };
@@ -188,37 +190,37 @@ impl Generic {
             .zip(scan.containers.map(gauge))
             .filter(|(_, containers)| *containers > 0)
             .collect();
-        self.hub.lock().metrics.set_running(gauge(scan.pods.running), &present);
+        self.shared_state.lock().metrics.set_running(gauge(scan.pods.running), &present);
     }
 
-    /// The pods with these UIDs.
+    /// Groups the listed pods that have one of these UIDs.
     fn group<'a>(
         &self,
         sandboxes: &'a [Sandbox],
         containers: &'a [Container],
         uids: &HashSet<String>,
-    ) -> Pods<'a> {
+    ) -> ListedPods<'a> {
         if uids.is_empty() {
-            return Pods::default();
+            return ListedPods::default();
         }
         let wanted = |uid: Option<&str>| uid.is_some_and(|uid| uids.contains(uid));
-        Pods::of_lists(sandboxes, containers, self.settings.era.into(), wanted)
+        ListedPods::of_lists(sandboxes, containers, self.settings.era.into(), wanted)
     }
 
-    /// UIDs of the pods that are not just as they are remembered, or are to be inspected again.
+    /// Returns the UIDs of the pods that differ from their records, or that are marked for reinspection.
     fn uids_to_look_at(&self, scan: Scan<'_>) -> HashSet<String> {
-        let mut uids = self.hub.lock().reinspect.clone();
+        let mut uids = self.shared_state.lock().reinspect.clone();
         uids.extend(scan.changed.into_iter().map(str::to_owned));
-        if scan.misses_some {
-            uids.extend(self.records.keys().filter(|uid| self.known.misses(uid)).cloned());
+        if scan.some_unlisted {
+            uids.extend(self.records.keys().filter(|uid| self.known.has_unlisted_member(uid)).cloned());
         }
         uids
     }
 
-    /// Reconciles the pods with these UIDs, of which `pods` has those that are listed.
+    /// Reconciles the pods with these UIDs. `pods` has those of them that are listed.
     async fn reconcile_all<R: Runtime>(
         &mut self,
-        pods: &Pods<'_>,
+        pods: &ListedPods<'_>,
         uids: &HashSet<String>,
         pass: Pass,
         io: &mut Io<'_, R>,
@@ -231,7 +233,7 @@ impl Generic {
         for pod in &listed {
             self.remember(pod);
         }
-        // What has gone costs no call, so it need not wait behind what may hang.
+        // A vanished pod needs no call, so it goes first and does not wait for calls that may hang.
         let mut vanished: Vec<&str> =
             uids.iter().map(String::as_str).filter(|uid| !here.contains(uid)).collect();
         vanished.sort_unstable();
@@ -249,7 +251,8 @@ impl Generic {
         }
         if self.settings.era.reinspects_in_a_second_round() {
             for pod in again {
-                let status = fetch(&self.hub, self.settings, &mut self.calls, &pod, None, pass, io).await;
+                let status =
+                    fetch(&self.shared_state, self.settings, &mut self.calls, &pod, None, pass, io).await;
                 if status.is_err() && failed.iter().all(|known| known.uid != pod.uid) {
                     failed.push(pod);
                 }
@@ -259,46 +262,46 @@ impl Generic {
         events
     }
 
-    fn remember(&mut self, pod: &Pod<'_, '_>) {
+    fn remember(&mut self, pod: &ListedPod<'_, '_>) {
         if !self.records.contains_key(pod.uid) {
-            let record = Record { pod: PodRef::from(pod), old: None };
+            let record = PodRecord { pod: PodRef::from(pod), old: None };
             self.records.insert(pod.uid.to_owned(), record);
         }
     }
 
-    /// Brings the record of one pod up to date; `pod` is `None` when it is no longer listed.
+    /// Updates the record of one pod; `pod` is `None` when the pod is no longer listed.
     async fn reconcile<R: Runtime>(
         &mut self,
         uid: &str,
-        pod: Option<&Pod<'_, '_>>,
+        pod: Option<&ListedPod<'_, '_>>,
         pass: Pass,
         io: &mut Io<'_, R>,
     ) -> Reconciled {
-        let Self { hub, settings, records, known, calls, .. } = self;
+        let Self { shared_state, settings, records, known, calls, .. } = self;
         let era = settings.era;
         let Some(record) = records.get(uid) else {
             return Reconciled::Quiet;
         };
         let new = pod.map(Members::of);
         let changes = transitions(record.old.as_ref(), new.as_ref());
-        let flagged = hub.lock().reinspect.remove(uid);
+        let flagged = shared_state.lock().reinspect.remove(uid);
         if changes.is_empty() && !flagged {
             return Reconciled::Quiet;
         }
         let identity = pod.map_or_else(|| record.pod.clone(), PodRef::from);
         let status = match pod {
             None => {
-                hub.lock().cache.delete(uid);
+                shared_state.lock().cache.delete(uid);
                 None
             }
             Some(_) if !settings.inspect => None,
-            Some(_) => match fetch(hub, *settings, calls, &identity, pod, pass, io).await {
+            Some(_) => match fetch(shared_state, *settings, calls, &identity, pod, pass, io).await {
                 Ok(Some(status)) => Some(status),
-                // The cache has something newer: the kubelet drops the events and leaves the record as it was.
+                // The cache has a newer status: the kubelet drops the events and keeps the old record.
                 Ok(None) => return Reconciled::Done(0),
                 Err(_) => {
                     if !era.reinspects_in_a_second_round() {
-                        hub.lock().reinspect.insert(uid.to_owned());
+                        shared_state.lock().reinspect.insert(uid.to_owned());
                     }
                     return Reconciled::Failed;
                 }
@@ -311,26 +314,28 @@ impl Generic {
             changes.iter().map(event).collect()
         };
         known.replace(uid, new.as_ref());
-        // The record goes on before the events go out: what is lost to a full channel is lost for good.
+        // The record is updated before the events are sent: an event lost to a full channel is lost for good, as in
+        // the kubelet.
         match new {
             None => drop(records.remove(uid)),
-            old => drop(records.insert(uid.to_owned(), Record { pod: identity, old })),
+            old => drop(records.insert(uid.to_owned(), PodRecord { pod: identity, old })),
         }
         Reconciled::Done(send(events, io))
     }
 }
 
-/// Asks for the status of a pod and puts it, or the failure, into the cache. `None` if the cache has something newer.
+/// Fetches the status of a pod and stores the status or the failure in the cache. Returns `None` if the cache has a
+/// newer status.
 async fn fetch<R: Runtime>(
-    hub: &Hub,
-    settings: Settings,
+    shared_state: &SharedState,
+    settings: PlegSettings,
     calls: &mut CallLog,
     identity: &PodRef,
-    listed: Option<&Pod<'_, '_>>,
+    listed: Option<&ListedPod<'_, '_>>,
     pass: Pass,
     io: &mut Io<'_, R>,
-) -> Result<Option<Arc<PodStatus>>, Failure> {
-    let fetch = Fetch {
+) -> Result<Option<Arc<PodStatus>>, CallFailure> {
+    let fetch = StatusFetch {
         pod: identity,
         era: settings.era,
         evented_gate: settings.evented_gate,
@@ -338,8 +343,8 @@ async fn fetch<R: Runtime>(
     };
     let mut as_of =
         if settings.era.stamps_status_with_list_time() { pass.listed_at } else { io.clock.wall() };
-    let (mut status, result) = fetch.run(&mut io.caller(hub, calls), listed).await;
-    let mut shared = hub.lock();
+    let (mut status, result) = fetch.run(&mut io.caller(shared_state, calls), listed).await;
+    let mut shared = shared_state.lock();
     match result {
         Ok(()) => {
             shared.preserve_ips(&mut status);
@@ -357,7 +362,7 @@ async fn fetch<R: Runtime>(
     }
 }
 
-/// Sends events to the sink; returns how many the sync loop gets.
+/// Sends events to the sink. Returns how many of them the sync loop receives.
 fn send<R>(events: Vec<Event>, io: &mut Io<'_, R>) -> u64 {
     let mut meant = 0;
     for mut event in events {
@@ -391,7 +396,7 @@ impl Pass {
     }
 }
 
-/// What a relist works with.
+/// The runtime, clock and sink of one relist.
 struct Io<'a, R> {
     rt: &'a R,
     clock: &'a dyn Clock,
@@ -399,8 +404,8 @@ struct Io<'a, R> {
 }
 
 impl<R> Io<'_, R> {
-    fn caller<'b>(&'b mut self, hub: &'b Hub, log: &'b mut CallLog) -> Caller<'b, R> {
-        Caller { rt: self.rt, clock: self.clock, hub, log, sink: self.sink }
+    fn caller<'b>(&'b mut self, shared_state: &'b SharedState, log: &'b mut CallLog) -> Caller<'b, R> {
+        Caller { rt: self.rt, clock: self.clock, shared_state, log, sink: self.sink }
     }
 }
 

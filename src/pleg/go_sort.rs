@@ -1,21 +1,22 @@
-//! Go's sort of a slice, step by step, for the one list where its steps show.
+//! Reproduces the sort of Go's `slices` package (`pdqsort`) comparison by comparison.
 //!
-//! The kubelet compares sandboxes by attempt where both have one, and by time where not. With a sandbox without metadata
-//! in the list that is no order any more, and what comes out depends on which two were compared. `pdqsort` of Go's
-//! `slices` package, with insertion sort up to twelve items; elsewhere Rust's own sort gives the same.
+//! The kubelet compares sandboxes by attempt if both have metadata, and otherwise by creation time. With a sandbox
+//! without metadata in the list, this comparison is not a consistent order, so the result depends on which pairs are
+//! compared. Only that list needs this module; for any consistent order Rust's own sort gives the same result.
 
-/// Items that are sorted by insertion (`maxInsertion`).
-const FEW: usize = 12;
-/// From so many on a pivot is the median of nine (`shortestNinther`).
-const NINTHER: usize = 50;
-/// From so many on a list that is nearly sorted is mended by shifting (`shortestShifting`).
-const SHIFTING: usize = 50;
-/// Pairs out of order that such a list may have (`maxSteps`).
-const STEPS: usize = 5;
-/// Swaps by which a median of nine says that all is the wrong way round (`maxSwaps`).
-const ALL_SWAPPED: usize = 12;
+/// Lists up to this length use insertion sort (`maxInsertion`).
+const INSERTION_MAX: usize = 12;
+/// From this length on, the pivot is the median of nine items (`shortestNinther`).
+const NINTHER_MIN: usize = 50;
+/// From this length on, a nearly sorted list is repaired by shifting items (`shortestShifting`).
+const SHIFTING_MIN: usize = 50;
+/// How many pairs may be out of order in a nearly sorted list (`maxSteps`).
+const MAX_STEPS: usize = 5;
+/// The number of swaps in choosing a pivot that shows that the list is in reverse order (`maxSwaps`).
+const MAX_SWAPS: usize = 12;
 
-/// Sorts as Go does: `precedes` says whether the first must stand before the second, and need be no order.
+/// Sorts as Go does. `precedes` says whether its first argument comes before the second; it need not be a
+/// consistent order.
 pub(super) fn go_sort<T>(items: &mut [T], precedes: impl Fn(&T, &T) -> bool) {
     let length = items.len();
     let limit = usize::BITS - length.leading_zeros();
@@ -27,12 +28,12 @@ struct Sort<'a, T, P> {
     precedes: P,
 }
 
-/// What the choice of a pivot says of the items.
+/// What choosing a pivot shows about the order of the items.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hint {
-    Rising,
-    Falling,
-    None,
+    Increasing,
+    Decreasing,
+    Unknown,
 }
 
 impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
@@ -53,30 +54,31 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         let (mut balanced, mut partitioned) = (true, true);
         loop {
             let length = end.saturating_sub(start);
-            if length <= FEW {
-                return self.insert(start, end);
+            if length <= INSERTION_MAX {
+                return self.insertion_sort(start, end);
             }
             if limit == 0 {
-                return self.heap(start, end);
+                return self.heap_sort(start, end);
             }
             if !balanced {
                 self.break_patterns(start, end);
                 limit -= 1;
             }
             let (mut pivot, mut hint) = self.choose_pivot(start, end);
-            if hint == Hint::Falling {
+            if hint == Hint::Decreasing {
                 self.reverse(start, end);
                 pivot = (end - 1) - (pivot - start);
-                hint = Hint::Rising;
+                hint = Hint::Increasing;
             }
-            if balanced && partitioned && hint == Hint::Rising && self.mend(start, end) {
+            if balanced && partitioned && hint == Hint::Increasing && self.partial_insertion_sort(start, end)
+            {
                 return;
             }
             if start > 0 && !self.less(start - 1, pivot) {
-                start = self.part_equal(start, end, pivot);
+                start = self.partition_equal(start, end, pivot);
                 continue;
             }
-            let (middle, already) = self.part(start, end, pivot);
+            let (middle, already) = self.partition(start, end, pivot);
             partitioned = already;
             let (left, right) = (middle - start, end - middle);
             balanced = left.min(right) >= length / 8;
@@ -90,7 +92,7 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         }
     }
 
-    fn insert(&mut self, start: usize, end: usize) {
+    fn insertion_sort(&mut self, start: usize, end: usize) {
         for item in start + 1..end {
             let mut place = item;
             while place > start && self.less(place, place - 1) {
@@ -100,18 +102,18 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         }
     }
 
-    fn heap(&mut self, start: usize, end: usize) {
+    fn heap_sort(&mut self, start: usize, end: usize) {
         let length = end - start;
         for root in (0..length.div_ceil(2)).rev() {
-            self.sift(root, length, start);
+            self.sift_down(root, length, start);
         }
         for last in (0..length).rev() {
             self.swap(start, start + last);
-            self.sift(0, last, start);
+            self.sift_down(0, last, start);
         }
     }
 
-    fn sift(&mut self, mut root: usize, end: usize, start: usize) {
+    fn sift_down(&mut self, mut root: usize, end: usize, start: usize) {
         loop {
             let mut child = 2 * root + 1;
             if child >= end {
@@ -128,7 +130,7 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         }
     }
 
-    /// Moves three items elsewhere, by numbers that depend on the length alone.
+    /// Swaps three items with positions that depend on the length only, to break patterns that give bad pivots.
     fn break_patterns(&mut self, start: usize, end: usize) {
         let length = end - start;
         let mut random = u64::try_from(length).unwrap_or(u64::MAX);
@@ -148,14 +150,14 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         let quarter = (end - start) / 4;
         let mut swaps = 0;
         let mut places = [1, 2, 3].map(|quarters| start + quarter * quarters);
-        if end - start >= NINTHER {
+        if end - start >= NINTHER_MIN {
             places = places.map(|place| self.median([place - 1, place, place + 1], &mut swaps));
         }
         let pivot = self.median(places, &mut swaps);
         let hint = match swaps {
-            0 => Hint::Rising,
-            ALL_SWAPPED => Hint::Falling,
-            _ => Hint::None,
+            0 => Hint::Increasing,
+            MAX_SWAPS => Hint::Decreasing,
+            _ => Hint::Unknown,
         };
         (pivot, hint)
     }
@@ -179,17 +181,17 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         }
     }
 
-    /// Sorts what is nearly sorted; false if it is not.
-    fn mend(&mut self, start: usize, end: usize) -> bool {
+    /// Sorts a nearly sorted range. Returns false if the range is not nearly sorted.
+    fn partial_insertion_sort(&mut self, start: usize, end: usize) -> bool {
         let mut place = start + 1;
-        for _ in 0..STEPS {
+        for _ in 0..MAX_STEPS {
             while place < end && !self.less(place, place - 1) {
                 place += 1;
             }
             if place == end {
                 return true;
             }
-            if end - start < SHIFTING {
+            if end - start < SHIFTING_MIN {
                 return false;
             }
             self.swap(place, place - 1);
@@ -213,8 +215,9 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         false
     }
 
-    /// What is not above the pivot to the left, the rest to the right; where the rest starts.
-    fn part_equal(&mut self, start: usize, end: usize, pivot: usize) -> usize {
+    /// Moves items equal to the pivot to the left and greater items to the right. Returns where the greater items
+    /// start.
+    fn partition_equal(&mut self, start: usize, end: usize, pivot: usize) -> usize {
         self.swap(start, pivot);
         let (mut low, mut high) = (start + 1, end - 1);
         loop {
@@ -233,8 +236,9 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
         }
     }
 
-    /// What is below the pivot to the left, the rest to the right; where the pivot stands, and whether it was so before.
-    fn part(&mut self, start: usize, end: usize, pivot: usize) -> (usize, bool) {
+    /// Moves items less than the pivot to the left and the others to the right. Returns the pivot's position, and
+    /// whether the range was already partitioned.
+    fn partition(&mut self, start: usize, end: usize, pivot: usize) -> (usize, bool) {
         self.swap(start, pivot);
         let (mut low, mut high) = (start + 1, end - 1);
         let mut already = true;
@@ -262,7 +266,7 @@ impl<T, P: Fn(&T, &T) -> bool> Sort<'_, T, P> {
 mod tests {
     use super::go_sort;
 
-    /// Numbers without a pattern, the same each time.
+    /// Pseudo-random numbers, the same in each run.
     fn numbers(count: usize, bound: u64) -> Vec<u64> {
         let mut state = 88_172_645_463_325_252_u64;
         let mut next = || {
@@ -283,7 +287,7 @@ mod tests {
                 wanted.sort_unstable();
                 go_sort(&mut rising, |one, other| one < other);
                 assert_eq!(rising, wanted, "{count} below {bound}");
-                // Sorted, turned round, and with a few out of place.
+                // Sorted, reversed, and with a few items out of place.
                 let mut list = wanted.clone();
                 list.reverse();
                 go_sort(&mut list, |one, other| one < other);
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_makes_bad_pivots_ends_all_the_same() {
+    fn a_list_with_bad_pivots_is_sorted() {
         let mut organ: Vec<usize> = (0..500).chain((0..500).rev()).cycle().take(5000).collect();
         let mut wanted = organ.clone();
         wanted.sort_unstable();
@@ -307,10 +311,10 @@ mod tests {
         assert_eq!(organ, wanted);
     }
 
-    /// Up to twelve items each moves left for as long as it must stand before its neighbour.
+    /// With up to twelve items, insertion sort moves each item left while it precedes its neighbour.
     #[test]
-    fn what_is_no_order_comes_out_as_insertion_leaves_it() {
-        // Rock, paper, scissors.
+    fn an_intransitive_comparison_gives_the_order_of_insertion_sort() {
+        // Rock, paper, scissors: a comparison that is not transitive.
         let mut hands = vec![0, 1, 2, 0, 2];
         go_sort(&mut hands, |one, other| (one + 1) % 3 == *other);
         assert_eq!(hands, [0, 1, 2, 2, 0]);

@@ -1,27 +1,28 @@
-//! Whether PLEG is healthy, in the kubelet's exact words.
+//! The kubelet's PLEG health check, with the kubelet's exact messages.
 
 use std::time::Duration;
 
 use crate::clock::Mono;
 use crate::kubelet::GoDuration;
 
-/// Why PLEG is not healthy.
+/// Why PLEG is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unhealthy {
-    /// No list has succeeded yet.
+    /// No list call has succeeded yet.
     #[error("pleg has yet to be successful")]
     NeverSuccessful,
-    /// The last success is too long ago.
+    /// The last successful list calls are too long ago.
     #[error("pleg was last seen active {} ago; threshold is {}", GoDuration(*.elapsed), GoDuration(*.threshold))]
     TooOld {
-        /// Since the start of the last relist whose lists succeeded.
+        /// Time since the start of the last relist whose list calls succeeded.
         elapsed: Duration,
-        /// What would be acceptable.
+        /// The largest healthy value.
         threshold: Duration,
     },
 }
 
-/// The kubelet's check `PLEG`. `last_list` is the start of the last relist whose lists both succeeded.
+/// Runs the kubelet's health check `PLEG`. `last_list` is the start of the last relist whose two list calls
+/// succeeded.
 pub fn check(last_list: Option<Mono>, now: Mono, threshold: Duration) -> Result<(), Unhealthy> {
     let elapsed = now.since(last_list.ok_or(Unhealthy::NeverSuccessful)?);
     if elapsed > threshold {
@@ -48,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pleg_that_never_listed_says_so() {
+    fn a_pleg_without_a_successful_list_is_unhealthy() {
         let error = check(None, Mono::at(Duration::from_secs(600)), THRESHOLD).unwrap_err();
         assert_eq!(error.to_string(), "pleg has yet to be successful");
     }

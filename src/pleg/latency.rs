@@ -1,4 +1,4 @@
-//! Durations of an endless watch in a fixed amount of memory.
+//! Collects the durations of an endless watch in a fixed amount of memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,27 +6,27 @@ use std::time::Duration;
 use super::stream::Quantiles;
 use crate::report::Seconds;
 
-/// Each bucket is this much wider than the one before: quantiles are right to within 2 %.
+/// The ratio of the widths of two neighbouring buckets. Quantiles are exact to within 2 %.
 const GROWTH: f64 = 1.02;
 
-/// Upper bound of the first bucket.
-const FIRST: Duration = Duration::from_micros(1);
+/// The upper bound of the first bucket.
+const FIRST_BOUND: Duration = Duration::from_micros(1);
 
-/// Enough buckets for anything up to a few hours.
+/// Enough buckets for durations of a few hours.
 const BUCKETS: usize = 1200;
 
-/// A histogram with logarithmic buckets.
+/// A histogram of durations with logarithmic buckets.
 #[derive(Clone, Debug)]
-pub struct Latencies {
+pub struct LatencyHistogram {
     buckets: Vec<u64>,
-    /// The same in the coarse ranges that are shown, each by its upper bound: there are not even a hundred.
+    /// The counts of the coarse ranges that users see, by upper bound. There are fewer than a hundred ranges.
     ranges: BTreeMap<Duration, u64>,
     count: u64,
     largest: Duration,
     last: Duration,
 }
 
-impl Default for Latencies {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self {
             buckets: vec![0; BUCKETS],
@@ -38,8 +38,8 @@ impl Default for Latencies {
     }
 }
 
-impl Latencies {
-    /// Adds one.
+impl LatencyHistogram {
+    /// Adds a duration.
     pub fn add(&mut self, duration: Duration) {
         let bucket = bucket_of(duration);
         if let Some(count) = self.buckets.get_mut(bucket) {
@@ -51,12 +51,12 @@ impl Latencies {
         self.last = duration;
     }
 
-    /// The newest.
+    /// The duration that was added last.
     pub const fn last(&self) -> Duration {
         self.last
     }
 
-    /// The quantiles that everybody asks for; `None` before the first.
+    /// The usual quantiles; `None` without any duration.
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.count > 0).then(|| Quantiles {
             p50: self.quantile(50),
@@ -78,7 +78,7 @@ impl Latencies {
         self.largest.into()
     }
 
-    /// How many lie in each range of a coarse histogram: up to 1, 2, 5, 10, … of whatever unit fits.
+    /// The counts of a coarse histogram, with upper bounds of 1, 2, 5, 10, … in the unit that fits.
     pub fn ranges(&self) -> Vec<(Duration, u64)> {
         self.ranges.iter().map(|(bound, count)| (*bound, *count)).collect()
     }
@@ -90,17 +90,17 @@ impl Latencies {
     reason = "the logarithm of a ratio of at least one"
 )]
 fn bucket_of(duration: Duration) -> usize {
-    let ratio = duration.as_secs_f64() / FIRST.as_secs_f64();
+    let ratio = duration.as_secs_f64() / FIRST_BOUND.as_secs_f64();
     let number = ratio.max(1.0).log(GROWTH).ceil() as usize;
     number.min(BUCKETS - 1)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a bucket number is small")]
 fn upper_bound(bucket: usize) -> Duration {
-    FIRST.mul_f64(GROWTH.powi(bucket as i32))
+    FIRST_BOUND.mul_f64(GROWTH.powi(bucket as i32))
 }
 
-/// The next of 1, 2, 5, 10, 20, 50, … microseconds.
+/// Rounds up to the next of 1, 2, 5, 10, 20, 50, … microseconds.
 fn round_up(duration: Duration) -> Duration {
     let mut decade = Duration::from_micros(1);
     loop {
@@ -118,20 +118,20 @@ fn round_up(duration: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    fn of(millis: impl IntoIterator<Item = u64>) -> Latencies {
-        let mut latencies = Latencies::default();
+    fn of(millis: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+        let mut latencies = LatencyHistogram::default();
         millis.into_iter().for_each(|millis| latencies.add(Duration::from_millis(millis)));
         latencies
     }
 
     #[test]
-    fn nothing_has_no_quantiles() {
-        assert_eq!(Latencies::default().quantiles(), None);
-        assert!(Latencies::default().ranges().is_empty());
+    fn an_empty_histogram_has_no_quantiles() {
+        assert_eq!(LatencyHistogram::default().quantiles(), None);
+        assert!(LatencyHistogram::default().ranges().is_empty());
     }
 
     #[test]
-    fn quantiles_are_right_to_two_percent_and_the_largest_is_exact() {
+    fn quantiles_are_exact_to_two_percent_and_the_maximum_is_exact() {
         let quantiles = of(1..=1000).quantiles().unwrap();
         for (found, truth) in [(quantiles.p50, 0.5), (quantiles.p90, 0.9), (quantiles.p99, 0.99)] {
             assert!((found.as_f64() / truth - 1.0).abs() < 0.021, "{found:?} is not {truth}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_add_up_to_everything() {
+    fn ranges_add_up_to_all_durations() {
         let latencies = of([1, 1, 3, 4, 700]);
         assert_eq!(
             latencies.ranges(),
@@ -149,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_below_a_bound_is_not_above_it() {
+    fn a_range_counts_no_duration_above_its_bound() {
         let micros = [499_999, 500_000, 500_001, 509_000, 577_000, 1_000_000, 1_000_001];
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         for micros in micros {
             latencies.add(Duration::from_micros(micros));
         }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_and_nothing_at_all_have_a_bucket() {
+    fn very_long_and_zero_durations_have_a_bucket() {
         let mut latencies = of([0]);
         latencies.add(Duration::from_secs(100_000));
         assert_eq!(latencies.quantiles().unwrap().max.duration(), Duration::from_secs(100_000));

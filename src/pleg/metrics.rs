@@ -1,4 +1,4 @@
-//! The kubelet's PLEG metrics: its names, its buckets, its help texts, and its quirks.
+//! The kubelet's PLEG metrics, with its names, buckets, help texts and peculiarities.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::cri::Rpc;
 
 /// Prometheus' default buckets, which the kubelet's PLEG histograms use.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Buckets of `runtime_operations_duration_seconds`: 0.005 times powers of 2.5.
+/// The buckets of `runtime_operations_duration_seconds`: 0.005 times powers of 2.5.
 const OPERATION_BUCKETS: [f64; 14] = [
     0.005,
     0.0125,
@@ -28,7 +28,7 @@ const OPERATION_BUCKETS: [f64; 14] = [
     745.058_059_692_382_8,
 ];
 
-/// A histogram.
+/// A Prometheus histogram.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -42,7 +42,7 @@ impl Histogram {
         Self { bounds, counts: vec![0; bounds.len()], count: 0, sum: 0.0 }
     }
 
-    /// Counts one value.
+    /// Adds one value.
     pub fn observe(&mut self, value: f64) {
         for (bound, count) in self.bounds.iter().zip(&mut self.counts) {
             if value <= *bound {
@@ -53,7 +53,7 @@ impl Histogram {
         self.sum += value;
     }
 
-    /// How many values were counted.
+    /// How many values were added.
     pub const fn count(&self) -> u64 {
         self.count
     }
@@ -77,18 +77,18 @@ struct Operation {
     duration: Histogram,
 }
 
-/// Everything that the kubelet's `/metrics` says about PLEG.
+/// The metrics about PLEG on the kubelet's `/metrics` endpoint.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Every relist of everything, failed ones too.
+    /// Durations of the relists of all pods, including failed ones.
     pub relist_duration: Histogram,
-    /// Since the start of the last relist whose lists succeeded.
+    /// Time since the start of the last relist whose list calls succeeded.
     pub relist_interval: Histogram,
-    /// Receipt minus time stamp of stream events.
+    /// Time of receipt minus time stamp of stream events.
     pub connection_latency: Histogram,
-    /// Streams that ended.
+    /// How many streams have ended.
     pub connection_errors: u64,
-    /// Streams that were opened.
+    /// How many streams were opened.
     pub connection_successes: u64,
     last_seen: Option<i64>,
     running_pods: Option<i64>,
@@ -114,24 +114,24 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Notes when PLEG was last seen; the kubelet does so in its health check, in whole seconds.
-    pub fn seen(&mut self, at: Wall) {
+    /// Sets when PLEG was last seen, in whole seconds. The kubelet does this in its health check.
+    pub fn set_last_seen(&mut self, at: Wall) {
         self.last_seen = Some(at.nanos().div_euclid(1_000_000_000));
     }
 
-    /// Seconds since the epoch at which PLEG was last seen.
+    /// When PLEG was last seen, in seconds since the epoch.
     pub const fn last_seen(&self) -> Option<i64> {
         self.last_seen
     }
 
-    /// Sets what a relist found. A state that no container is in any more keeps its last value: the kubelet sets only
-    /// what it counted.
+    /// Sets the gauges after a relist. A state that no container has any more keeps its last value, because the
+    /// kubelet sets only the states that it counted.
     pub fn set_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
         self.running_pods = Some(pods);
         self.running_containers.extend(containers);
     }
 
-    /// Moves the gauges by what an event changed.
+    /// Changes the gauges by the difference that an event makes.
     pub fn move_running(&mut self, pods: i64, containers: &BTreeMap<KubeletState, i64>) {
         *self.running_pods.get_or_insert(0) += pods;
         for (state, change) in containers {
@@ -139,17 +139,17 @@ impl Metrics {
         }
     }
 
-    /// Pods with at least one sandbox that is ready.
+    /// The number of pods with at least one ready sandbox.
     pub fn running_pods(&self) -> i64 {
         self.running_pods.unwrap_or(0)
     }
 
-    /// Containers in a state; `None` if none ever was.
+    /// The number of containers in a state; `None` if no container was ever in this state.
     pub fn running_containers(&self, state: KubeletState) -> Option<i64> {
         self.running_containers.get(&state).copied()
     }
 
-    /// Counts a call.
+    /// Counts a call to the runtime.
     pub fn operation(&mut self, rpc: Rpc, duration: Duration, failed: bool) {
         let Some(name) = operation_type(rpc) else { return };
         let operation = self.operations.entry(name).or_insert_with(|| Operation {
@@ -162,7 +162,7 @@ impl Metrics {
         operation.duration.observe(duration.as_secs_f64());
     }
 
-    /// Writes all of it in Prometheus' text format.
+    /// Writes all metrics in Prometheus' text format.
     pub fn render(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         histogram(
             out,
@@ -176,7 +176,8 @@ impl Metrics {
             "Interval in seconds between relisting in PLEG.",
             &self.relist_interval,
         )?;
-        // Nothing asks this PLEG for a single pod, and its sync loop always keeps up: the next two stay as they are.
+        // This PLEG never relists a single pod for a caller, and its sync loop never falls behind: the next two
+        // metrics stay zero.
         histogram(
             out,
             "kubelet_pleg_pod_relist_duration_seconds",
@@ -242,7 +243,7 @@ impl Metrics {
     }
 }
 
-/// The kubelet's word for a call; `None` for calls that its PLEG does not make or does not count.
+/// The kubelet's `operation_type` of a call; `None` for calls that its PLEG does not make or does not count.
 const fn operation_type(rpc: Rpc) -> Option<&'static str> {
     match rpc {
         Rpc::Version => Some("version"),

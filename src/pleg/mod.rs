@@ -1,8 +1,8 @@
-//! The kubelet's pod lifecycle event generator as a pure engine.
+//! Reproduces the kubelet's pod lifecycle event generator (PLEG) without I/O of its own.
 //!
-//! It does no I/O but through [`crate::cri::Runtime`], asks no clock but the one it is given, prints nothing and never
-//! sleeps. Given the same answers it makes the same calls and the same events as the kubelet of the chosen release;
-//! where the kubelet leaves an order open, the order here is fixed.
+//! The engine calls the runtime only through [`crate::cri::Runtime`], reads only the clock that its caller passes,
+//! prints nothing and never sleeps. Given the same answers, the engine makes the same calls and events as the kubelet
+//! of the chosen release. Where the kubelet's order is not defined, the order here is fixed.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,20 +11,20 @@
 //!
 //! use plegctl::clock::SystemClock;
 //! use plegctl::kubelet::KubeletVersion;
-//! use plegctl::pleg::inspect::{Inspect, Order, relist};
+//! use plegctl::pleg::single_relist::{Inspect, RelistRequest, relist};
 //! use plegctl::report::RuntimeRef;
 //! use plegctl::sim::{self, Simulator};
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
 //! let client = simulator.client(Duration::from_secs(10), clock.clone());
-//! let order = Order {
+//! let request = RelistRequest {
 //!     node: None,
 //!     runtime: RuntimeRef::default(),
 //!     era: KubeletVersion::parse("1.31")?.era(),
 //!     inspect: Inspect::Nothing,
 //! };
-//! let report = relist(&client, &*clock, order).await?;
+//! let report = relist(&client, &*clock, request).await?;
 //! println!("{} pods in {:?}", report.counts.pods, report.relist.duration_seconds.duration());
 //! assert_eq!(report.relist.calls.len(), 2);
 //! # Ok(())
@@ -43,31 +43,31 @@ mod fetch;
 pub(crate) mod generic;
 mod go_sort;
 pub(crate) mod health;
-pub(crate) mod hub;
-pub mod inspect;
-mod known;
+mod known_members;
 pub(crate) mod latency;
 pub mod metrics;
 pub mod pods;
 pub(crate) mod readers;
 pub(crate) mod records;
+pub(crate) mod relist_timer;
 pub mod report;
+pub(crate) mod shared_state;
 pub(crate) mod silence;
+pub mod single_relist;
 pub(crate) mod status;
 pub mod stream;
-pub(crate) mod tally;
-pub(crate) mod worker;
+pub(crate) mod watch_totals;
 
 pub use crate::kubelet::{Era, KubeletVersion};
 pub use crate::report::{PodRef, RuntimeRef, Seconds, document};
 pub use caller::Sink;
-pub use calls::{CallLog, CallRecord, Failure, OpenCall};
+pub use calls::{CallFailure, CallLog, CallRecord, OpenCall};
 pub use compare::Comparison;
 pub use diff::{DiffReport, diff};
-pub use evented::Evented;
-pub use generic::{Generic, Settings};
-pub use hub::Hub;
+pub use evented::EventedPleg;
+pub use generic::{GenericPleg, PlegSettings};
 pub use pods::{KubeletState, PlegState};
+pub use relist_timer::{PlegTiming, RelistTimer, TimerAction};
 pub use report::{ReadError, RelistReport};
-pub use tally::Tally;
-pub use worker::{Timing, Turn, Worker};
+pub use shared_state::SharedState;
+pub use watch_totals::WatchTotals;

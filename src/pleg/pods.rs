@@ -1,8 +1,7 @@
-//! Which pods a node has: the two lists grouped and ordered as the kubelet does it.
+//! Groups the two lists into pods, in the kubelet's order.
 //!
-//! Grouping borrows from the lists and allocates a handful of vectors, whatever the number of containers: on a quiet
-//! node a relist is this and a comparison. Nothing is repaired: a container without labels belongs to the pod whose
-//! UID is empty, as it does for the kubelet.
+//! Grouping borrows from the lists and allocates only a few vectors, whatever the number of containers. Nothing is
+//! repaired: a container without labels belongs to the pod whose UID is empty, as in the kubelet.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -15,7 +14,7 @@ use crate::cri::{Container, ContainerState, Sandbox, SandboxState, label};
 use crate::kubelet::Era;
 use crate::report::PodRef;
 
-/// A state as PLEG compares it.
+/// The state of a container or sandbox as PLEG compares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlegState {
@@ -30,7 +29,7 @@ pub enum PlegState {
 }
 
 impl PlegState {
-    /// The contract's word for it.
+    /// The name in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -41,7 +40,7 @@ impl PlegState {
     }
 }
 
-/// A state as the kubelet names it, in its metrics for one.
+/// The state of a container or sandbox as the kubelet names it, for example in its metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KubeletState {
@@ -51,15 +50,15 @@ pub enum KubeletState {
     Running,
     /// Exited, or a sandbox that is not ready.
     Exited,
-    /// The runtime does not know, or says something that the CRI does not define.
+    /// The runtime reports unknown, or a number that the CRI does not define.
     Unknown,
 }
 
 impl KubeletState {
-    /// Every state, in the order of the metric's documentation.
+    /// All states, in the order of the metric's documentation.
     pub const ALL: [Self; 4] = [Self::Created, Self::Running, Self::Exited, Self::Unknown];
 
-    /// The contract's word for it.
+    /// The name in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -69,7 +68,7 @@ impl KubeletState {
         }
     }
 
-    /// What PLEG makes of it.
+    /// The state that PLEG derives from this state.
     pub const fn pleg(self) -> PlegState {
         match self {
             Self::Running => PlegState::Running,
@@ -100,25 +99,25 @@ impl From<SandboxState> for KubeletState {
     }
 }
 
-/// The order in which a pod's members are held.
+/// The order of the members of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberOrder {
-    /// Sandboxes by attempt, containers by creation, newest first.
+    /// Sandboxes by attempt and containers by creation time, newest first.
     NewestFirst,
-    /// As the runtime listed them.
+    /// The order in which the runtime listed them.
     AsListed,
 }
 
-/// One pod of a pass over both lists.
+/// One pod of a relist.
 #[derive(Clone, Copy, Debug)]
-pub struct Pod<'g, 'a> {
+pub struct ListedPod<'g, 'a> {
     /// UID; empty for the pod of containers without a UID label.
     pub uid: &'a str,
     /// Namespace of the first member seen.
     pub namespace: &'a str,
     /// Name of the first member seen.
     pub name: &'a str,
-    /// Creation of the last sandbox in order, 0 without any.
+    /// Creation time of the last sandbox in order; 0 without a sandbox.
     pub created_at: i64,
     /// Its sandboxes, in order.
     pub sandboxes: &'g [&'a Sandbox],
@@ -132,22 +131,22 @@ impl From<Era> for MemberOrder {
     }
 }
 
-impl From<&Pod<'_, '_>> for PodRef {
-    fn from(pod: &Pod<'_, '_>) -> Self {
+impl From<&ListedPod<'_, '_>> for PodRef {
+    fn from(pod: &ListedPod<'_, '_>) -> Self {
         Self { uid: pod.uid.to_owned(), namespace: pod.namespace.to_owned(), name: pod.name.to_owned() }
     }
 }
 
-/// The pods of a pass, not yet in any order among themselves.
+/// The pods of a relist. The pods have no order among themselves.
 #[derive(Debug, Default)]
-pub struct Pods<'a> {
-    heads: Vec<Head<'a>>,
+pub struct ListedPods<'a> {
+    groups: Vec<PodGroup<'a>>,
     sandboxes: Vec<&'a Sandbox>,
     containers: Vec<&'a Container>,
 }
 
 #[derive(Debug)]
-struct Head<'a> {
+struct PodGroup<'a> {
     uid: &'a str,
     namespace: &'a str,
     name: &'a str,
@@ -156,19 +155,22 @@ struct Head<'a> {
     containers: Range<usize>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> PodGroup<'a> {
     const fn new(uid: &'a str) -> Self {
         Self { uid, namespace: "", name: "", created_at: 0, sandboxes: 0..0, containers: 0..0 }
     }
 }
 
-impl<'a> Pods<'a> {
-    /// Groups the members of two whole lists that are of pods whose UID is `wanted`.
+impl<'a> ListedPods<'a> {
+    /// Groups the members of two complete lists, for the pods whose UID is `wanted`.
     ///
-    /// The kubelet sorts each list before it groups. That is the same as sorting each pod's members, but for a sandbox
-    /// without metadata: it makes no pod, but moves others while the list is sorted. The CRI forbids such a sandbox. It
-    /// forbids the same id twice too, and there we do not follow: with equal times in a list of more than twelve Go's
-    /// sort leaves it open which of the two comes first, and to find out would cost a sort of everything in each relist.
+    /// The kubelet sorts each list before it groups the members. That gives the same result as sorting the members of
+    /// each pod, unless a sandbox has no metadata: such a sandbox belongs to no pod, but changes how the others are
+    /// sorted. The CRI forbids such a sandbox.
+    ///
+    /// The CRI also forbids the same id twice. Here the result may differ from the kubelet's: with equal creation times
+    /// in a list of more than twelve items, Go's sort does not define which of the two comes first, and reproducing it
+    /// would need a sort of all members in each relist.
     pub fn of_lists(
         sandboxes: &'a [Sandbox],
         containers: &'a [Container],
@@ -187,7 +189,7 @@ impl<'a> Pods<'a> {
         Self::grouped(own, order, containers, order)
     }
 
-    /// Groups members that are all well formed.
+    /// Groups members that all have metadata.
     pub fn group(
         sandboxes: impl IntoIterator<Item = &'a Sandbox>,
         containers: impl IntoIterator<Item = &'a Container>,
@@ -204,92 +206,93 @@ impl<'a> Pods<'a> {
     ) -> Self {
         let mut index = Index::default();
         let sandbox_buckets = Buckets::fill(sandboxes, uid_of_sandbox, &mut index);
-        let with_sandbox = index.heads.len();
+        let with_sandbox = index.groups.len();
         let container_buckets = Buckets::fill(containers, uid_of_container, &mut index);
 
-        let mut heads = index.heads;
+        let mut groups = index.groups;
         let mut pods = Self {
-            heads: Vec::new(),
+            groups: Vec::new(),
             sandboxes: Vec::with_capacity(sandbox_buckets.items.len()),
             containers: Vec::with_capacity(container_buckets.items.len()),
         };
-        for (number, head) in heads.iter_mut().enumerate() {
-            head.sandboxes = gather(
+        for (number, group) in groups.iter_mut().enumerate() {
+            group.sandboxes = gather(
                 &mut pods.sandboxes,
                 sandbox_buckets.of(number),
                 sandbox_order,
                 newest_sandbox_first,
                 |first| {
                     if let Some(metadata) = &first.metadata {
-                        (head.name, head.namespace) = (&metadata.name, &metadata.namespace);
+                        (group.name, group.namespace) = (&metadata.name, &metadata.namespace);
                     }
                 },
                 is_sandbox_kept,
             );
-            head.created_at = pods
+            group.created_at = pods
                 .sandboxes
-                .get(head.sandboxes.clone())
+                .get(group.sandboxes.clone())
                 .map_or(0, |own| own.last().map_or(0, |sandbox| sandbox.created_at));
-            head.containers = gather(
+            group.containers = gather(
                 &mut pods.containers,
                 container_buckets.of(number),
                 container_order,
                 newest_container_first,
                 |first| {
                     if number >= with_sandbox {
-                        head.name = first.labels.get(label::POD_NAME).unwrap_or_default();
-                        head.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
+                        group.name = first.labels.get(label::POD_NAME).unwrap_or_default();
+                        group.namespace = first.labels.get(label::POD_NAMESPACE).unwrap_or_default();
                     }
                 },
                 is_container_kept,
             );
         }
-        pods.heads = heads;
+        pods.groups = groups;
         pods
     }
 
-    /// How many there are.
+    /// The number of pods.
     pub fn len(&self) -> usize {
-        self.heads.len()
+        self.groups.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no pod.
     pub fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.groups.is_empty()
     }
 
     /// The pod with this number, in no particular order.
-    pub fn get(&self, number: usize) -> Option<Pod<'_, 'a>> {
-        self.heads.get(number).map(|head| self.pod(head))
+    pub fn get(&self, number: usize) -> Option<ListedPod<'_, 'a>> {
+        self.groups.get(number).map(|group| self.pod(group))
     }
 
     /// All pods, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = Pod<'_, 'a>> {
-        self.heads.iter().map(|head| self.pod(head))
+    pub fn iter(&self) -> impl Iterator<Item = ListedPod<'_, 'a>> {
+        self.groups.iter().map(|group| self.pod(group))
     }
 
-    /// All pods, newest first as the kubelet has them; it leaves ties open, here the UID decides.
-    pub fn newest_first(&self) -> Vec<Pod<'_, 'a>> {
+    /// All pods in the kubelet's order, newest first. The kubelet does not define the order of equal times; here
+    /// the UID does.
+    pub fn newest_first(&self) -> Vec<ListedPod<'_, 'a>> {
         let mut pods: Vec<_> = self.iter().collect();
-        pods.sort_unstable_by(Pod::newest_first);
+        pods.sort_unstable_by(ListedPod::newest_first);
         pods
     }
 
-    fn pod(&self, head: &Head<'a>) -> Pod<'_, 'a> {
-        Pod {
-            uid: head.uid,
-            namespace: head.namespace,
-            name: head.name,
-            created_at: head.created_at,
-            sandboxes: self.sandboxes.get(head.sandboxes.clone()).unwrap_or_default(),
-            containers: self.containers.get(head.containers.clone()).unwrap_or_default(),
+    fn pod(&self, group: &PodGroup<'a>) -> ListedPod<'_, 'a> {
+        ListedPod {
+            uid: group.uid,
+            namespace: group.namespace,
+            name: group.name,
+            created_at: group.created_at,
+            sandboxes: self.sandboxes.get(group.sandboxes.clone()).unwrap_or_default(),
+            containers: self.containers.get(group.containers.clone()).unwrap_or_default(),
         }
     }
 }
 
-impl Pod<'_, '_> {
-    /// The kubelet's order of pods, with the UID where it has none. The kubelet holds the time unsigned, so what lies
-    /// before 1970 comes out newest of all.
+impl ListedPod<'_, '_> {
+    /// The kubelet's order of pods, and the UID for equal times. The kubelet compares the time as an unsigned
+    /// number, so a time before 1970 counts as the newest.
     pub fn newest_first(&self, other: &Self) -> Ordering {
         other
             .created_at
@@ -299,33 +302,33 @@ impl Pod<'_, '_> {
     }
 }
 
-/// Finds the number of a pod by its UID.
+/// Finds the index of a pod by its UID.
 #[derive(Default)]
 struct Index<'a> {
-    heads: Vec<Head<'a>>,
+    groups: Vec<PodGroup<'a>>,
     numbers: HashMap<&'a str, usize>,
     last: Option<(&'a str, usize)>,
 }
 
 impl<'a> Index<'a> {
     fn number(&mut self, uid: &'a str) -> usize {
-        // Runtimes tend to list what was created together together.
+        // Runtimes often list the members of one pod next to each other.
         if let Some((last, number)) = self.last
             && last == uid
         {
             return number;
         }
-        let heads = &mut self.heads;
+        let groups = &mut self.groups;
         let number = *self.numbers.entry(uid).or_insert_with(|| {
-            heads.push(Head::new(uid));
-            heads.len() - 1
+            groups.push(PodGroup::new(uid));
+            groups.len() - 1
         });
         self.last = Some((uid, number));
         number
     }
 }
 
-/// Items sorted by pod number, stably and without comparisons.
+/// Members grouped by pod index: a stable counting sort.
 struct Buckets<'a, T> {
     items: Vec<Option<&'a T>>,
     ends: Vec<usize>,
@@ -339,7 +342,7 @@ impl<'a, T> Buckets<'a, T> {
     ) -> Self {
         let numbered: Vec<(usize, &T)> =
             items.into_iter().filter_map(|item| uid(item).map(|uid| (index.number(uid), item))).collect();
-        let mut ends = vec![0_usize; index.heads.len()];
+        let mut ends = vec![0_usize; index.groups.len()];
         for (number, _) in &numbered {
             if let Some(count) = ends.get_mut(*number) {
                 *count += 1;
@@ -349,7 +352,7 @@ impl<'a, T> Buckets<'a, T> {
         for end in &mut ends {
             (*end, start) = (start, start + *end);
         }
-        // `ends` holds starts now; placing an item moves its bucket's start on, until it is the end.
+        // `ends` holds the starts now. Placing an item increments the start of its bucket, until it is the end.
         let mut placed = vec![None; start];
         for (number, item) in numbered {
             if let Some(next) = ends.get_mut(number)
@@ -371,12 +374,12 @@ impl<'a, T> Buckets<'a, T> {
     }
 }
 
-/// UID of the pod of a sandbox; `None` if the kubelet skips it.
+/// The UID of a sandbox's pod; `None` if the kubelet skips the sandbox.
 pub(super) fn uid_of_sandbox(sandbox: &Sandbox) -> Option<&str> {
     sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str())
 }
 
-/// UID of the pod of a container, by its label; `None` if the kubelet skips it.
+/// The UID of a container's pod, from its label; `None` if the kubelet skips the container.
 pub(super) fn uid_of_container(container: &Container) -> Option<&str> {
     container.metadata.as_ref()?;
     Some(container.labels.get(label::POD_UID).unwrap_or_default())
@@ -392,8 +395,9 @@ pub(super) fn is_container_kept(container: &Container) -> bool {
     !container.id.is_empty() && container.image.is_some()
 }
 
-/// Appends one pod's members to `all`, in order, without those that the kubelet cannot convert. `first` sees the first
-/// member even if it is not kept: the kubelet creates the pod before it converts.
+/// Appends the members of one pod to `all`, in order, without those that the kubelet cannot convert. `first`
+/// receives the first member even if the kubelet cannot convert it, because the kubelet creates the pod before it
+/// converts the member.
 fn gather<'a, T>(
     all: &mut Vec<&'a T>,
     members: &[Option<&'a T>],
@@ -410,8 +414,8 @@ fn gather<'a, T>(
     if order == MemberOrder::NewestFirst {
         sort(own, compare);
     }
-    if let Some(head) = own.first() {
-        first(head);
+    if let Some(group) = own.first() {
+        first(group);
     }
     if !own.iter().all(|member| kept(member)) {
         let good: Vec<&T> = own.iter().copied().filter(|member| kept(member)).collect();
@@ -421,7 +425,7 @@ fn gather<'a, T>(
     start..all.len()
 }
 
-/// Apart from [`gather`], so that there is one of it for each kind of member and not for each caller.
+/// Not part of [`gather`], so that the compiler makes one copy for each kind of member and not for each caller.
 fn sort<T>(members: &mut [&T], compare: fn(&T, &T) -> Ordering) {
     members.sort_by(|one, other| compare(one, other));
 }
@@ -434,7 +438,7 @@ fn newest_sandbox_first(one: &Sandbox, other: &Sandbox) -> Ordering {
         .then_with(|| one.id.cmp(&other.id))
 }
 
-/// The kubelet's comparison of two sandboxes, one of which may lack metadata. With such a one it is no order.
+/// The kubelet's comparison of two sandboxes. If one of them has no metadata, this is not a consistent order.
 fn sandbox_precedes(one: &Sandbox, other: &Sandbox) -> bool {
     if let (Some(first), Some(second)) = (&one.metadata, &other.metadata)
         && first.attempt != second.attempt
@@ -494,8 +498,8 @@ mod tests {
 
     /// Each pod as `uid name created_at [sandboxes] [containers]`, in the kubelet's order.
     fn grouped(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
-        let pods = Pods::group(sandboxes, containers, MemberOrder::NewestFirst);
-        let describe = |pod: &Pod<'_, '_>| {
+        let pods = ListedPods::group(sandboxes, containers, MemberOrder::NewestFirst);
+        let describe = |pod: &ListedPod<'_, '_>| {
             let sandboxes: Vec<&str> = pod.sandboxes.iter().map(|sandbox| sandbox.id.as_str()).collect();
             let containers: Vec<&str> =
                 pod.containers.iter().map(|container| container.id.as_str()).collect();
@@ -522,27 +526,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_named_by_its_newest_sandbox_and_dated_by_its_oldest() {
+    fn a_pod_has_the_name_of_its_newest_sandbox_and_the_creation_time_of_its_oldest() {
         let sandboxes = [sandbox("old", "a", 0, 10), sandbox("new", "a", 1, 20), sandbox("a", "a", 1, 20)];
         assert_eq!(grouped(&sandboxes, &[]), ["a a-1 10 [a,new,old] []"]);
     }
 
     #[test]
-    fn what_cannot_be_converted_makes_a_pod_all_the_same() {
+    fn a_member_that_cannot_be_converted_still_creates_its_pod() {
         let imageless = Container { image: None, ..container("c", "b", 2) };
         let pods = grouped(&[sandbox("", "a", 3, 10)], &[imageless, container("d", "b", 1)]);
         assert_eq!(pods, ["a a-3 0 [] []", "b named by c 0 [] [d]"]);
     }
 
     #[test]
-    fn a_sandbox_without_metadata_moves_others_while_the_whole_list_is_sorted() {
+    fn a_sandbox_without_metadata_changes_how_other_sandboxes_are_sorted() {
         let nameless = |id: &str, created_at| Sandbox { metadata: None, ..sandbox(id, "", 0, created_at) };
         let order = |sandboxes: &[Sandbox]| {
-            let pods = Pods::of_lists(sandboxes, &[], MemberOrder::NewestFirst, |uid| uid.is_some());
+            let pods = ListedPods::of_lists(sandboxes, &[], MemberOrder::NewestFirst, |uid| uid.is_some());
             let own = pods.iter().find(|pod| pod.uid == "a").unwrap();
             (own.sandboxes.iter().map(|sandbox| sandbox.id.clone()).collect::<Vec<_>>(), own.created_at)
         };
-        // Attempt 1 is older than attempt 0, and the one without metadata lies between the two in time.
+        // Attempt 1 is older than attempt 0, and the sandbox without metadata was created between the two.
         let (first, second) = (sandbox("s1", "a", 1, 10), sandbox("s0", "a", 0, 30));
         assert_eq!(order(&[second.clone(), first.clone()]), (vec!["s1".into(), "s0".into()], 30));
         let disturbed = [second, nameless("x", 20), first];
@@ -550,14 +554,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_metadata_makes_none() {
+    fn a_member_without_metadata_creates_no_pod() {
         let sandbox = Sandbox { metadata: None, ..sandbox("s", "a", 0, 1) };
         let container = Container { metadata: None, ..container("c", "b", 1) };
         assert_eq!(grouped(&[sandbox], &[container]), Vec::<String>::new());
     }
 
     #[test]
-    fn a_time_before_1970_is_the_newest_of_all_as_the_kubelet_holds_it_unsigned() {
+    fn a_time_before_1970_counts_as_the_newest_as_in_the_kubelet() {
         let zero_time = -6_795_364_578_871_345_152;
         let pods = grouped(&[sandbox("s1", "a", 0, 10), sandbox("s2", "b", 0, zero_time)], &[]);
         assert_eq!(pods, [format!("b b-0 {zero_time} [s2] []"), "a a-0 10 [s1] []".into()]);

@@ -1,52 +1,52 @@
-//! How many readers the event stream of a runtime has room for.
+//! Knows whether a runtime's event stream can have several readers.
 
 use crate::cri::Version;
 
-/// What a second reader of the event stream does.
+/// The effect of a second reader on the event stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readers {
-    /// Each reader gets every event.
+pub enum StreamReaders {
+    /// Each reader receives every event.
     Several,
-    /// It takes events away from the first, or may; why that is believed.
+    /// A second reader takes events away from the first, or may do so; with the reason.
     Compete(String),
-    /// There is no stream to read; in words.
+    /// The runtime has no event stream; with the reason.
     NoStream(String),
 }
 
-/// What is known of the runtime that introduced itself so.
-pub fn readers_of(version: &Version) -> Readers {
+/// Returns the effect of a second reader, by the runtime's name and version.
+pub fn readers_of(version: &Version) -> StreamReaders {
     let (name, text) = (version.runtime_name.as_str(), version.runtime_version.as_str());
     match (name, release(text)) {
-        ("containerd", Some(release)) if release >= (2, 0) => Readers::Several,
-        ("containerd", Some((1, 7))) => Readers::Compete(format!(
+        ("containerd", Some(release)) if release >= (2, 0) => StreamReaders::Several,
+        ("containerd", Some((1, 7))) => StreamReaders::Compete(format!(
             "containerd {text} hands each event to one reader only, so a second reader steals the kubelet's events"
         )),
-        ("containerd", Some(_)) => Readers::NoStream(format!(
+        ("containerd", Some(_)) => StreamReaders::NoStream(format!(
             "containerd {text} has no event stream: GetContainerEvents came with containerd 1.7"
         )),
-        ("cri-o", Some(release)) if release >= (1, 28) => Readers::Several,
-        ("cri-o", Some(_)) => Readers::Compete(format!(
+        ("cri-o", Some(release)) if release >= (1, 28) => StreamReaders::Several,
+        ("cri-o", Some(_)) => StreamReaders::Compete(format!(
             "CRI-O {text} hands each event to one reader only, so a second reader steals the kubelet's events"
         )),
-        _ => Readers::Compete(format!(
+        _ => StreamReaders::Compete(format!(
             "nothing is known about the event stream of `{name} {text}`: a second reader may steal the kubelet's events"
         )),
     }
 }
 
-/// Why this runtime tells no stream that a sandbox and its containers were removed, if it does not.
-pub fn silent_about_removal(version: &Version) -> Option<&'static str> {
+/// Returns why this runtime sends no event for a removed sandbox and its containers, or `None` if it sends one.
+pub fn no_removal_events(version: &Version) -> Option<&'static str> {
     (version.runtime_name == "cri-o").then_some("CRI-O sends no event for what RemovePodSandbox removes")
 }
 
-/// What it means that this runtime ends a stream in good order before the first event.
+/// Explains why this runtime ends a stream without an error before the first event, if the reason is known.
 pub fn empty_stream(version: &Version) -> Option<&'static str> {
     (version.runtime_name == "cri-o").then_some(
         "CRI-O ended the stream at once and without an event: its pod events are off (enable_pod_events = false)",
     )
 }
 
-/// Major and minor of `v2.1.9+unknown`, `1.6.20~ds1`, `1.36.3`.
+/// The major and minor numbers of `v2.1.9+unknown`, `1.6.20~ds1`, `1.36.3`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.trim_start_matches('v').split(|sign: char| !sign.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -64,14 +64,14 @@ mod tests {
             runtime_api_version: "v1".into(),
         };
         match readers_of(&version) {
-            Readers::Several => "several",
-            Readers::Compete(_) => "compete",
-            Readers::NoStream(_) => "none",
+            StreamReaders::Several => "several",
+            StreamReaders::Compete(_) => "compete",
+            StreamReaders::NoStream(_) => "none",
         }
     }
 
     #[test]
-    fn each_runtime_is_known_for_what_it_is() {
+    fn each_runtime_release_has_the_right_effect_of_a_second_reader() {
         let cases = [
             ("containerd", "2.1.9+unknown", "several"),
             ("containerd", "v2.0.0-rc.1", "several"),

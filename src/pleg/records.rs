@@ -1,21 +1,21 @@
-//! What PLEG remembers of a pod, and the events that two memories of it make.
+//! PLEG's record of a pod, and the events between two records.
 //!
-//! Only ids, names and states are kept, never what the runtime sent.
+//! A record has only ids, names and states, not the runtime's whole answer.
 
 use std::collections::{HashMap, HashSet};
 
-use super::pods::{KubeletState, PlegState, Pod};
+use super::pods::{KubeletState, ListedPod, PlegState};
 use super::stream::{Event, EventType, Source, Subject};
 use crate::clock::Wall;
 use crate::cri::{Container, Sandbox};
 use crate::report::PodRef;
 
-/// A container or sandbox as remembered.
+/// A container or sandbox in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Full id.
+    /// The full id.
     pub id: Box<str>,
-    /// Name of a container, empty for a sandbox.
+    /// The name of a container; empty for a sandbox.
     pub name: Box<str>,
     /// Its state.
     pub state: PlegState,
@@ -39,8 +39,8 @@ fn sandbox_state(sandbox: &Sandbox) -> PlegState {
 }
 
 impl Members {
-    /// Those of a listed pod.
-    pub fn of(pod: &Pod<'_, '_>) -> Self {
+    /// The members of a listed pod.
+    pub fn of(pod: &ListedPod<'_, '_>) -> Self {
         let containers = pod.containers.iter().map(|container| Member {
             id: container.id.as_str().into(),
             name: container.metadata.as_ref().map_or("", |metadata| &metadata.name).into(),
@@ -54,14 +54,14 @@ impl Members {
         Self { containers: containers.collect(), sandboxes: sandboxes.collect() }
     }
 
-    /// Containers, then sandboxes.
+    /// All members, containers first.
     pub(super) fn each(&self) -> impl Iterator<Item = (Subject, &Member)> {
         let containers = self.containers.iter().map(|member| (Subject::Container, member));
         let sandboxes = self.sandboxes.iter().map(|member| (Subject::Sandbox, member));
         containers.chain(sandboxes)
     }
 
-    /// State by id. Of two members with one id the first counts, containers before sandboxes.
+    /// The state of each id. If two members have the same id, the first counts, containers before sandboxes.
     fn states(&self) -> HashMap<&str, PlegState> {
         let mut states = HashMap::with_capacity(self.containers.len() + self.sandboxes.len());
         for (_, member) in self.each() {
@@ -71,28 +71,28 @@ impl Members {
     }
 }
 
-/// A change of one member that is an event.
+/// A change of one member that causes an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition<'a> {
-    /// Type of the event.
+    /// The type of the event.
     pub event_type: EventType,
-    /// Container or sandbox.
+    /// Whether the member is a container or a sandbox.
     pub subject: Subject,
-    /// Whose.
+    /// The member.
     pub member: &'a Member,
-    /// State before.
+    /// The state before.
     pub from: PlegState,
-    /// State after.
+    /// The state after.
     pub to: PlegState,
 }
 
 impl Transition<'_> {
-    /// Whether a container, and no sandbox, died.
+    /// Whether a container died, and not a sandbox.
     pub fn is_death_of_a_container(&self) -> bool {
         self.event_type == EventType::ContainerDied && self.subject == Subject::Container
     }
 
-    /// As an event of a pod.
+    /// Converts the transition into an event of a pod.
     pub fn event(&self, time: Wall, pod: &PodRef) -> Event {
         Event {
             id: Some(self.member.id.to_string()),
@@ -104,7 +104,8 @@ impl Transition<'_> {
     }
 }
 
-/// The events that lead from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then what is new.
+/// Returns the transitions from `old` to `new`, in the kubelet's order: old containers, old sandboxes, then new
+/// members.
 pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Vec<Transition<'a>> {
     let (old_states, new_states) =
         (old.map(Members::states).unwrap_or_default(), new.map(Members::states).unwrap_or_default());
@@ -130,7 +131,7 @@ pub fn transitions<'a>(old: Option<&'a Members>, new: Option<&'a Members>) -> Ve
     found
 }
 
-/// The kubelet's transition table.
+/// The kubelet's table of transitions and their events.
 const fn event_types(from: PlegState, to: PlegState) -> &'static [EventType] {
     use EventType::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};
     use PlegState::{Exited, NonExistent, Running, Unknown};
@@ -144,11 +145,11 @@ const fn event_types(from: PlegState, to: PlegState) -> &'static [EventType] {
     }
 }
 
-/// What is kept of one pod.
+/// The record of one pod.
 #[derive(Clone, Debug)]
-pub(super) struct Record {
+pub(super) struct PodRecord {
     pub pod: PodRef,
-    /// What the last delivered events led to; `None` until the first fetch succeeded.
+    /// The members after the last delivered events; `None` until the first status fetch has succeeded.
     pub old: Option<Members>,
 }
 
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_members_with_one_id_the_first_counts() {
+    fn of_two_members_with_the_same_id_the_first_counts() {
         use PlegState::{Exited, Running};
         let old = members(&[("x", Running)], &[("x", Running)]);
         let new = members(&[("x", Running)], &[("x", Exited)]);

@@ -1,9 +1,9 @@
-//! `RelistReport`: one relist as a document. What `relist --save` writes and `diff` reads.
+//! The document `RelistReport`: one relist, as `relist --save` writes and `diff` reads it.
 
 use serde::{Deserialize, Serialize};
 
 use super::calls::CallRecord;
-use super::pods::{KubeletState, PlegState, Pod, Pods};
+use super::pods::{KubeletState, ListedPod, ListedPods, PlegState};
 use super::status::PodStatus;
 use crate::clock::Wall;
 use crate::cri::Labels;
@@ -13,35 +13,35 @@ use crate::report::{API_VERSION, PodRef, RuntimeRef, Seconds};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct RelistReport {
-    /// When the lists were made.
+    /// When the list calls were made.
     pub taken_at: Wall,
-    /// On which node.
+    /// The node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Of which runtime.
+    /// The runtime.
     pub runtime: RuntimeRef,
-    /// What it took.
-    pub relist: Cost,
-    /// How much there is, of the whole node.
+    /// The duration and the calls.
+    pub relist: RelistCost,
+    /// The numbers of pods, sandboxes and containers of the whole node.
     pub counts: Counts,
     /// The pods, in the kubelet's order.
     pub pods: Vec<ReportedPod>,
 }
 
-/// What a relist took.
+/// The duration and the calls of a relist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cost {
-    /// From before the first call to after the last.
+pub struct RelistCost {
+    /// From before the first call until after the last.
     pub duration_seconds: Seconds,
-    /// Every call.
+    /// All calls.
     pub calls: Vec<CallRecord>,
 }
 
-/// How much there is.
+/// Numbers of pods, sandboxes and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Pods.
+    /// ListedPods.
     pub pods: u64,
     /// Sandboxes by state.
     pub sandboxes: SandboxCounts,
@@ -56,7 +56,7 @@ pub struct SandboxCounts {
     pub running: u64,
     /// Not ready.
     pub exited: u64,
-    /// Anything else.
+    /// Any other state.
     pub unknown: u64,
 }
 
@@ -69,12 +69,12 @@ pub struct ContainerCounts {
     pub running: u64,
     /// Exited.
     pub exited: u64,
-    /// Anything else.
+    /// Any other state.
     pub unknown: u64,
 }
 
 impl Counts {
-    /// Of these pods.
+    /// Counts the members of these pods.
     pub fn of(pods: &[ReportedPod]) -> Self {
         let mut counts = Self::default();
         for pod in pods {
@@ -105,20 +105,20 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportedPod {
-    /// Its UID; empty for containers without a UID label.
+    /// The UID; empty for containers without a UID label.
     pub uid: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Creation of its last sandbox in order.
+    /// Creation time of its last sandbox in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Wall>,
     /// Its sandboxes, highest attempt first.
     pub sandboxes: Vec<ReportedSandbox>,
     /// Its containers, newest first.
     pub containers: Vec<ReportedContainer>,
-    /// The labels of its newest sandbox, to pick pods by; a document does not have them.
+    /// The labels of its newest sandbox, for label selectors. Not part of the document.
     #[serde(skip)]
     pub labels: Labels,
 }
@@ -135,7 +135,7 @@ impl From<&ReportedPod> for PodRef {
 pub struct ReportedSandbox {
     /// Full id.
     pub id: String,
-    /// How many sandboxes the pod had before.
+    /// How many sandboxes the pod had before this one.
     pub attempt: u32,
     /// The kubelet's state.
     pub state: KubeletState,
@@ -169,22 +169,22 @@ pub struct ReportedContainer {
     /// Id of its sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<String>,
-    /// What its own status adds, where it was asked for and answered.
+    /// The additional fields of the container's status, if it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ReportedStatus>,
 }
 
-/// What a container's own status adds.
+/// What a container's status has in addition to the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportedStatus {
     /// Exit code of an exited container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The runtime's word for why.
+    /// The runtime's one-word reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The runtime's sentence.
+    /// The runtime's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it started.
@@ -195,16 +195,16 @@ pub struct ReportedStatus {
     pub finished_at: Option<Wall>,
 }
 
-fn said(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The pods of a pass, in the kubelet's order.
-pub(super) fn reported(pods: &Pods<'_>) -> Vec<ReportedPod> {
+/// Converts the pods of a relist, in the kubelet's order.
+pub(super) fn reported(pods: &ListedPods<'_>) -> Vec<ReportedPod> {
     pods.newest_first().iter().map(reported_pod).collect()
 }
 
-fn reported_pod(pod: &Pod<'_, '_>) -> ReportedPod {
+fn reported_pod(pod: &ListedPod<'_, '_>) -> ReportedPod {
     let sandboxes = pod.sandboxes.iter().map(|sandbox| {
         let state = KubeletState::from(sandbox.state);
         ReportedSandbox {
@@ -222,11 +222,11 @@ fn reported_pod(pod: &Pod<'_, '_>) -> ReportedPod {
             id: container.id.clone(),
             name: metadata.name,
             attempt: metadata.attempt,
-            image: container.image.as_ref().and_then(|image| said(&image.image)),
+            image: container.image.as_ref().and_then(|image| non_empty(&image.image)),
             state,
             pleg_state: state.pleg(),
             created_at: Wall::known(container.created_at),
-            sandbox_id: said(&container.sandbox_id),
+            sandbox_id: non_empty(&container.sandbox_id),
             status: None,
         }
     });
@@ -241,49 +241,49 @@ fn reported_pod(pod: &Pod<'_, '_>) -> ReportedPod {
     }
 }
 
-/// Adds to a pod what the status calls said about its containers.
+/// Adds the fetched statuses to the containers of a pod.
 pub(super) fn add_status(pod: &mut ReportedPod, status: &PodStatus) {
     for container in &mut pod.containers {
         container.status = status.container(&container.id).map(|detail| ReportedStatus {
             exit_code: detail.exit_code,
-            reason: said(&detail.reason),
-            message: said(&detail.message),
+            reason: non_empty(&detail.reason),
+            message: non_empty(&detail.message),
             started_at: detail.started_at,
             finished_at: detail.finished_at,
         });
     }
 }
 
-/// Why a text is no report. Says nothing about the file: whoever opened it does.
+/// Why a text cannot be read as a report. The caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// It begins as JSON and ends too early.
+    /// The text starts as JSON and ends too early.
     #[error("it is cut off at line {line}, column {column}")]
     Truncated {
-        /// Where it ends.
+        /// The line of the end.
         line: usize,
-        /// Where it ends.
+        /// The column of the end.
         column: usize,
     },
-    /// It is something else.
+    /// The text is not JSON.
     #[error("it is not JSON: {0}")]
     NotJson(#[source] serde_json::Error),
-    /// It is JSON of another kind.
+    /// The text is JSON of another kind.
     #[error("it is {found}, not a RelistReport")]
     OtherKind {
-        /// What it is.
+        /// The kind that was found.
         found: String,
     },
-    /// It was written by a plegctl that this one does not understand.
+    /// The report has an API version that this plegctl does not read.
     #[error("it has apiVersion `{found}`; this plegctl reads {API_VERSION}")]
     OtherVersion {
-        /// What it says.
+        /// The API version that was found.
         found: String,
     },
-    /// It says that it is a report, and is not.
+    /// The text has the right kind, but not the fields of a report.
     #[error("it is not a RelistReport: {0}")]
     Malformed(#[source] serde_json::Error),
 }

@@ -1,47 +1,47 @@
-//! When a call without an answer is worth a word: after 5 s, 10 s, 30 s, and then each minute.
+//! Decides when a call without an answer is reported: after 5 s, 10 s, 30 s, and then each minute.
 
 use std::time::Duration;
 
 use super::calls::OpenCall;
 use crate::clock::Mono;
 
-/// From when on a call is called silent.
+/// The age from which on an open call counts as silent.
 pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// The times of the words after the first; from the last of them on there is one a minute.
-const STEPS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), MINUTE];
+/// The ages of the reports after the first. After the last of them there is one report a minute.
+const REPORTS: [Duration; 3] = [Duration::from_secs(10), Duration::from_secs(30), MINUTE];
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What was said of the call that is open.
+/// Tracks which reports were made about the open call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silence {
-    /// When the call began that something was said of, and how long it had been silent then.
-    said: Option<(Mono, Duration)>,
+pub struct SilenceTracker {
+    /// The start of the reported call, and the age of its last report.
+    reported: Option<(Mono, Duration)>,
 }
 
-impl Silence {
-    /// For how long the open call has been silent, if it is time to say so.
+impl SilenceTracker {
+    /// Returns the age to report for the open call, if a report is due.
     pub fn due(&mut self, open: Option<&OpenCall>, now: Mono) -> Option<Duration> {
         let started = open?.started;
-        let said = self.said.filter(|(of, _)| *of == started).map(|(_, said)| said);
-        let next = said.map_or(SILENT_AFTER, following);
+        let reported = self.reported.filter(|(of, _)| *of == started).map(|(_, reported)| reported);
+        let next = reported.map_or(SILENT_AFTER, next_report);
         let waited = now.since(started);
         if waited < next {
             return None;
         }
-        // Whoever looks late says what is true now, and not everything that was missed.
-        let step = std::iter::successors(Some(next), |step| Some(following(*step)))
+        // A late caller reports the latest age only, not every report that it missed.
+        let step = std::iter::successors(Some(next), |step| Some(next_report(*step)))
             .take_while(|step| *step <= waited)
             .last()
             .unwrap_or(next);
-        self.said = Some((started, step));
+        self.reported = Some((started, step));
         Some(step)
     }
 }
 
-fn following(said: Duration) -> Duration {
-    STEPS.into_iter().find(|step| *step > said).unwrap_or_else(|| said.saturating_add(MINUTE))
+fn next_report(reported: Duration) -> Duration {
+    REPORTS.into_iter().find(|step| *step > reported).unwrap_or_else(|| reported.saturating_add(MINUTE))
 }
 
 #[cfg(test)]
@@ -58,18 +58,18 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_call_is_told_at_five_ten_thirty_and_each_minute() {
-        let (mut silence, open) = (Silence::default(), call(100));
-        let told: Vec<u64> = (100..400)
+    fn a_silent_call_is_reported_after_5_10_and_30_seconds_and_each_minute() {
+        let (mut silence, open) = (SilenceTracker::default(), call(100));
+        let reports: Vec<u64> = (100..400)
             .filter_map(|now| silence.due(Some(&open), at(now)))
             .map(|step| step.as_secs())
             .collect();
-        assert_eq!(told, [5, 10, 30, 60, 120, 180, 240]);
+        assert_eq!(reports, [5, 10, 30, 60, 120, 180, 240]);
     }
 
     #[test]
-    fn another_call_begins_anew_and_a_late_look_says_it_once() {
-        let mut silence = Silence::default();
+    fn a_new_call_starts_again_and_a_late_check_reports_once() {
+        let mut silence = SilenceTracker::default();
         assert_eq!(silence.due(Some(&call(0)), at(47)), Some(Duration::from_secs(30)));
         assert_eq!(silence.due(Some(&call(0)), at(48)), None);
         assert_eq!(silence.due(Some(&call(50)), at(54)), None);

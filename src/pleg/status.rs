@@ -1,33 +1,33 @@
-//! The status of a pod: what the kubelet knows of it after asking.
+//! The status of a pod, as the kubelet has it after its status calls.
 
 use super::pods::KubeletState;
 use crate::clock::Wall;
 use crate::cri::ContainerStatus;
 use crate::report::PodRef;
 
-/// What the kubelet knows of a pod after asking.
+/// The status of a pod, as the kubelet has it after its status calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodStatus {
-    /// Which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// Its addresses, as the runtime wrote them.
+    /// Its addresses, unchanged from the runtime's answer.
     pub ips: Vec<String>,
-    /// Its sandboxes, in the order they were asked about.
+    /// Its sandboxes, in the order of the status calls.
     pub sandboxes: Vec<MemberStatus>,
     /// Its containers, newest first.
     pub containers: Vec<ContainerDetail>,
-    /// As of when.
+    /// The time for which the status is valid.
     pub timestamp: Wall,
 }
 
 impl PodStatus {
-    /// A status that says nothing but the UID: the kubelet's answer for a pod that it does not know.
+    /// The kubelet's status for a pod that it does not know: only the UID.
     pub fn unknown(uid: &str) -> Self {
         Self { pod: PodRef { uid: uid.to_owned(), ..PodRef::default() }, ..Self::default() }
     }
 
-    /// What it takes in memory, about.
-    pub fn weight(&self) -> u64 {
+    /// Approximate size in memory, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
         let PodRef { uid, namespace, name } = &self.pod;
         let texts = |texts: &[&String]| texts.iter().map(|text| text.len()).sum::<usize>();
         let ips: usize = self.ips.iter().map(|ip| size_of::<String>() + ip.len()).sum();
@@ -46,7 +46,7 @@ impl PodStatus {
     }
 }
 
-/// Id and state.
+/// The id and state of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
     /// Full id.
@@ -55,7 +55,7 @@ pub struct MemberStatus {
     pub state: KubeletState,
 }
 
-/// What a container's own status adds to the list.
+/// The fields of a container's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerDetail {
     /// Full id.
@@ -64,7 +64,7 @@ pub struct ContainerDetail {
     pub name: String,
     /// Its state.
     pub state: KubeletState,
-    /// Unix nanoseconds as sent.
+    /// Unix nanoseconds, unchanged from the runtime's answer.
     pub created_at: i64,
     /// When it started.
     pub started_at: Option<Wall>,
@@ -72,9 +72,9 @@ pub struct ContainerDetail {
     pub finished_at: Option<Wall>,
     /// Exit code of an exited container.
     pub exit_code: Option<i32>,
-    /// The runtime's word for why.
+    /// The runtime's one-word reason.
     pub reason: String,
-    /// The runtime's sentence.
+    /// The runtime's message.
     pub message: String,
 }
 

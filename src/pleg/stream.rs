@@ -1,4 +1,4 @@
-//! The records of a watch, in the order things happen; one compact JSON object a line.
+//! The records that a watch emits, in the order in which things happen: one compact JSON object per line.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::report::{PodRef, RuntimeRef, Seconds};
 /// Type of a pod lifecycle event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum EventType {
-    /// Something runs that did not.
+    /// A container or sandbox that was not running is running.
     ContainerStarted,
-    /// Something that ran or was unknown runs no more.
+    /// A container or sandbox that was running or unknown is no longer running.
     ContainerDied,
-    /// Something is no longer listed.
+    /// A container or sandbox is no longer listed.
     ContainerRemoved,
-    /// Something became unknown. The kubelet computes this and drops it.
+    /// The state of a container or sandbox became unknown. The kubelet computes this event and drops it.
     ContainerChanged,
     /// A pod was inspected again.
     PodSync,
 }
 
 impl EventType {
-    /// The kubelet's word for it.
+    /// The kubelet's name of the type.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ContainerStarted => "ContainerStarted",
@@ -37,13 +37,13 @@ impl EventType {
         }
     }
 
-    /// Whether the kubelet hands such events on at all.
+    /// Whether the kubelet delivers events of this type to its sync loop.
     pub const fn is_delivered(self) -> bool {
         !matches!(self, Self::ContainerChanged)
     }
 }
 
-/// Which of the two PLEGs.
+/// The PLEG that emits an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -74,24 +74,24 @@ const fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Event {
-    /// When it was handed out.
+    /// When the event was emitted.
     pub time: Wall,
-    /// Number of the relist, from 1; absent for stream events.
+    /// The number of the relist, from 1; absent for stream events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist: Option<u64>,
-    /// Whether it is of the first relist.
+    /// Whether the event belongs to the first relist.
     #[serde(default, skip_serializing_if = "is_false")]
     pub initial: bool,
-    /// Which PLEG found it.
+    /// Which PLEG emitted the event.
     pub source: Source,
     /// Its type.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Whether the kubelet's sync loop gets it.
+    /// Whether the kubelet's sync loop receives the event.
     pub delivered: bool,
     /// The pod.
     pub pod: PodRef,
-    /// What it is about.
+    /// Whether the event is about a container, a sandbox or the pod.
     pub subject: Subject,
     /// Container or sandbox id; absent for `PodSync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub struct Event {
     /// Container name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// State before; absent for `PodSync` and where the stream does not tell.
+    /// State before; absent for `PodSync` and where the stream does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PlegState>,
     /// State after; absent for `PodSync`.
@@ -108,16 +108,16 @@ pub struct Event {
     /// Exit code of a container that died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Why a container died, in the runtime's word.
+    /// The runtime's one-word reason why a container died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Receipt minus the runtime's time stamp, for stream events.
+    /// Time of receipt minus the runtime's time stamp, for stream events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
 }
 
 impl Event {
-    /// An event about which nothing more is known.
+    /// An event without optional fields.
     pub const fn new(
         time: Wall,
         source: Source,
@@ -145,34 +145,34 @@ impl Event {
     }
 }
 
-/// The watch begins.
+/// The watch has started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchStarted {
-    /// When.
+    /// When the watch started.
     pub time: Wall,
-    /// Which node, where that is known.
+    /// The node's name, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Which runtime.
+    /// The runtime.
     pub runtime: RuntimeRef,
     /// `generic`, `evented` or `compare`.
     pub mode: String,
     /// Pause between relists.
     pub period_seconds: Seconds,
-    /// From which age on PLEG is unhealthy.
+    /// The age from which on PLEG is unhealthy.
     pub threshold_seconds: Seconds,
-    /// The kubelet release whose relist is followed.
+    /// The kubelet release whose algorithm is used.
     pub kubelet_version: String,
     /// Where that version comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet_version_source: Option<String>,
-    /// What such a kubelet sees and this watch cannot, where there is something.
+    /// What a kubelet of this release sees and this watch cannot see, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_seen: Option<String>,
 }
 
-/// A relist is over. Its events came before.
+/// A relist has ended. The records of its events come before this record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Relist {
@@ -182,12 +182,12 @@ pub struct Relist {
     pub relist: u64,
     /// How long it took.
     pub duration_seconds: Seconds,
-    /// From the start of the last successful one to the start of this one.
+    /// From the start of the last successful relist to the start of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_seconds: Option<Seconds>,
-    /// Whether both lists succeeded.
+    /// Whether both list calls succeeded.
     pub outcome: Outcome,
-    /// Why not.
+    /// Why a list call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Every call it made.
@@ -198,14 +198,14 @@ pub struct Relist {
     pub sandboxes: u64,
     /// How many containers they have.
     pub containers: u64,
-    /// How many events came of it, `ContainerChanged` not counted.
+    /// How many events the relist caused, `ContainerChanged` not counted.
     pub events: u64,
-    /// How many pods failed their status fetch and will be asked again.
+    /// How many pods failed their status fetch and will be inspected again.
     pub reinspect: u64,
 }
 
 impl Relist {
-    /// A relist that went well, found nothing and took no time.
+    /// A successful relist without pods, calls or duration.
     pub const fn new(time: Wall, relist: u64) -> Self {
         Self {
             time,
@@ -230,13 +230,13 @@ impl Relist {
 pub enum StreamState {
     /// A stream is open.
     Connected,
-    /// It ended, in good order or not.
+    /// The stream has ended, with or without an error.
     Closed,
-    /// The kubelet would not try again.
+    /// The kubelet would give the stream up.
     Fallback,
     /// The kubelet would have crashed here; the watch goes on.
     Panic,
-    /// Events were read that there was no room for on our side.
+    /// Events were received and dropped because plegctl's own queue was full.
     Dropped,
 }
 
@@ -244,13 +244,13 @@ pub enum StreamState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Stream {
-    /// When.
+    /// When the state changed.
     pub time: Wall,
     /// The new state.
     pub state: StreamState,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// What ended it.
+    /// Why the stream ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -259,52 +259,52 @@ pub struct Stream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Health {
-    /// When.
+    /// When the health changed.
     pub time: Wall,
-    /// The new verdict.
+    /// Whether PLEG is healthy now.
     pub healthy: bool,
-    /// The kubelet's text.
+    /// The kubelet's message.
     pub message: String,
 }
 
-/// A call has had no answer for 5 s, 10 s, 30 s or so many minutes, and goes on.
+/// A call has had no answer for 5 s, 10 s, 30 s or a number of minutes, and is still open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Silence {
-    /// When.
+    /// When the silence was reported.
     pub time: Wall,
-    /// Its name in the CRI.
+    /// The name of the RPC.
     pub rpc: String,
-    /// The pod it is made for; absent for the lists of everything.
+    /// The pod that the call is for; absent for a list of all pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// The container or sandbox asked about.
+    /// The id of the container or sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// For how long.
+    /// How long the call has been open.
     pub waited_seconds: Seconds,
 }
 
-/// Relisting and the stream do not agree.
+/// Relisting and the event stream disagree about a transition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct Divergence {
-    /// When.
+    /// When the disagreement was decided.
     pub time: Wall,
     /// The pod.
     pub pod: PodRef,
     /// Container or sandbox id.
     pub id: String,
-    /// The event that both, or one, had.
+    /// The type of the transition.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// Who alone saw it.
+    /// The only side that reported the transition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Source>,
-    /// How much earlier the stream had it; negative if relisting was first.
+    /// How much earlier the stream reported the transition; negative if relisting was first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Seconds>,
-    /// Why only one side saw it, where that is known.
+    /// Why only one side reported the transition, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -323,7 +323,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of these samples, by nearest rank; `None` without any.
+    /// Computes the quantiles of these samples by nearest rank; `None` without samples.
     pub fn of(samples: impl IntoIterator<Item = Seconds>) -> Option<Self> {
         let mut sorted: Vec<Seconds> = samples.into_iter().collect();
         sorted.sort_unstable();
@@ -339,26 +339,26 @@ impl Quantiles {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowCall {
-    /// Its name in the CRI.
+    /// The name of the RPC.
     pub rpc: String,
-    /// The pod it was made for.
+    /// The pod that the call was for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// The container or sandbox asked about.
+    /// The id of the container or sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// How long it took, or has taken so far.
     pub duration_seconds: Seconds,
-    /// Whether it was still open when the watch ended.
+    /// Whether the call was still open when the watch ended.
     #[serde(default, skip_serializing_if = "is_false")]
     pub silent_so_far: bool,
 }
 
-/// The watch is over.
+/// The watch has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct WatchSummary {
-    /// When.
+    /// When the watch ended.
     pub time: Wall,
     /// How many relists there were.
     pub relists: u64,
@@ -374,98 +374,98 @@ pub struct WatchSummary {
     pub interval_seconds: Option<Quantiles>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
-    /// What became of the event stream, if there was to be one.
+    /// The totals of the event stream, if one was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSummary>,
-    /// How the stream compares with relisting, if both were watched.
+    /// The comparison of the stream with relisting, if both were watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<CompareSummary>>,
 }
 
-/// How the event stream compares with relisting.
+/// The comparison of the event stream with relisting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompareSummary {
     /// Whether `EventedPLEG` would be safe on this node, in a sentence.
     pub verdict: String,
-    /// Transitions that both had.
+    /// Transitions that both sides reported.
     pub both: u64,
-    /// Those among them that the stream had first.
+    /// Of these, how many the stream reported first.
     pub evented_first: u64,
-    /// Those among them that relisting had first.
+    /// Of these, how many relisting reported first.
     pub generic_first: u64,
-    /// Only the stream had them: they were over before a relist could see them.
+    /// Transitions that only the stream reported, because they were over before a relist could list them.
     pub missed_by_relisting: u64,
-    /// Only relisting had them.
+    /// Transitions that only relisting reported.
     pub missed_by_stream: u64,
-    /// The stream had them, but in a way that the kubelet makes nothing of.
+    /// Transitions that the stream sent in a form that the kubelet ignores.
     pub withheld: u64,
-    /// Only relisting had them, because this runtime tells no stream of removals.
+    /// Transitions that only relisting reported, because this runtime sends no events for removals.
     #[serde(default)]
     pub untold: u64,
-    /// Only relisting had them, while the stream was not open.
+    /// Transitions that only relisting reported, while the stream was not open.
     pub in_a_gap: u64,
-    /// Only one side had them, and nothing is known that would explain it.
+    /// Transitions that only one side reported, without a known reason.
     pub unexplained: u64,
-    /// Not decided when the watch ended.
+    /// Transitions that were not decided when the watch ended.
     pub undecided: u64,
-    /// Repeated by relisting.
+    /// Transitions that relisting reported again.
     pub duplicates_generic: u64,
-    /// Repeated by the stream.
+    /// Transitions that the stream reported again.
     pub duplicates_evented: u64,
-    /// Told after what comes later in a container's life.
+    /// Transitions reported after a later stage of the same container.
     pub out_of_order: u64,
-    /// Events that the runtime had kept from before the stream was opened.
+    /// Events that the runtime had buffered before the stream was opened.
     pub leftovers: u64,
-    /// Left out because too many containers were to be kept in mind, or by names too long to be any.
+    /// Containers that were not compared, because too many were tracked or their names were too long.
     pub not_compared: u64,
     /// How much earlier the stream was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gained_seconds: Option<Quantiles>,
-    /// From the runtime's time stamp to the stream's event, of what both had.
+    /// From the runtime's time stamp to the stream's event, for transitions that both sides reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_seconds: Option<Quantiles>,
-    /// From the runtime's time stamp to the relist's event, of what both had.
+    /// From the runtime's time stamp to the relist's event, for transitions that both sides reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relist_seconds: Option<Quantiles>,
-    /// Relists made.
+    /// Number of relists.
     pub relists: u64,
-    /// Calls they made.
+    /// Number of calls of these relists.
     pub relist_calls: u64,
-    /// Bytes they received.
+    /// Bytes received by these relists.
     pub relist_bytes: u64,
-    /// Bytes that the stream brought.
+    /// Bytes received from the stream.
     pub stream_bytes: u64,
-    /// Calls that the evented kubelet would not have made.
+    /// Calls that a kubelet with the evented PLEG would have saved.
     pub spared_calls: u64,
-    /// Bytes that it would have received: those of the stream, and of a relist now and then.
+    /// Bytes that a kubelet with the evented PLEG would have received: the stream, and a relist every five minutes.
     pub evented_bytes: u64,
 }
 
-/// What became of the event stream.
+/// Totals of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamSummary {
     /// How often it was opened.
     pub attempts: u64,
-    /// How often the runtime ended it, or could not be reached.
+    /// How often the runtime ended it or could not be reached.
     pub failures: u64,
-    /// Whether the kubelet would have given it up.
+    /// Whether the kubelet would have given the stream up.
     pub fell_back: bool,
     /// How often the kubelet would have crashed.
     pub panics: u64,
     /// Events received.
     pub events: u64,
-    /// Those among them that say no pod, which the kubelet ignores.
+    /// Events without a pod, which the kubelet ignores.
     pub ignored: u64,
-    /// Events that were read and that there was no room for on our side.
+    /// Events that were received and dropped because plegctl's own queue was full.
     pub dropped: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// How often everything was listed before its time, because pods that are gone had piled up.
+    /// How often a relist was made early, to remove pods that are gone from the cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub crowded: u64,
-    /// Receipt minus the runtime's time stamp, over all of them.
+    /// Time of receipt minus the runtime's time stamp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_seconds: Option<Quantiles>,
 }
@@ -475,11 +475,11 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Any record of the stream.
+/// Any record that a watch emits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each is named for what it holds")]
-pub enum Record {
+pub enum WatchRecord {
     WatchStarted(WatchStarted),
     Event(Event),
     Relist(Relist),

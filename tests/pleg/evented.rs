@@ -1,4 +1,4 @@
-//! What the evented PLEG does, case by case.
+//! Tests of the evented PLEG with single stream messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use plegctl::cri::{
     Code, ContainerEvent, ContainerEventType, ContainerState, Error, Network, ReceivedEvent, Rpc,
     SandboxState,
 };
-use plegctl::pleg::evented::Next;
+use plegctl::pleg::evented::NextStreamAction;
 use plegctl::pleg::stream::{Event, StreamState, Subject};
-use plegctl::pleg::{Evented, Generic, Hub, KubeletState, PlegState, Settings};
+use plegctl::pleg::{EventedPleg, GenericPleg, KubeletState, PlegSettings, PlegState, SharedState};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox, sandbox_status_of, status_of};
 
@@ -19,11 +19,11 @@ use ContainerState::{Exited, Running};
 
 const NOW: i64 = 1_800_000_000_000_000_000;
 
-/// A stream that is open, and what came of it.
+/// An open stream, and the events and notices that it caused.
 struct Streamed {
-    hub: Arc<Hub>,
+    shared_state: Arc<SharedState>,
     clock: ManualClock,
-    evented: Evented,
+    evented: EventedPleg,
     events: Vec<Event>,
 }
 
@@ -64,16 +64,16 @@ impl Message {
 
 impl Streamed {
     fn new() -> Self {
-        Self::with(Hub::new(true))
+        Self::with(SharedState::new(true))
     }
 
-    fn with(hub: Hub) -> Self {
-        let hub = Arc::new(hub);
+    fn with(shared_state: SharedState) -> Self {
+        let shared_state = Arc::new(shared_state);
         let clock = ManualClock::at(Wall::from_nanos(NOW));
-        let mut evented = Evented::start(Arc::clone(&hub));
-        assert_eq!(evented.next(&clock), Next::Connect(1));
+        let mut evented = EventedPleg::start(Arc::clone(&shared_state));
+        assert_eq!(evented.next(&clock), NextStreamAction::Connect(1));
         evented.on_stream_opened(&clock);
-        Self { hub, clock, evented, events: Vec::new() }
+        Self { shared_state, clock, evented, events: Vec::new() }
     }
 
     fn receive(&mut self, event: ContainerEvent) -> Option<String> {
@@ -83,7 +83,7 @@ impl Streamed {
         notice.error
     }
 
-    /// The events of one message, as `type id`.
+    /// Receives one message. Returns its events as `type id`.
     fn on(&mut self, message: &Message) -> Vec<String> {
         assert_eq!(self.receive(message.event()), None);
         let events = std::mem::take(&mut self.events).into_iter();
@@ -94,11 +94,11 @@ impl Streamed {
     }
 
     fn ips(&self) -> Vec<String> {
-        self.hub.lock().cache.get("a").status.unwrap().ips.clone()
+        self.shared_state.lock().cache.get("a").status.unwrap().ips.clone()
     }
 
     fn cached_containers(&self) -> usize {
-        self.hub.lock().cache.get("a").status.unwrap().containers.len()
+        self.shared_state.lock().cache.get("a").status.unwrap().containers.len()
     }
 }
 
@@ -122,7 +122,7 @@ fn each_kind_of_message_has_its_lifecycle_events() {
 }
 
 #[test]
-fn an_event_says_which_container_of_which_pod_left_which_state_and_how_late_it_is() {
+fn an_event_has_its_container_pod_previous_state_and_latency() {
     let mut stream = Streamed::new();
     stream.on(&Message::of(Started, "c", &[("c", Running)]));
     stream.clock.advance(Duration::from_millis(250));
@@ -138,20 +138,20 @@ fn an_event_says_which_container_of_which_pod_left_which_state_and_how_late_it_i
 }
 
 #[test]
-fn no_event_goes_from_a_state_to_the_same_one() {
-    // A container that ends at once: its start tells a status that knows of its end already.
+fn no_event_has_the_same_state_before_and_after() {
+    // A container that ends at once: the status in its start message already has its end.
     let mut stream = Streamed::new();
     stream.on(&Message::of(Started, "c", &[("c", Exited)]));
     assert_eq!(stream.receive(Message::of(Stopped, "c", &[("c", Exited)]).event()), None);
     let died = stream.events.pop().unwrap();
     assert_eq!((died.from, died.to), (None, Some(PlegState::Exited)));
-    // Whatever comes after whatever.
+    // Every sequence of two messages.
     let kinds = [Created, Started, Stopped, Deleted, ContainerEventType::Other(9)];
-    let told =
+    let messages =
         kinds.into_iter().flat_map(|kind| [None, Some(Running), Some(Exited)].map(|state| (kind, state)));
-    let told: Vec<_> = told.collect();
-    for first in &told {
-        for second in &told {
+    let messages: Vec<_> = messages.collect();
+    for first in &messages {
+        for second in &messages {
             let mut stream = Streamed::new();
             for (kind, state) in [first, second, second] {
                 let containers: Vec<_> = state.iter().map(|state| ("c", *state)).collect();
@@ -165,7 +165,7 @@ fn no_event_goes_from_a_state_to_the_same_one() {
 }
 
 #[test]
-fn pods_that_come_small_and_grow_are_a_crowd_too() {
+fn growing_pod_statuses_make_the_cache_too_large() {
     let mut stream = Streamed::new();
     let grown = |number: u32, message: &str| {
         let mut event = Message::of(Created, "c", &[("c", Exited)]).event();
@@ -175,24 +175,24 @@ fn pods_that_come_small_and_grow_are_a_crowd_too() {
     };
     let long = "x".repeat(1 << 20);
     for number in 0..70 {
-        assert!(!stream.evented.is_crowded(), "{number}");
+        assert!(!stream.evented.is_cache_too_large(), "{number}");
         stream.receive(grown(number, ""));
     }
     for number in 0..70 {
         stream.receive(grown(number, &long));
     }
-    assert!(stream.evented.is_crowded(), "70 MiB");
-    // What is listed no more is forgotten, and what grew no further is no news.
+    assert!(stream.evented.is_cache_too_large(), "70 MiB");
+    // Pods that are no longer listed leave the cache, and statuses that do not grow do not count.
     stream.evented.forget(1, |uid| uid == "0");
-    assert_eq!(stream.hub.lock().cache.len(), 1);
+    assert_eq!(stream.shared_state.lock().cache.len(), 1);
     for _ in 0..70 {
         stream.receive(grown(0, &long));
     }
-    assert!(!stream.evented.is_crowded());
+    assert!(!stream.evented.is_cache_too_large());
 }
 
 #[test]
-fn a_message_without_a_sandbox_or_its_metadata_is_ignored_altogether() {
+fn a_message_without_a_sandbox_or_its_metadata_is_ignored() {
     let mut stream = Streamed::new();
     let mut nameless = Message::of(Started, "c", &[("c", Running)]).event();
     nameless.sandbox.as_mut().unwrap().metadata = None;
@@ -202,23 +202,27 @@ fn a_message_without_a_sandbox_or_its_metadata_is_ignored_altogether() {
         assert_eq!(stream.receive(event), None);
     }
     assert_eq!(stream.events, Vec::new());
-    assert_eq!(stream.hub.lock().metrics.connection_latency.count(), 0);
+    assert_eq!(stream.shared_state.lock().metrics.connection_latency.count(), 0);
 }
 
 #[test]
-fn what_is_older_than_the_cache_is_no_event_and_what_is_as_old_is() {
+fn a_message_older_than_the_cache_gives_no_event_and_one_as_old_gives_one() {
     let mut stream = Streamed::new();
     let mut message = Message::of(Started, "c", &[("c", Running)]);
     assert_eq!(stream.on(&message).len(), 1);
     message.created_at = NOW - 1;
     assert_eq!(stream.on(&message), Vec::<String>::new());
-    assert_eq!(stream.hub.lock().metrics.connection_latency.count(), 2, "its latency counts all the same");
+    assert_eq!(
+        stream.shared_state.lock().metrics.connection_latency.count(),
+        2,
+        "its latency counts all the same"
+    );
     message.created_at = NOW;
     assert_eq!(stream.on(&message), ["ContainerStarted c"]);
 }
 
 #[test]
-fn a_deleted_container_stays_cached_and_a_deleted_sandbox_takes_the_pod_out() {
+fn a_deleted_container_stays_cached_and_a_deleted_sandbox_removes_the_pod() {
     let mut stream = Streamed::new();
     stream.on(&Message::of(Started, "c", &[("c", Running)]));
     stream.on(&Message::of(Deleted, "c", &[]));
@@ -230,7 +234,7 @@ fn a_deleted_container_stays_cached_and_a_deleted_sandbox_takes_the_pod_out() {
 }
 
 #[test]
-fn new_addresses_win_over_cached_ones() {
+fn new_addresses_replace_cached_ones() {
     let mut stream = Streamed::new();
     for ip in ["10.0.0.1", "10.0.0.2"] {
         let mut message = Message::of(Started, "c", &[("c", Running)]);
@@ -241,7 +245,7 @@ fn new_addresses_win_over_cached_ones() {
 }
 
 #[test]
-fn cached_addresses_are_kept_only_once_the_sandbox_is_down() {
+fn cached_addresses_are_kept_only_if_the_sandbox_is_not_ready() {
     for (state, kept) in
         [(SandboxState::Ready, vec![]), (SandboxState::NotReady, vec!["10.0.0.1".to_owned()])]
     {
@@ -257,7 +261,7 @@ fn cached_addresses_are_kept_only_once_the_sandbox_is_down() {
 }
 
 #[test]
-fn without_new_or_cached_addresses_there_are_none() {
+fn a_pod_without_new_or_cached_addresses_has_none() {
     let mut stream = Streamed::new();
     let mut message = Message::of(Stopped, "c", &[]);
     message.sandbox = SandboxState::NotReady;
@@ -268,7 +272,7 @@ fn without_new_or_cached_addresses_there_are_none() {
 #[test]
 fn the_pod_gauge_counts_only_sandboxes_that_are_among_the_containers() {
     let mut stream = Streamed::new();
-    let gauge = |stream: &Streamed| stream.hub.lock().metrics.running_pods();
+    let gauge = |stream: &Streamed| stream.shared_state.lock().metrics.running_pods();
     stream.on(&Message::of(Started, "c", &[("c", Running)]));
     assert_eq!(gauge(&stream), 0, "which they never are with a real runtime");
     stream.on(&Message::of(Deleted, "s", &[]));
@@ -279,10 +283,10 @@ fn the_pod_gauge_counts_only_sandboxes_that_are_among_the_containers() {
 }
 
 #[test]
-fn the_container_gauge_moves_by_what_an_event_changes() {
+fn an_event_changes_the_container_gauge_by_its_difference() {
     let mut stream = Streamed::new();
     let gauge = |stream: &Streamed| {
-        let shared = stream.hub.lock();
+        let shared = stream.shared_state.lock();
         [KubeletState::Running, KubeletState::Exited].map(|state| shared.metrics.running_containers(state))
     };
     stream.on(&Message::of(Started, "c", &[("c", Running), ("d", Running)]));
@@ -292,16 +296,16 @@ fn the_container_gauge_moves_by_what_an_event_changes() {
 }
 
 #[tokio::test]
-async fn an_event_for_a_pod_whose_fetch_failed_would_crash_the_kubelet_and_is_worked_on_here() {
+async fn an_event_after_a_failed_fetch_reports_the_kubelets_crash_and_is_processed() {
     let mut stream = Streamed::new();
     let runtime = Scripted::default();
     runtime.set(|state| {
         state.containers = vec![container("c", "a", Running)];
         state.faults = [("c".to_owned(), Fault::Code(Code::Internal))].into();
     });
-    let settings = Settings { evented_gate: true, ..Settings::default() };
-    let mut generic = Generic::new(Arc::clone(&stream.hub), settings);
-    // A pod without a sandbox is not asked for containers under the gate, so give it one.
+    let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
+    let mut generic = GenericPleg::new(Arc::clone(&stream.shared_state), settings);
+    // With the gate on, the containers of a pod without a sandbox are not fetched, so give the pod a sandbox.
     runtime.set(|state| state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)]);
     generic.relist(&runtime, &stream.clock, &mut Vec::new()).await;
     let notice = stream.receive(Message::of(Started, "c", &[("c", Running)]).event());
@@ -310,7 +314,7 @@ async fn an_event_for_a_pod_whose_fetch_failed_would_crash_the_kubelet_and_is_wo
 }
 
 #[test]
-fn a_container_without_an_image_would_crash_the_kubelet_and_is_worked_on_here() {
+fn a_container_without_an_image_reports_the_kubelets_crash_and_is_processed() {
     let mut stream = Streamed::new();
     let mut event = Message::of(Started, "c", &[("c", Running)]).event();
     event.containers[0].image = None;
@@ -319,25 +323,27 @@ fn a_container_without_an_image_would_crash_the_kubelet_and_is_worked_on_here() 
 }
 
 #[test]
-fn five_ended_streams_are_the_end_whatever_lies_between_them() {
+fn after_five_ended_streams_the_stream_is_given_up() {
     let mut stream = Streamed::new();
     for attempt in 1..=5 {
         stream.on(&Message::of(Started, "c", &[("c", Running)]));
         let closed = stream.evented.on_stream_failed(None, &stream.clock);
         assert_eq!((closed.state, closed.attempt), (StreamState::Closed, attempt));
         if attempt < 5 {
-            assert_eq!(stream.evented.next(&stream.clock), Next::Connect(attempt + 1));
+            assert_eq!(stream.evented.next(&stream.clock), NextStreamAction::Connect(attempt + 1));
             stream.evented.on_stream_opened(&stream.clock);
             stream.clock.advance(Duration::from_secs(3600));
         }
     }
     match stream.evented.next(&stream.clock) {
-        Next::FallBack(record) => assert_eq!((record.state, record.attempt), (StreamState::Fallback, 5)),
+        NextStreamAction::FallBack(record) => {
+            assert_eq!((record.state, record.attempt), (StreamState::Fallback, 5))
+        }
         other => panic!("expected the fallback, not {other:?}"),
     }
     assert!(!stream.evented.in_use());
-    assert_eq!(stream.evented.next(&stream.clock), Next::GivenUp);
-    let shared = stream.hub.lock();
+    assert_eq!(stream.evented.next(&stream.clock), NextStreamAction::GivenUp);
+    let shared = stream.shared_state.lock();
     assert_eq!((shared.metrics.connection_successes, shared.metrics.connection_errors), (5, 5));
 }
 
@@ -345,18 +351,18 @@ fn five_ended_streams_are_the_end_whatever_lies_between_them() {
 fn a_refusal_by_the_server_counts_as_a_connection_and_a_missing_socket_does_not() {
     let missing = Error::NoSuchSocket { endpoint: "unix:///run/x.sock".into() };
     for (error, connections) in [(unimplemented(), 1), (missing, 0)] {
-        let hub = Arc::new(Hub::new(true));
+        let shared_state = Arc::new(SharedState::new(true));
         let clock = ManualClock::at(Wall::from_nanos(NOW));
-        let mut evented = Evented::start(Arc::clone(&hub));
+        let mut evented = EventedPleg::start(Arc::clone(&shared_state));
         evented.on_stream_failed(Some(&error), &clock);
-        let shared = hub.lock();
+        let shared = shared_state.lock();
         assert_eq!(shared.metrics.connection_successes, connections, "{error}");
         assert_eq!(shared.metrics.connection_errors, 1);
     }
 }
 
 #[tokio::test]
-async fn with_the_gate_on_containers_come_with_the_sandbox_where_it_has_a_time_stamp() {
+async fn with_the_gate_on_a_sandbox_status_with_a_time_stamp_brings_its_containers() {
     let runtime = Scripted::default();
     runtime.set(|state| {
         state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)];
@@ -364,26 +370,26 @@ async fn with_the_gate_on_containers_come_with_the_sandbox_where_it_has_a_time_s
         state.containers[0].sandbox_id = "s".into();
     });
     let clock = ManualClock::at(Wall::from_nanos(NOW));
-    let settings = Settings { evented_gate: true, ..Settings::default() };
+    let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
     for (timestamp, calls) in [(0, 4), (NOW + 5, 3)] {
-        let hub = Arc::new(Hub::new(true));
+        let shared_state = Arc::new(SharedState::new(true));
         runtime.set(|state| state.timestamps = [("s".to_owned(), timestamp)].into());
-        let mut generic = Generic::new(Arc::clone(&hub), settings);
+        let mut generic = GenericPleg::new(Arc::clone(&shared_state), settings);
         generic.relist(&runtime, &clock, &mut Vec::new()).await;
-        assert_eq!(runtime.asked().len(), calls);
-        let status = hub.lock().cache.get("a").status.unwrap();
+        assert_eq!(runtime.calls().len(), calls);
+        let status = shared_state.lock().cache.get("a").status.unwrap();
         assert_eq!(status.containers.len(), 1);
         assert_eq!(status.timestamp.nanos(), if timestamp == 0 { NOW } else { timestamp });
     }
 }
 
 #[tokio::test]
-async fn a_relist_older_than_a_cached_event_is_silent_and_comes_again() {
+async fn a_relist_older_than_a_cached_event_emits_nothing_and_is_repeated() {
     let mut stream = Streamed::new();
     let runtime = Scripted::default();
     runtime.set(|state| state.sandboxes = vec![sandbox("s", "a", 0, SandboxState::Ready)]);
-    let settings = Settings { evented_gate: true, ..Settings::default() };
-    let mut generic = Generic::new(Arc::clone(&stream.hub), settings);
+    let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
+    let mut generic = GenericPleg::new(Arc::clone(&stream.shared_state), settings);
     let mut early = Message::of(Started, "s", &[]);
     early.created_at = NOW + 1_000_000_000;
     stream.on(&early);

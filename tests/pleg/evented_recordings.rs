@@ -1,22 +1,25 @@
-//! The evented engine against scripted streams that a real kubelet made something of: same events, same attempts.
+//! Replays stream messages recorded with a real kubelet: the evented engine must give the same events and connection
+//! attempts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pleg::recording::{RecordedContainer, RecordedSandbox, Step};
+use crate::pleg::recording::{RecordedContainer, RecordedSandbox, RecordedStep};
 use crate::pleg::scripted::{Scripted, sandbox_status_of, status_of};
 use plegctl::clock::{Clock, ManualClock, Mono, Wall};
 use plegctl::cri::{ContainerEvent, ContainerEventType, Error, ReceivedEvent, Rpc};
-use plegctl::pleg::evented::Next;
+use plegctl::pleg::evented::NextStreamAction;
 use plegctl::pleg::stream::Event;
-use plegctl::pleg::{Evented, Generic, Hub, Settings, Timing, Turn, Worker};
+use plegctl::pleg::{
+    EventedPleg, GenericPleg, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Script {
     name: String,
-    steps: Vec<Step>,
+    steps: Vec<RecordedStep>,
     stream: RecordedStream,
     expect: Expected,
 }
@@ -80,13 +83,13 @@ fn failure(kind: &str) -> Option<Error> {
     })
 }
 
-/// Plays a script against both engines, as the recording was made: the evented one starts 0.3 s after the other.
+/// Replays a script against both engines as it was recorded: the evented engine starts 0.3 s after the relisting one.
 async fn replay(script: &Script) -> Expected {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
-    let hub = Arc::new(Hub::new(true));
-    let settings = Settings { evented_gate: true, ..Settings::default() };
-    let mut generic = Generic::new(Arc::clone(&hub), settings);
+    let shared_state = Arc::new(SharedState::new(true));
+    let settings = PlegSettings { evented_gate: true, ..PlegSettings::default() };
+    let mut generic = GenericPleg::new(Arc::clone(&shared_state), settings);
     let mut events: Vec<Event> = Vec::new();
     let mut steps = script.steps.iter();
 
@@ -95,18 +98,18 @@ async fn replay(script: &Script) -> Expected {
             runtime.set(|state| step.play(state));
         }
     };
-    let mut worker = Worker::start(Timing::EVENTED, clock.mono());
-    assert_eq!(worker.next(clock.mono()), Turn::Relist);
+    let mut worker = RelistTimer::start(PlegTiming::EVENTED, clock.mono());
+    assert_eq!(worker.next(clock.mono()), TimerAction::Relist);
     play(&runtime);
     generic.relist(&runtime, &clock, &mut events).await;
     worker.relisted(clock.mono());
     clock.advance(Duration::from_millis(300));
 
-    let mut evented = Evented::start(Arc::clone(&hub));
+    let mut evented = EventedPleg::start(Arc::clone(&shared_state));
     let mut streams = 0;
     loop {
         match evented.next(&clock) {
-            Next::Connect(attempt) => {
+            NextStreamAction::Connect(attempt) => {
                 streams += 1;
                 assert_eq!(attempt, streams);
                 evented.on_stream_opened(&clock);
@@ -122,14 +125,14 @@ async fn replay(script: &Script) -> Expected {
                 play(&runtime);
                 generic.relist(&runtime, &clock, &mut events).await;
             }
-            Next::FallBack(_) => worker.restart(Timing::GENERIC, clock.mono()),
-            Next::GivenUp => break,
+            NextStreamAction::FallBack(_) => worker.restart(PlegTiming::GENERIC, clock.mono()),
+            NextStreamAction::GivenUp => break,
         }
     }
-    // What is left of the two and a half seconds belongs to relisting, with whatever period it has now.
+    // The rest of the two and a half seconds is relisted with the present period.
     let end = Mono::at(Duration::from_millis(2500));
     while clock.mono() < end {
-        if worker.next(clock.mono()) == Turn::Relist {
+        if worker.next(clock.mono()) == TimerAction::Relist {
             play(&runtime);
             generic.relist(&runtime, &clock, &mut events).await;
             worker.relisted(clock.mono());
@@ -146,7 +149,7 @@ async fn replay(script: &Script) -> Expected {
 }
 
 #[tokio::test]
-async fn the_event_streams_recorded_from_1_36_2_give_the_same_events_and_attempts() {
+async fn the_event_streams_of_1_36_2_give_the_same_events_and_attempts() {
     let scripts: Vec<Script> = crate::pleg::recording::lines("evented-1.36.2.jsonl.gz");
     assert_eq!(scripts.len(), 20);
     let mut wrong = Vec::new();

@@ -1,13 +1,13 @@
-//! What the relisting PLEG does, case by case.
+//! Tests of the relisting PLEG with single changes.
 
 use std::time::Duration;
 
 use plegctl::clock::Mono;
 use plegctl::cri::{Code, ContainerState, Network, SandboxState};
 use plegctl::pleg::stream::Subject;
-use plegctl::pleg::{Era, Hub, KubeletState, PlegState, Settings, Timing};
+use plegctl::pleg::{Era, KubeletState, PlegSettings, PlegState, PlegTiming, SharedState};
 
-use crate::pleg::node::{LISTS, Node, delivered};
+use crate::pleg::node::{LISTS, WatchedNode, delivered};
 use crate::pleg::scripted::Fault;
 
 use ContainerState::{Created, Exited, Running, Unknown};
@@ -18,11 +18,11 @@ fn sorted(mut events: Vec<String>) -> Vec<String> {
     events
 }
 
-fn first_listing(node: &Node) {
+fn first_listing(node: &WatchedNode) {
     node.containers(&[("a", "c1", Exited), ("a", "c2", Running), ("a", "c3", Unknown), ("b", "c1", Exited)]);
 }
 
-fn third_listing(node: &Node) {
+fn third_listing(node: &WatchedNode) {
     node.containers(&[("a", "c2", Exited), ("a", "c3", Running), ("b", "c4", Running)]);
 }
 
@@ -37,7 +37,7 @@ const THIRD_EVENTS: [&str; 5] = [
 
 #[tokio::test]
 async fn three_relists_of_containers_give_started_died_and_removed() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     first_listing(&node);
     assert_eq!(sorted(node.relist().await), FIRST_EVENTS);
     assert_eq!(node.relist().await, Vec::<String>::new());
@@ -47,7 +47,7 @@ async fn three_relists_of_containers_give_started_died_and_removed() {
 
 #[tokio::test]
 async fn three_relists_of_sandboxes_give_the_same_events_as_of_containers() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     let unknown = SandboxState::Unknown;
     node.sandboxes(&[
         ("a", "c1", 0, NotReady),
@@ -66,7 +66,7 @@ async fn three_relists_of_sandboxes_give_the_same_events_as_of_containers() {
 #[tokio::test]
 async fn containers_that_are_missing_died_if_they_ran_and_are_removed() {
     for relists_before in [1, 3] {
-        let mut node = Node::new();
+        let mut node = WatchedNode::new();
         node.containers(&[("a", "c1", Running), ("a", "c2", Running), ("a", "c3", Exited)]);
         for _ in 0..relists_before {
             node.relist().await;
@@ -78,9 +78,9 @@ async fn containers_that_are_missing_died_if_they_ran_and_are_removed() {
 }
 
 #[tokio::test]
-async fn a_missing_pod_takes_its_containers_with_it_and_costs_no_call() {
+async fn a_missing_pod_removes_its_containers_without_a_call() {
     for relists_before in [1, 3] {
-        let mut node = Node::new();
+        let mut node = WatchedNode::new();
         node.containers(&[("a", "c2", Running)]);
         for _ in 0..relists_before {
             node.relist().await;
@@ -94,8 +94,8 @@ async fn a_missing_pod_takes_its_containers_with_it_and_costs_no_call() {
 }
 
 #[tokio::test]
-async fn a_failed_fetch_holds_back_the_events_of_its_pod_alone_until_it_succeeds() {
-    let mut node = Node::new();
+async fn a_failed_fetch_delays_only_the_events_of_its_pod() {
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c1", Running), ("b", "c2", Running)]);
     node.fault("c2", Fault::Code(Code::Unknown));
     assert_eq!(node.relist().await, ["a ContainerStarted c1"]);
@@ -111,8 +111,8 @@ async fn a_failed_fetch_holds_back_the_events_of_its_pod_alone_until_it_succeeds
 }
 
 #[tokio::test]
-async fn the_cache_forgets_a_pod_that_is_no_longer_listed() {
-    let mut node = Node::new();
+async fn a_pod_that_is_no_longer_listed_leaves_the_cache() {
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c1", Running)]);
     node.relist().await;
     assert_eq!(node.cached("a").status.unwrap().containers.len(), 1);
@@ -125,17 +125,17 @@ async fn the_cache_forgets_a_pod_that_is_no_longer_listed() {
 }
 
 #[tokio::test]
-async fn health_goes_by_the_start_of_the_last_good_lists() {
-    let mut node = Node::new();
-    let threshold = Timing::GENERIC.threshold;
-    assert!(node.hub.check(&node.clock, threshold).is_err());
+async fn health_counts_from_the_start_of_the_last_successful_lists() {
+    let mut node = WatchedNode::new();
+    let threshold = PlegTiming::GENERIC.threshold;
+    assert!(node.shared_state.check(&node.clock, threshold).is_err());
     node.clock.advance(Duration::from_secs(600));
-    assert!(node.hub.check(&node.clock, threshold).is_err());
+    assert!(node.shared_state.check(&node.clock, threshold).is_err());
     node.relist().await;
     node.clock.advance(Duration::from_secs(60));
-    assert_eq!(node.hub.check(&node.clock, threshold), Ok(()));
+    assert_eq!(node.shared_state.check(&node.clock, threshold), Ok(()));
     node.clock.advance(Duration::from_secs(180));
-    let error = node.hub.check(&node.clock, threshold).unwrap_err().to_string();
+    let error = node.shared_state.check(&node.clock, threshold).unwrap_err().to_string();
     assert_eq!(error, "pleg was last seen active 4m1s ago; threshold is 3m0s");
 }
 
@@ -145,9 +145,9 @@ fn network(ips: &[&str]) -> Network {
 }
 
 #[tokio::test]
-async fn the_addresses_of_a_pod_outlive_its_sandbox() {
+async fn a_pod_keeps_its_addresses_after_its_sandbox_stops() {
     for ips in [&["10.0.0.1"][..], &["10.0.0.1", "fd00::1"]] {
-        let mut node = Node::new();
+        let mut node = WatchedNode::new();
         node.sandboxes(&[("a", "s", 0, Ready)]);
         node.containers(&[("a", "c", Running)]);
         node.runtime.set(|state| state.networks = [("s".into(), network(ips))].into());
@@ -162,7 +162,7 @@ async fn the_addresses_of_a_pod_outlive_its_sandbox() {
 
 #[tokio::test]
 async fn a_ready_sandbox_without_addresses_has_none_whatever_the_cache_says() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.runtime.set(|state| state.networks = [("s".into(), network(&["10.0.0.1"]))].into());
     node.relist().await;
@@ -172,8 +172,8 @@ async fn a_ready_sandbox_without_addresses_has_none_whatever_the_cache_says() {
 }
 
 #[tokio::test]
-async fn a_failed_fetch_loses_the_addresses_for_good() {
-    let mut node = Node::new();
+async fn a_failed_fetch_loses_the_cached_addresses() {
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.runtime.set(|state| state.networks = [("s".into(), network(&["10.0.0.1"]))].into());
     node.relist().await;
@@ -187,7 +187,7 @@ async fn a_failed_fetch_loses_the_addresses_for_good() {
 
 #[tokio::test]
 async fn the_gauges_count_containers_by_state_and_pods_once() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c1", Running), ("a", "c2", Unknown), ("a", "c3", Unknown), ("b", "c4", Exited)]);
     node.sandboxes(&[
         ("a", "s1", 0, Ready),
@@ -197,13 +197,13 @@ async fn the_gauges_count_containers_by_state_and_pods_once() {
         ("b", "s5", 0, NotReady),
     ]);
     node.relist().await;
-    let gauges = |node: &Node| {
-        let shared = node.hub.lock();
+    let gauges = |node: &WatchedNode| {
+        let shared = node.shared_state.lock();
         let containers = KubeletState::ALL.map(|state| shared.metrics.running_containers(state));
         (shared.metrics.running_pods(), containers)
     };
     assert_eq!(gauges(&node), (2, [None, Some(1), Some(1), Some(2)]));
-    // A state that nothing is in any more keeps its last value.
+    // A state that no container is in any more keeps its last value.
     node.containers(&[("a", "c1", Running), ("b", "c4", Running)]);
     node.relist().await;
     assert_eq!(gauges(&node), (2, [None, Some(2), Some(1), Some(2)]));
@@ -212,10 +212,10 @@ async fn the_gauges_count_containers_by_state_and_pods_once() {
 #[tokio::test]
 async fn a_failed_list_changes_nothing_but_the_duration_histogram() {
     for list in LISTS {
-        let mut node = Node::new();
+        let mut node = WatchedNode::new();
         node.containers(&[("a", "c", Running)]);
         node.relist().await;
-        let listed = node.hub.last_list();
+        let listed = node.shared_state.last_list();
         node.containers(&[]);
         node.fault(list, Fault::Code(Code::Unavailable));
         let (report, events) = node.relist_raw().await;
@@ -224,25 +224,25 @@ async fn a_failed_list_changes_nothing_but_the_duration_histogram() {
             (format!("{list} failed: Unavailable: scripted").as_str(), 0)
         );
         assert_eq!((report.relist, report.reinspect), (2, 0));
-        assert_eq!(node.hub.last_list(), listed);
+        assert_eq!(node.shared_state.last_list(), listed);
         assert!(node.cached("a").status.is_some_and(|status| status.containers.len() == 1));
-        assert_eq!(node.hub.lock().metrics.relist_duration.count(), 2);
+        assert_eq!(node.shared_state.lock().metrics.relist_duration.count(), 2);
         node.heal();
         assert_eq!(node.relist().await, ["a ContainerDied c", "a ContainerRemoved c"]);
     }
 }
 
 #[tokio::test]
-async fn containers_are_not_listed_when_sandboxes_could_not_be() {
-    let mut node = Node::new();
+async fn containers_are_not_listed_after_a_failed_sandbox_list() {
+    let mut node = WatchedNode::new();
     node.fault("ListPodSandbox", Fault::Code(Code::Internal));
     node.relist().await;
     assert_eq!(node.calls(), ["ListPodSandbox"]);
 }
 
 #[tokio::test]
-async fn a_container_lives_through_created_running_exited_removed() {
-    let mut node = Node::new();
+async fn a_containers_life_gives_the_kubelets_events() {
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c", Created)]);
     assert_eq!(node.relist().await, Vec::<String>::new());
     assert_eq!(node.calls().len(), 3, "created is worth a fetch");
@@ -259,7 +259,7 @@ async fn a_container_lives_through_created_running_exited_removed() {
 
 #[tokio::test]
 async fn a_change_to_unknown_is_fetched_recorded_and_dropped() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c", Running)]);
     node.relist().await;
     node.containers(&[("a", "c", Unknown)]);
@@ -276,7 +276,7 @@ async fn a_change_to_unknown_is_fetched_recorded_and_dropped() {
 
 #[tokio::test]
 async fn created_to_unknown_is_no_change() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c", Created)]);
     node.relist().await;
     node.containers(&[("a", "c", Unknown)]);
@@ -286,8 +286,8 @@ async fn created_to_unknown_is_no_change() {
 }
 
 #[tokio::test]
-async fn a_new_pods_containers_come_before_its_sandboxes_and_the_newest_first() {
-    let mut node = Node::new();
+async fn events_of_a_new_pod_have_containers_before_sandboxes_and_newest_first() {
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s0", 0, NotReady), ("a", "s1", 1, Ready)]);
     node.containers(&[("a", "old", Exited), ("a", "new", Running), ("a", "b", Running)]);
     node.runtime.set(|state| state.containers[1].created_at = 9_000);
@@ -303,7 +303,7 @@ async fn a_new_pods_containers_come_before_its_sandboxes_and_the_newest_first() 
 
 #[tokio::test]
 async fn a_not_ready_newest_sandbox_has_no_address_even_if_an_older_one_is_ready() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s1", 1, NotReady), ("a", "s0", 0, Ready)]);
     node.runtime.set(|state| {
         for id in ["s0", "s1"] {
@@ -316,7 +316,7 @@ async fn a_not_ready_newest_sandbox_has_no_address_even_if_an_older_one_is_ready
 
 #[tokio::test]
 async fn containers_without_a_uid_label_share_the_pod_without_a_uid() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.containers(&[("x", "c1", Running), ("x", "c2", Running)]);
     node.runtime.set(|state| {
         for container in &mut state.containers {
@@ -328,7 +328,7 @@ async fn containers_without_a_uid_label_share_the_pod_without_a_uid() {
 
 #[tokio::test]
 async fn not_found_is_a_race_and_no_failure() {
-    let mut node = Node::new();
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.containers(&[("a", "c1", Running), ("a", "c2", Running)]);
     for id in ["s", "c1", "c2"] {
@@ -340,8 +340,8 @@ async fn not_found_is_a_race_and_no_failure() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_status_or_with_half_of_one_fails_the_pod() {
-    let mut node = Node::new();
+async fn an_answer_without_a_complete_status_fails_the_pod() {
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.fault("s", Fault::Nil);
     let (report, _) = node.relist_raw().await;
@@ -354,8 +354,8 @@ async fn an_answer_without_a_status_or_with_half_of_one_fails_the_pod() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_returns_is_on_record_after_the_relist_is_dropped() {
-    let mut node = Node::new();
+async fn an_open_call_is_in_the_log_after_the_relist_was_dropped() {
+    let mut node = WatchedNode::new();
     node.containers(&[("a", "c1", Running), ("b", "c2", Running)]);
     node.fault("c2", Fault::Hang);
     let mut events = Vec::new();
@@ -374,9 +374,9 @@ async fn a_call_that_never_returns_is_on_record_after_the_relist_is_dropped() {
 }
 
 #[tokio::test]
-async fn without_inspection_events_come_from_the_lists_alone() {
-    let settings = Settings { inspect: false, ..Settings::default() };
-    let mut node = Node::with(Hub::new(false), settings);
+async fn without_inspection_events_come_from_the_lists_only() {
+    let settings = PlegSettings { inspect: false, ..PlegSettings::default() };
+    let mut node = WatchedNode::with(SharedState::new(false), settings);
     node.containers(&[("a", "c", Running)]);
     assert_eq!(node.relist().await, ["a ContainerStarted c"]);
     assert_eq!(node.calls(), LISTS);
@@ -392,7 +392,7 @@ async fn before_1_36_a_status_lists_the_pod_again_and_before_1_32_a_failing_pod_
         "ContainerStatus c".into(),
     ];
     for (era, fetches_of_a_failing_pod) in [(Era::A, 2), (Era::B, 1)] {
-        let mut node = Node::of_era(era);
+        let mut node = WatchedNode::of_era(era);
         node.sandboxes(&[("a", "s", 0, Ready)]);
         node.containers(&[("a", "c", Running)]);
         node.fault("c", Fault::Code(Code::Internal));
@@ -408,7 +408,7 @@ async fn before_1_36_a_status_lists_the_pod_again_and_before_1_32_a_failing_pod_
 #[tokio::test]
 async fn before_1_36_a_reinspection_is_no_event() {
     for era in [Era::A, Era::B] {
-        let mut node = Node::of_era(era);
+        let mut node = WatchedNode::of_era(era);
         node.sandboxes(&[("a", "s", 0, Ready)]);
         node.relist().await;
         node.sandboxes(&[("a", "s", 0, NotReady)]);

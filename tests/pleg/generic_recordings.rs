@@ -1,21 +1,21 @@
-//! The generic engine against histories that real kubelets made something of: same events, same calls, relist by
+//! Replays listings recorded with real kubelets: the relisting engine must give the same events and calls in each
 //! relist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pleg::recording::Step;
+use crate::pleg::recording::RecordedStep;
 use crate::pleg::scripted::Scripted;
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::pleg::stream::Event;
-use plegctl::pleg::{Era, Generic, Hub, KubeletVersion, Settings};
+use plegctl::pleg::{Era, GenericPleg, KubeletVersion, PlegSettings, SharedState};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct History {
     name: String,
-    steps: Vec<Step>,
+    steps: Vec<RecordedStep>,
     expect: Vec<Expected>,
 }
 
@@ -38,14 +38,14 @@ fn by_pod(events: &[Event]) -> BTreeMap<String, Vec<(String, String)>> {
 async fn replay(history: &History, era: Era) {
     let runtime = Scripted::default();
     let clock = ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000));
-    let settings = Settings { era, ..Settings::default() };
-    let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+    let settings = PlegSettings { era, ..PlegSettings::default() };
+    let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
     for (number, (step, expected)) in history.steps.iter().zip(&history.expect).enumerate() {
         runtime.set(|state| step.play(state));
         let mut events = Vec::new();
         generic.relist(&runtime, &clock, &mut events).await;
         clock.advance(Duration::from_secs(1));
-        let mut calls = runtime.asked();
+        let mut calls = runtime.calls();
         calls.sort();
         let found = Expected { events: by_pod(&events), calls };
         assert_eq!(&found, expected, "{}: relist {number} (left ours, right the kubelet's)", history.name);
@@ -62,21 +62,21 @@ async fn replay_all(version: &str, histories: usize) {
 }
 
 #[tokio::test]
-async fn the_relist_of_1_36_2_is_repeated_event_by_event_and_call_by_call() {
+async fn the_events_and_calls_of_1_36_2_are_reproduced() {
     replay_all("1.36.2", 60).await;
 }
 
 #[tokio::test]
-async fn the_relist_of_1_32_10_is_repeated_event_by_event_and_call_by_call() {
+async fn the_events_and_calls_of_1_32_10_are_reproduced() {
     replay_all("1.32.10", 20).await;
 }
 
 #[tokio::test]
-async fn the_relist_of_1_31_12_is_repeated_event_by_event_and_call_by_call() {
+async fn the_events_and_calls_of_1_31_12_are_reproduced() {
     replay_all("1.31.12", 20).await;
 }
 
 #[tokio::test]
-async fn the_relist_of_1_28_6_is_repeated_event_by_event_and_call_by_call() {
+async fn the_events_and_calls_of_1_28_6_are_reproduced() {
     replay_all("1.28.6", 20).await;
 }

@@ -1,4 +1,4 @@
-//! The PLEG engine: case by case, against recordings of real kubelets, and by property.
+//! Tests of the PLEG engine: single cases, recordings of real kubelets, and properties.
 
 mod evented;
 mod evented_recordings;
@@ -8,6 +8,6 @@ mod node;
 mod properties;
 mod recording;
 mod reinspection;
+mod relist_timer;
 mod reports;
 mod scripted;
-mod worker;

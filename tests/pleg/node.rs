@@ -1,54 +1,54 @@
-//! A scripted node under a relisting PLEG, with the words the tests speak.
+//! A scripted node under a relisting PLEG, with short methods for the tests.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Container, ContainerState, Sandbox, SandboxState};
-use plegctl::pleg::cache::Cached;
+use plegctl::pleg::cache::CachedStatus;
 use plegctl::pleg::stream::{Event, Relist};
-use plegctl::pleg::{Era, Generic, Hub, Settings};
+use plegctl::pleg::{Era, GenericPleg, PlegSettings, SharedState};
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
 pub const LISTS: [&str; 2] = ["ListPodSandbox", "ListContainers"];
 
 /// A node, and a PLEG that watches it.
-pub struct Node {
+pub struct WatchedNode {
     pub runtime: Scripted,
     pub clock: ManualClock,
-    pub hub: Arc<Hub>,
-    pub generic: Generic,
+    pub shared_state: Arc<SharedState>,
+    pub generic: GenericPleg,
 }
 
-impl Node {
+impl WatchedNode {
     pub fn new() -> Self {
-        Self::with(Hub::new(false), Settings::default())
+        Self::with(SharedState::new(false), PlegSettings::default())
     }
 
     pub fn of_era(era: Era) -> Self {
-        let settings = Settings { era, ..Settings::default() };
-        Self::with(Hub::new(false), settings)
+        let settings = PlegSettings { era, ..PlegSettings::default() };
+        Self::with(SharedState::new(false), settings)
     }
 
-    pub fn with(hub: Hub, settings: Settings) -> Self {
-        let hub = Arc::new(hub);
+    pub fn with(shared_state: SharedState, settings: PlegSettings) -> Self {
+        let shared_state = Arc::new(shared_state);
         Self {
             runtime: Scripted::default(),
             clock: ManualClock::at(Wall::from_nanos(1_800_000_000_000_000_000)),
-            hub: Arc::clone(&hub),
-            generic: Generic::new(hub, settings),
+            shared_state: Arc::clone(&shared_state),
+            generic: GenericPleg::new(shared_state, settings),
         }
     }
 
-    /// Containers as pod, id, state.
+    /// Sets the containers, each as pod, id, state.
     pub fn containers(&self, containers: &[(&str, &str, ContainerState)]) {
         let containers: Vec<Container> =
             containers.iter().map(|(pod, id, state)| container(id, pod, *state)).collect();
         self.runtime.set(|state| state.containers = containers);
     }
 
-    /// Sandboxes as pod, id, attempt, state.
+    /// Sets the sandboxes, each as pod, id, attempt, state.
     pub fn sandboxes(&self, sandboxes: &[(&str, &str, u32, SandboxState)]) {
         let sandboxes: Vec<Sandbox> =
             sandboxes.iter().map(|(pod, id, attempt, state)| sandbox(id, pod, *attempt, *state)).collect();
@@ -70,20 +70,20 @@ impl Node {
         (report, events)
     }
 
-    /// One relist: what was delivered, as `pod type id`.
+    /// Relists once. Returns the delivered events as `pod type id`.
     pub async fn relist(&mut self) -> Vec<String> {
         let (_, events) = self.relist_raw().await;
         delivered(&events)
     }
 
-    /// The calls since the last time, by name and id.
+    /// Returns the calls since the last time as name and id.
     pub fn calls(&self) -> Vec<String> {
-        let asked = self.runtime.asked().into_iter();
-        asked.map(|(rpc, id)| if id.is_empty() { rpc } else { format!("{rpc} {id}") }).collect()
+        let calls = self.runtime.calls().into_iter();
+        calls.map(|(rpc, id)| if id.is_empty() { rpc } else { format!("{rpc} {id}") }).collect()
     }
 
-    pub fn cached(&self, uid: &str) -> Cached {
-        self.hub.lock().cache.get(uid)
+    pub fn cached(&self, uid: &str) -> CachedStatus {
+        self.shared_state.lock().cache.get(uid)
     }
 
     pub fn ips(&self, uid: &str) -> Vec<String> {

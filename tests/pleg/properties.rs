@@ -1,21 +1,22 @@
-//! What holds for any node.
+//! Properties that hold for any node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Code, Container, ContainerState, Labels, Sandbox, SandboxState};
-use plegctl::pleg::inspect::{self, Inspect, Order};
 use plegctl::pleg::report::ReportedPod;
+use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
 use plegctl::pleg::stream::{Event, EventType};
 use plegctl::pleg::{
-    Era, Generic, Hub, KubeletState, PlegState, RelistReport, RuntimeRef, Settings, diff, document,
+    Era, GenericPleg, KubeletState, PlegSettings, PlegState, RelistReport, RuntimeRef, SharedState, diff,
+    document,
 };
 use proptest::prelude::*;
 
 use crate::pleg::scripted::{Fault, Scripted, container, sandbox};
 
-/// What a runtime lists.
+/// The containers and sandboxes that a runtime lists.
 #[derive(Clone, Debug)]
 struct Listing {
     sandboxes: Vec<Sandbox>,
@@ -33,8 +34,9 @@ impl Listing {
     fn report(&self, inspect: Inspect) -> RelistReport {
         let runtime = Scripted::default();
         self.play(&runtime);
-        let order = Order { node: Some("n1".into()), runtime: RuntimeRef::default(), era: Era::C, inspect };
-        block_on(inspect::relist(&runtime, &clock(), order)).unwrap()
+        let request =
+            RelistRequest { node: Some("n1".into()), runtime: RuntimeRef::default(), era: Era::C, inspect };
+        block_on(single_relist::relist(&runtime, &clock(), request)).unwrap()
     }
 
     /// PLEG's state of every container and sandbox, by pod and id.
@@ -71,7 +73,7 @@ fn sandbox_state() -> impl Strategy<Value = SandboxState> {
     prop::sample::select(vec![Ready, NotReady, Unknown])
 }
 
-/// Ids collide between pods, but not within one; the lists come in any order.
+/// Generates listings in any order, with ids that collide between pods but not within one.
 fn listing() -> impl Strategy<Value = Listing> {
     let sandboxes = prop::collection::btree_map((0..4_u8, 0..3_u8), (sandbox_state(), 1..9_i64), 0..6);
     let containers = prop::collection::btree_map((0..4_u8, 0..5_u8), (container_state(), 1..9_i64), 0..10);
@@ -100,7 +102,7 @@ fn listing() -> impl Strategy<Value = Listing> {
         .prop_map(|(sandboxes, containers)| Listing { sandboxes, containers })
 }
 
-/// A listing with everything missing that can be missing, ids that collide, and times that cannot be.
+/// Generates listings with missing fields, colliding ids and impossible times.
 fn broken_listing() -> impl Strategy<Value = Listing> {
     let spoil = (0..8_u8, prop::sample::select(vec![0, -1, i64::MIN, i64::MAX, -6_795_364_578_871_345_152]));
     (listing(), prop::collection::vec(spoil, 16)).prop_map(|(mut listing, spoils)| {
@@ -158,10 +160,10 @@ fn era() -> impl Strategy<Value = Era> {
 
 proptest! {
     #[test]
-    fn events_lead_from_any_listing_to_any_other(listings in prop::collection::vec(listing(), 1..5), era in era()) {
+    fn events_transform_any_listing_into_any_other(listings in prop::collection::vec(listing(), 1..5), era in era()) {
         let runtime = Scripted::default();
-        let settings = Settings { era, ..Settings::default() };
-        let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        let settings = PlegSettings { era, ..PlegSettings::default() };
+        let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
         let mut states = States::new();
         for listing in &listings {
             listing.play(&runtime);
@@ -173,13 +175,13 @@ proptest! {
     }
 
     #[test]
-    fn what_failing_fetches_hold_back_comes_when_they_succeed(
+    fn events_delayed_by_failing_fetches_follow_when_the_fetches_succeed(
         listings in prop::collection::vec((listing(), prop::collection::vec(0..5_u8, 0..4)), 1..5),
         era in era(),
     ) {
         let runtime = Scripted::default();
-        let settings = Settings { era, ..Settings::default() };
-        let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        let settings = PlegSettings { era, ..PlegSettings::default() };
+        let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
         let mut states = States::new();
         let mut relist = |runtime: &Scripted| {
             let mut events = Vec::new();
@@ -199,10 +201,10 @@ proptest! {
     }
 
     #[test]
-    fn no_listing_is_too_broken(listings in prop::collection::vec(broken_listing(), 1..4), era in era()) {
+    fn a_broken_listing_is_relisted_without_a_failure(listings in prop::collection::vec(broken_listing(), 1..4), era in era()) {
         let runtime = Scripted::default();
-        let settings = Settings { era, ..Settings::default() };
-        let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        let settings = PlegSettings { era, ..PlegSettings::default() };
+        let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
         for listing in &listings {
             listing.play(&runtime);
             let report = block_on(generic.relist(&runtime, &clock(), &mut Vec::new()));
@@ -214,12 +216,12 @@ proptest! {
     }
 
     #[test]
-    fn a_relist_counts_what_a_report_counts(listings in prop::collection::vec(broken_listing(), 1..4)) {
+    fn a_relist_and_a_report_have_the_same_counts(listings in prop::collection::vec(broken_listing(), 1..4)) {
         let runtime = Scripted::default();
-        let hub = Arc::new(Hub::new(false));
-        let settings = Settings { inspect: false, ..Settings::default() };
-        let mut generic = Generic::new(Arc::clone(&hub), settings);
-        // Twice each: what changed and what did not are counted in two ways.
+        let shared_state = Arc::new(SharedState::new(false));
+        let settings = PlegSettings { inspect: false, ..PlegSettings::default() };
+        let mut generic = GenericPleg::new(Arc::clone(&shared_state), settings);
+        // Each listing twice, because changed and unchanged listings are counted in two ways.
         for listing in listings.iter().flat_map(|listing| [listing, listing]) {
             listing.play(&runtime);
             let relist = block_on(generic.relist(&runtime, &clock(), &mut Vec::new()));
@@ -231,25 +233,25 @@ proptest! {
             prop_assert_eq!(relist.containers, all);
             let runs = |pod: &&ReportedPod| pod.sandboxes.iter().any(|sandbox| sandbox.state == KubeletState::Running);
             let running = i64::try_from(pods.iter().filter(runs).count()).unwrap();
-            prop_assert_eq!(hub.lock().metrics.running_pods(), running);
+            prop_assert_eq!(shared_state.lock().metrics.running_pods(), running);
             if containers.created > 0 {
                 let created = i64::try_from(containers.created).ok();
-                prop_assert_eq!(hub.lock().metrics.running_containers(KubeletState::Created), created);
+                prop_assert_eq!(shared_state.lock().metrics.running_containers(KubeletState::Created), created);
             }
         }
     }
 
     #[test]
-    fn a_report_survives_being_saved_and_read(listing in broken_listing()) {
+    fn a_saved_report_is_read_unchanged(listing in broken_listing()) {
         let mut report = listing.report(Inspect::Everything { concurrency: 3 });
         let text = serde_json::to_vec(&document(&report)).unwrap();
-        // They pick pods and are not in a document.
+        // Labels select pods and are not part of the document.
         report.pods.iter_mut().for_each(|pod| pod.labels = Labels::default());
         prop_assert_eq!(RelistReport::read(&text).unwrap(), report);
     }
 
     #[test]
-    fn no_part_of_a_report_is_taken_for_one(listing in listing(), cut in 0.0..1.0_f64) {
+    fn a_truncated_report_is_rejected(listing in listing(), cut in 0.0..1.0_f64) {
         let text = serde_json::to_string_pretty(&document(&listing.report(Inspect::Nothing))).unwrap();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         let end = (text.len() as f64 * cut) as usize;
@@ -263,10 +265,10 @@ proptest! {
     }
 
     #[test]
-    fn a_diff_of_reports_has_the_events_of_a_relist(before in broken_listing(), after in broken_listing()) {
+    fn a_diff_has_the_events_of_a_relist(before in broken_listing(), after in broken_listing()) {
         let runtime = Scripted::default();
-        let settings = Settings { inspect: false, ..Settings::default() };
-        let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+        let settings = PlegSettings { inspect: false, ..PlegSettings::default() };
+        let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
         let mut events = Vec::new();
         for listing in [&before, &after] {
             events.clear();
@@ -278,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn asking_about_many_pods_at_once_gives_the_same_report(listing in listing(), concurrency in 2..9_usize) {
+    fn inspecting_pods_concurrently_gives_the_same_report(listing in listing(), concurrency in 2..9_usize) {
         let serial = listing.report(Inspect::Everything { concurrency: 1 });
         prop_assert_eq!(listing.report(Inspect::Everything { concurrency }), serial);
     }

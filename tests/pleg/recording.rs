@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::pleg::scripted::{Fault, State};
 
 #[derive(Debug, Deserialize)]
-pub struct Step {
+pub struct RecordedStep {
     #[serde(default)]
     sandboxes: Option<Vec<RecordedSandbox>>,
     #[serde(default)]
@@ -131,8 +131,8 @@ pub fn code(name: &str) -> Code {
     }
 }
 
-impl Step {
-    /// Makes a scripted runtime answer as this step has it.
+impl RecordedStep {
+    /// Makes a scripted runtime answer as recorded in this step.
     pub fn play(&self, state: &mut State) {
         let sandboxes = self.sandboxes.as_deref().unwrap_or_default();
         let containers = self.containers.as_deref().unwrap_or_default();
@@ -152,7 +152,7 @@ impl Step {
     }
 }
 
-/// The lines of one recording.
+/// Reads the lines of one recording.
 pub fn lines<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name);
     let mut text = String::new();

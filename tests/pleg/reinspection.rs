@@ -1,13 +1,13 @@
-//! Pods that are inspected again, because it failed.
+//! Tests of pods that are inspected again because their status fetch failed.
 
 use plegctl::cri::{Code, SandboxState};
 
-use crate::pleg::node::{LISTS, Node};
+use crate::pleg::node::{LISTS, WatchedNode};
 use crate::pleg::scripted::Fault;
 
 use SandboxState::{NotReady, Ready};
 
-/// What happens to it then.
+/// What happens in the second relist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Then {
     Succeeds,
@@ -15,10 +15,10 @@ enum Then {
     Vanished,
 }
 
-/// One row of the kubelet's table of reinspections, for a pod that is recorded and has no containers. It changed, its fetch
-/// failed, and now it is as it was.
-async fn reinspection(then: Then) -> (Node, Vec<String>) {
-    let mut node = Node::new();
+/// Plays one row of the kubelet's table of reinspections, for a recorded pod without containers: the pod changes, its
+/// fetch fails, and then the pod is as before.
+async fn reinspection(then: Then) -> (WatchedNode, Vec<String>) {
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.relist().await;
     node.sandboxes(&[("a", "s", 0, NotReady)]);
@@ -38,7 +38,7 @@ async fn reinspection(then: Then) -> (Node, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_reinspection_that_succeeds_is_a_pod_sync() {
+async fn a_successful_reinspection_emits_a_pod_sync() {
     let (mut node, events) = reinspection(Then::Succeeds).await;
     assert_eq!(events, ["a PodSync -"]);
     assert_eq!(node.calls(), ["ListPodSandbox", "ListContainers", "PodSandboxStatus s"]);
@@ -48,7 +48,7 @@ async fn a_reinspection_that_succeeds_is_a_pod_sync() {
 }
 
 #[tokio::test]
-async fn a_reinspection_that_fails_is_silent_and_made_again() {
+async fn a_failed_reinspection_emits_nothing_and_is_repeated() {
     let (mut node, events) = reinspection(Then::Fails).await;
     assert_eq!(events, Vec::<String>::new());
     let cached = node.cached("a");
@@ -60,7 +60,7 @@ async fn a_reinspection_that_fails_is_silent_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_pod_that_failed_and_then_went_leaves_no_trace_in_the_cache() {
+async fn a_failed_pod_that_is_removed_leaves_the_cache() {
     let (node, events) = reinspection(Then::Vanished).await;
     assert_eq!(events, ["a ContainerDied s", "a ContainerRemoved s"]);
     assert_eq!(node.calls(), LISTS);
@@ -68,8 +68,8 @@ async fn a_pod_that_failed_and_then_went_leaves_no_trace_in_the_cache() {
 }
 
 #[tokio::test]
-async fn a_new_pod_that_failed_and_then_went_is_one_pod_sync() {
-    let mut node = Node::new();
+async fn a_new_failed_pod_that_is_removed_emits_one_pod_sync() {
+    let mut node = WatchedNode::new();
     node.sandboxes(&[("a", "s", 0, Ready)]);
     node.fault("s", Fault::Code(Code::Internal));
     assert_eq!(node.relist().await, Vec::<String>::new());

@@ -1,13 +1,13 @@
-//! Reports and records as documents, and the difference of two reports.
+//! Tests of the JSON documents: relist reports, watch records and diffs.
 
 use std::time::Duration;
 
 use plegctl::clock::{ManualClock, Wall};
 use plegctl::cri::{Code, Container, ContainerState, SandboxState};
 use plegctl::pleg::diff::same_node;
-use plegctl::pleg::inspect::{self, Inspect, Order};
 use plegctl::pleg::metrics::Metrics;
-use plegctl::pleg::stream::{Event, EventType, Health, Quantiles, Record, Source, Subject};
+use plegctl::pleg::single_relist::{self, Inspect, RelistRequest};
+use plegctl::pleg::stream::{Event, EventType, Health, Quantiles, Source, Subject, WatchRecord};
 use plegctl::pleg::{
     Era, KubeletState, PodRef, ReadError, RelistReport, RuntimeRef, Seconds, diff, document,
 };
@@ -27,7 +27,7 @@ fn node() -> Scripted {
 
 async fn report_of(runtime: &Scripted, inspect: Inspect) -> RelistReport {
     let clock = ManualClock::at(Wall::from_nanos(1_700_000_000_000_000_000));
-    let order = Order {
+    let request = RelistRequest {
         node: Some("n1".into()),
         runtime: RuntimeRef {
             endpoint: "unix:///run/x.sock".into(),
@@ -37,7 +37,7 @@ async fn report_of(runtime: &Scripted, inspect: Inspect) -> RelistReport {
         era: Era::C,
         inspect,
     };
-    inspect::relist(runtime, &clock, order).await.unwrap()
+    single_relist::relist(runtime, &clock, request).await.unwrap()
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_report_is_a_document_of_the_contract() {
 }
 
 #[tokio::test]
-async fn a_failed_status_call_is_on_record_and_the_report_is_whole() {
+async fn a_failed_status_call_is_listed_in_a_complete_report() {
     let runtime = node();
     runtime.set(|state| {
         state.containers.push(Container { created_at: 1, ..container("c0", "a", ContainerState::Exited) });
@@ -87,18 +87,19 @@ async fn a_failed_status_call_is_on_record_and_the_report_is_whole() {
 }
 
 #[tokio::test]
-async fn without_lists_there_is_no_report_but_there_are_calls() {
+async fn failed_lists_give_no_report_but_their_calls() {
     let runtime = node();
     runtime
         .set(|state| state.faults = [("ListContainers".to_owned(), Fault::Code(Code::Unavailable))].into());
-    let order = Order { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
-    let error = inspect::relist(&runtime, &ManualClock::default(), order).await.unwrap_err();
+    let request =
+        RelistRequest { node: None, runtime: RuntimeRef::default(), era: Era::C, inspect: Inspect::Nothing };
+    let error = single_relist::relist(&runtime, &ManualClock::default(), request).await.unwrap_err();
     assert_eq!(error.to_string(), "ListContainers failed: Unavailable: scripted");
     assert_eq!(error.calls.len(), 2);
 }
 
 #[tokio::test]
-async fn no_more_pods_are_asked_about_at_once_than_was_said() {
+async fn no_more_pods_are_inspected_at_once_than_requested() {
     let runtime = Scripted::default();
     runtime.set(|state| {
         for number in 0..10 {
@@ -108,22 +109,22 @@ async fn no_more_pods_are_asked_about_at_once_than_was_said() {
         }
     });
     let clock = ManualClock::default();
-    let order = Order {
+    let request = RelistRequest {
         node: None,
         runtime: RuntimeRef::default(),
         era: Era::C,
         inspect: Inspect::Everything { concurrency: 4 },
     };
-    let mut relist = std::pin::pin!(inspect::relist(&runtime, &clock, order));
+    let mut relist = std::pin::pin!(single_relist::relist(&runtime, &clock, request));
     for _ in 0..3 {
         let polled = std::future::poll_fn(|context| std::task::Poll::Ready(relist.as_mut().poll(context)));
         assert!(polled.await.is_pending());
     }
-    assert_eq!(runtime.asked().len(), 2 + 4);
+    assert_eq!(runtime.calls().len(), 2 + 4);
 }
 
 #[tokio::test]
-async fn what_is_no_report_says_what_it_is_instead() {
+async fn a_text_that_is_no_report_is_rejected_with_what_it_is() {
     let report = report_of(&node(), Inspect::Nothing).await;
     let text = serde_json::to_string(&document(&report)).unwrap();
     let newer = text.replace("plegctl/v1", "plegctl/v2");
@@ -147,7 +148,7 @@ async fn what_is_no_report_says_what_it_is_instead() {
 }
 
 #[tokio::test]
-async fn a_diff_has_the_events_and_what_they_leave_out() {
+async fn a_diff_has_the_events_and_the_unnoticed_changes() {
     let runtime = node();
     let before = report_of(&runtime, Inspect::Nothing).await;
     runtime.set(|state| {
@@ -169,7 +170,7 @@ async fn a_diff_has_the_events_and_what_they_leave_out() {
 }
 
 #[tokio::test]
-async fn created_to_unknown_is_unnoticed_and_running_to_unknown_is_an_event_that_is_dropped() {
+async fn created_to_unknown_is_unnoticed_and_running_to_unknown_is_a_dropped_event() {
     let runtime = node();
     runtime.set(|state| state.containers[1].state = ContainerState::Created);
     let before = report_of(&runtime, Inspect::Nothing).await;
@@ -186,7 +187,7 @@ async fn created_to_unknown_is_unnoticed_and_running_to_unknown_is_an_event_that
 }
 
 #[tokio::test]
-async fn two_known_nodes_are_not_compared_by_accident() {
+async fn reports_of_two_known_nodes_are_not_compared() {
     let report = report_of(&node(), Inspect::Nothing).await;
     let of = |node: Option<&str>| RelistReport { node: node.map(str::to_owned), ..report.clone() };
     assert!(same_node(&of(Some("n1")), &of(Some("n1"))).is_ok());
@@ -196,16 +197,16 @@ async fn two_known_nodes_are_not_compared_by_accident() {
 }
 
 #[test]
-fn a_record_of_the_stream_has_its_kind_in_front_and_nothing_that_is_not_known() {
+fn a_watch_record_starts_with_its_kind_and_omits_unknown_fields() {
     let pod = PodRef { uid: "u".into(), namespace: "ns".into(), name: "p".into() };
     let event = Event::new(Wall::from_nanos(1), Source::Generic, EventType::PodSync, pod, Subject::Pod);
-    let text = serde_json::to_string(&document(&Record::Event(event.clone()))).unwrap();
+    let text = serde_json::to_string(&document(&WatchRecord::Event(event.clone()))).unwrap();
     let expected = r#"{"apiVersion":"plegctl/v1","kind":"Event","time":"1970-01-01T00:00:00.000000001Z","source":"generic","type":"PodSync","delivered":true,"pod":{"uid":"u","namespace":"ns","name":"p"},"subject":"pod"}"#;
     assert_eq!(text, expected);
     assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
     let health =
         Health { time: Wall::from_nanos(1), healthy: false, message: "pleg has yet to be successful".into() };
-    let text = serde_json::to_string(&document(&Record::Health(health))).unwrap();
+    let text = serde_json::to_string(&document(&WatchRecord::Health(health))).unwrap();
     assert!(text.starts_with(r#"{"apiVersion":"plegctl/v1","kind":"Health","#), "{text}");
 }
 
@@ -225,7 +226,7 @@ fn quantiles_are_by_nearest_rank() {
 fn metrics_are_written_with_the_kubelets_names() {
     let mut metrics = Metrics::default();
     metrics.relist_duration.observe(0.2);
-    metrics.seen(Wall::from_nanos(1_700_000_000_900_000_000));
+    metrics.set_last_seen(Wall::from_nanos(1_700_000_000_900_000_000));
     metrics.set_running(3, &[(KubeletState::Running, 5)].into());
     metrics.operation(plegctl::cri::Rpc::ListContainers, Duration::from_secs(120), true);
     metrics.operation(plegctl::cri::Rpc::ContainerStats, Duration::from_secs(1), true);

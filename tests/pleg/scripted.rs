@@ -1,4 +1,4 @@
-//! An in-memory runtime that answers what it is told, and remembers what it was asked.
+//! An in-memory runtime whose answers a test sets, and which records the calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,16 +11,16 @@ use plegctl::cri::{
     label,
 };
 
-/// How a question is answered, if not as the lists have it.
+/// A fault of a call.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// With this status code.
+    /// The call fails with this status code.
     Code(Code),
-    /// Without a status.
+    /// The answer has no status.
     Nil,
-    /// Never.
+    /// The call never ends.
     Hang,
-    /// Not within this time, which then has passed on this clock.
+    /// The call times out after this time, which passes on this clock.
     TimesOut(Arc<ManualClock>, Duration),
 }
 
@@ -28,16 +28,16 @@ pub enum Fault {
 pub struct State {
     pub sandboxes: Vec<Sandbox>,
     pub containers: Vec<Container>,
-    /// By container id.
+    /// Exit codes by container id.
     pub exit_codes: HashMap<String, i32>,
-    /// By sandbox id.
+    /// Networks by sandbox id.
     pub networks: HashMap<String, Network>,
-    /// By sandbox id: `timestamp` of its status answer, with the statuses of its containers.
+    /// The `timestamp` of the status answer by sandbox id, with the statuses of its containers.
     pub timestamps: HashMap<String, i64>,
-    /// By RPC name, or by id.
+    /// Faults by RPC name or by id.
     pub faults: HashMap<String, Fault>,
-    /// `(rpc, id or filter)`, in order.
-    pub asked: Vec<(String, String)>,
+    /// The calls as `(rpc, id or filter)`, in order.
+    pub calls: Vec<(String, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -48,9 +48,9 @@ impl Scripted {
         change(&mut self.0.lock().unwrap());
     }
 
-    /// What was asked since the last time.
-    pub fn asked(&self) -> Vec<(String, String)> {
-        std::mem::take(&mut self.0.lock().unwrap().asked)
+    /// Returns the calls since the last time.
+    pub fn calls(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.0.lock().unwrap().calls)
     }
 
     async fn answer<T>(
@@ -63,7 +63,7 @@ impl Scripted {
     ) -> Call<T> {
         let fault = {
             let mut state = self.0.lock().unwrap();
-            state.asked.push((rpc.name().to_owned(), id.to_owned()));
+            state.calls.push((rpc.name().to_owned(), id.to_owned()));
             keys.iter().find_map(|key| state.faults.get(*key).cloned())
         };
         let scripted = |code| Error::Runtime { rpc, code, message: "scripted".into() };

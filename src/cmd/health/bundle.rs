@@ -19,7 +19,7 @@ use crate::cri::{
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::paper::Paper;
 use crate::diagnosis::report::HealthReport;
-use crate::pleg::inspect::{Inspect, Order, relist};
+use crate::pleg::single_relist::{Inspect, RelistRequest, relist};
 use crate::pleg::{KubeletVersion, document};
 use crate::report::load::LARGEST_REPORT;
 use crate::report::{API_VERSION, json, save};
@@ -68,7 +68,7 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let mut missing: Vec<Missing> = Vec::new();
     let mut papers = vec![Paper::whole(REPORT, "what `plegctl health` says", pretty(report)?)];
-    let order = Order {
+    let order = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
         era: KubeletVersion::NEWEST.era(),

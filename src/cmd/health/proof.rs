@@ -27,7 +27,7 @@ use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
 use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Played, gather, judge};
 use crate::pleg::stream::Event;
-use crate::pleg::{Generic, Hub, OpenCall, Settings, Sink};
+use crate::pleg::{GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -461,12 +461,12 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
         let (clock, watchman, open_since) =
             (Arc::clone(&clock), Rc::clone(&watchman), Rc::clone(&open_since));
         async move {
-            let settings = Settings {
+            let settings = PlegSettings {
                 era: crate::kubelet::KubeletVersion::NEWEST.era(),
                 evented_gate: false,
                 inspect: true,
             };
-            let mut generic = Generic::new(Arc::new(Hub::new(false)), settings);
+            let mut generic = GenericPleg::new(Arc::new(SharedState::new(false)), settings);
             loop {
                 recorder.relist_begins(generic.relists() + 1);
                 let began = recorder.now();

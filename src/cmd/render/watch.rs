@@ -7,7 +7,7 @@ use super::words::{elapsed, or_none, padded, short_id, took, width};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::HealthReport;
-use crate::pleg::compare::MOST_LIVES;
+use crate::pleg::compare::MAX_TRACKED;
 use crate::pleg::stream::{
     CompareSummary, Divergence, Event, Health, Quantiles, Relist, Silence, SlowCall, Source, Stream,
     StreamState, StreamSummary, Subject, WatchSummary,
@@ -408,7 +408,7 @@ fn compare_lines(compared: &CompareSummary) -> Vec<String> {
     }
     if compared.not_compared > 0 {
         lines.push(format!(
-            "{} times something was not compared: no more than {MOST_LIVES} containers and sandboxes are kept in mind at once, \
+            "{} times something was not compared: no more than {MAX_TRACKED} containers and sandboxes are kept in mind at once, \
              none with an id or a pod's name that is too long to be one.",
             compared.not_compared
         ));

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::pleg::Hub;
+use crate::pleg::SharedState;
 use crate::threads;
 
 /// Connections that are served at the same time. One more is refused at once.
@@ -49,7 +49,7 @@ pub type Page = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Binds `address` and serves in a thread of its own: whoever connects takes no time from the relists. Has to be called
 /// inside an event loop.
-pub fn serve(address: SocketAddr, hub: Arc<Hub>, more: Page) -> io::Result<()> {
+pub fn serve(address: SocketAddr, hub: Arc<SharedState>, more: Page) -> io::Result<()> {
     let listener = bind(address)?.into_std()?;
     threads::drive("metrics", async move {
         // It was registered with an event loop a moment ago; where this one refuses it, nothing is served.
@@ -69,7 +69,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept_all(listener: &TcpListener, hub: &Arc<Hub>, more: &Page) {
+async fn accept_all(listener: &TcpListener, hub: &Arc<SharedState>, more: &Page) {
     let free = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -101,7 +101,7 @@ async fn request(reader: impl tokio::io::AsyncRead + Unpin) -> io::Result<String
 
 async fn answer(
     mut stream: TcpStream,
-    hub: &Hub,
+    hub: &SharedState,
     more: &(dyn Fn() -> String + Send + Sync),
 ) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
@@ -117,7 +117,7 @@ async fn answer(
     writer.shutdown().await
 }
 
-fn reply(request: &str, hub: &Hub, more: impl Fn() -> String) -> (&'static str, String) {
+fn reply(request: &str, hub: &SharedState, more: impl Fn() -> String) -> (&'static str, String) {
     let mut words = request.split_ascii_whitespace();
     // Whatever a scraper asks for besides the path, there is one answer.
     let (method, path) =
@@ -153,7 +153,7 @@ mod tests {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let page: Page = Arc::new(String::new);
-        tokio::spawn(async move { accept_all(&listener, &Arc::new(Hub::new(false)), &page).await });
+        tokio::spawn(async move { accept_all(&listener, &Arc::new(SharedState::new(false)), &page).await });
         address
     }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_has_not_listed_yet_is_alive_and_not_ready() {
-        let hub = Hub::new(false);
+        let hub = SharedState::new(false);
         assert_eq!(reply("GET /healthz HTTP/1.1", &hub, String::new).0, "200 OK");
         let (status, why) = reply("GET /readyz HTTP/1.1", &hub, String::new);
         assert_eq!((status, why.as_str()), ("503 Service Unavailable", "no relist has succeeded yet\n"));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_known_paths_are_served() {
-        let hub = Hub::new(false);
+        let hub = SharedState::new(false);
         let (status, body) = reply("GET /metrics HTTP/1.1", &hub, String::new);
         assert_eq!(status, "200 OK");
         assert!(body.contains("kubelet_pleg_relist_duration_seconds"));

@@ -31,7 +31,7 @@ use super::context::{Context, block_on};
 use super::{Error, Exit, positive_duration};
 use crate::capture::{self, Speed};
 use crate::cri::Endpoint;
-use crate::pleg::{KubeletVersion, Timing};
+use crate::pleg::{KubeletVersion, PlegTiming};
 use session::Session;
 
 pub use guard::{COMMAND as GUARD, run as guard};
@@ -155,10 +155,10 @@ impl Mode {
     }
 
     /// The kubelet's timing.
-    const fn timing(self) -> Timing {
+    const fn timing(self) -> PlegTiming {
         match self {
-            Self::Generic | Self::Compare => Timing::GENERIC,
-            Self::Evented => Timing::EVENTED,
+            Self::Generic | Self::Compare => PlegTiming::GENERIC,
+            Self::Evented => PlegTiming::EVENTED,
         }
     }
 }

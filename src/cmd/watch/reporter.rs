@@ -19,10 +19,12 @@ use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{Outcome, ReceivedEvent, Version};
 use crate::diagnosis::{CallEnd, GivenUp, HealthReport};
-use crate::pleg::readers::silent_about_removal;
+use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
-use crate::pleg::stream::{CompareSummary, Event, Health, Record, Relist, Silence, Stream, WatchStarted};
-use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, Tally, document};
+use crate::pleg::stream::{
+    CompareSummary, Event, Health, Relist, Silence, Stream, WatchRecord, WatchStarted,
+};
+use crate::pleg::{CallRecord, Comparison, OpenCall, Sink, WatchTotals, document};
 use crate::report::save;
 
 /// Writes records where they were asked for.
@@ -34,7 +36,7 @@ pub struct Reporter {
     live: bool,
     clock: Arc<dyn Clock>,
     columns: Mutex<Columns>,
-    tally: Mutex<Tally>,
+    tally: Mutex<WatchTotals>,
     /// Who waits for the end of the open call.
     waited_for: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
     /// Calls of this relist that were given up.
@@ -66,7 +68,7 @@ impl Reporter {
             given_up: Mutex::default(),
             comparison: (arguments.mode == Mode::Compare).then(|| {
                 let comparison = Comparison::default();
-                Mutex::new(match silent_about_removal(version) {
+                Mutex::new(match no_removal_events(version) {
                     Some(why) => comparison.without_removals(why),
                     None => comparison,
                 })
@@ -75,7 +77,7 @@ impl Reporter {
     }
 
     /// Counts and durations so far.
-    pub fn tally(&self) -> MutexGuard<'_, Tally> {
+    pub fn tally(&self) -> MutexGuard<'_, WatchTotals> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,18 +87,18 @@ impl Reporter {
         let decided = {
             let mut comparison = comparison.lock().unwrap_or_else(PoisonError::into_inner);
             see(&mut comparison);
-            comparison.take()
+            comparison.take_divergences()
         };
         for divergence in decided {
             self.lines(text::divergence(&divergence));
-            self.json(&Record::Divergence(divergence));
+            self.json(&WatchRecord::Divergence(divergence));
         }
     }
 
     /// The comparison so far.
     pub fn compared(&self) -> Option<CompareSummary> {
         let comparison = self.comparison.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let streamed = self.tally().streamed();
+        let streamed = self.tally().stream_totals();
         Some(comparison.summary(&streamed))
     }
 
@@ -114,7 +116,7 @@ impl Reporter {
 
     /// The watch begins.
     pub fn started(&self, started: WatchStarted) {
-        self.json(&Record::WatchStarted(started));
+        self.json(&WatchRecord::WatchStarted(started));
     }
 
     /// A relist is over.
@@ -130,7 +132,7 @@ impl Reporter {
             self.lines(text::slow(&relist).filter(|_| slow));
         }
         self.compare(|comparison| comparison.relist(&relist));
-        self.json(&Record::Relist(relist));
+        self.json(&WatchRecord::Relist(relist));
     }
 
     /// The health of PLEG changed.
@@ -138,13 +140,13 @@ impl Reporter {
         if self.output == Output::Table {
             self.view.line(text::health(&health));
         }
-        self.json(&Record::Health(health));
+        self.json(&WatchRecord::Health(health));
     }
 
     /// A call has been silent for so long.
     pub fn silence(&self, silence: Silence) {
         self.lines([text::silent(&silence)]);
-        self.json(&Record::Silence(silence));
+        self.json(&WatchRecord::Silence(silence));
     }
 
     /// Lines for people; in JSON they are in the records already.
@@ -195,7 +197,7 @@ impl Reporter {
     }
 
     /// One record, as JSON, wherever JSON goes.
-    pub fn json(&self, record: &Record) {
+    pub fn json(&self, record: &WatchRecord) {
         self.write_json(&document(record));
     }
 
@@ -253,7 +255,7 @@ impl Audience for Reporter {
         self.tally().stream(&stream);
         self.lines([text::stream(&stream)]);
         self.compare(|comparison| comparison.stream(&stream));
-        self.json(&Record::Stream(stream));
+        self.json(&WatchRecord::Stream(stream));
     }
 
     fn dropped(&self, events: u64, notice: Stream) {
@@ -262,8 +264,8 @@ impl Audience for Reporter {
     }
 
     fn heard(&self, event: &ReceivedEvent) {
-        self.tally().heard(event);
-        self.compare(|comparison| comparison.heard(event));
+        self.tally().stream_event(event);
+        self.compare(|comparison| comparison.stream_event(event));
     }
 
     fn stream_failed(&self) {
@@ -287,7 +289,7 @@ impl Sink for &Reporter {
             self.view.row(text::event(&event, &mut columns));
         }
         let seen = self.comparison.is_some().then(|| event.clone());
-        self.json(&Record::Event(event));
+        self.json(&WatchRecord::Event(event));
         self.compare(|comparison| seen.iter().for_each(|event| comparison.event(event)));
     }
 

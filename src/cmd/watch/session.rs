@@ -20,10 +20,12 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
 use crate::diagnosis::{HealthReport, KnownHang};
-use crate::pleg::readers::{Readers, readers_of};
-use crate::pleg::silence::{SILENT_AFTER, Silence};
-use crate::pleg::stream::{self, Health, Record, Relist, WatchStarted};
-use crate::pleg::{Generic, Hub, KubeletVersion, Settings, Timing, Turn, Worker};
+use crate::pleg::readers::{StreamReaders, readers_of};
+use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
+use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
+use crate::pleg::{
+    GenericPleg, KubeletVersion, PlegSettings, PlegTiming, RelistTimer, SharedState, TimerAction,
+};
 
 /// How often health and the live line are looked after while nothing else happens.
 const TICK: Duration = Duration::from_millis(500);
@@ -41,8 +43,8 @@ const PLAYED_TICK: Duration = Duration::from_millis(1);
 pub struct Session<'a> {
     endpoint: Endpoint,
     client: Client,
-    generic: Generic,
-    worker: Worker,
+    generic: GenericPleg,
+    worker: RelistTimer,
     tap: Option<Tap>,
     outside: Outside,
     started: Mono,
@@ -119,7 +121,7 @@ impl<'a> Session<'a> {
             ));
         }
         let evented_gate = arguments.mode == Mode::Evented && !hint;
-        let hub = Arc::new(Hub::new(evented_gate));
+        let hub = Arc::new(SharedState::new(evented_gate));
         if let Some(address) = arguments.metrics_listen {
             let bound = metrics::serve(address, Arc::clone(&hub), Arc::new(String::new));
             bound.map_err(|source| Error::Listen { address, source })?;
@@ -132,13 +134,13 @@ impl<'a> Session<'a> {
                 hint,
             };
             // Compared, the two must not learn from each other.
-            let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(Hub::new(true)) };
+            let hub = if evented_gate { Arc::clone(&hub) } else { Arc::new(SharedState::new(true)) };
             Tap::new(client.clone(), version.clone(), Arc::clone(&context.clock), hub, settings)
                 .played(context.playback().cloned())
         });
-        let settings = Settings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
-        let usual = if hint { Timing::GENERIC } else { arguments.mode.timing() };
-        let timing = Timing {
+        let settings = PlegSettings { era: kubelet.era(), evented_gate, inspect: !arguments.no_inspect };
+        let usual = if hint { PlegTiming::GENERIC } else { arguments.mode.timing() };
+        let timing = PlegTiming {
             period: arguments.period.unwrap_or(usual.period),
             threshold: arguments.threshold.unwrap_or(usual.threshold),
         };
@@ -146,8 +148,8 @@ impl<'a> Session<'a> {
         let session = Self {
             endpoint: endpoint.clone(),
             client,
-            generic: Generic::new(Arc::clone(&hub), settings),
-            worker: Worker::start(timing, context.clock.mono()),
+            generic: GenericPleg::new(Arc::clone(&hub), settings),
+            worker: RelistTimer::start(timing, context.clock.mono()),
             tap,
             outside: Outside::listen(arguments, streams, context.playback().is_some())
                 .map_err(Error::Start)?,
@@ -193,8 +195,8 @@ impl<'a> Session<'a> {
                 }
             } else {
                 match self.turn() {
-                    Some(Turn::Relist) => self.relist(false).await?,
-                    Some(Turn::Wait(until)) => match self.tap.as_mut().and_then(Tap::take_hint) {
+                    Some(TimerAction::Relist) => self.relist(false).await?,
+                    Some(TimerAction::Wait(until)) => match self.tap.as_mut().and_then(Tap::take_hint) {
                         Some(uid) => self.relist_pod(&uid).await?,
                         None => self.pause(until).await?,
                     },
@@ -223,24 +225,24 @@ impl<'a> Session<'a> {
     }
 
     /// What to do next; nothing once a capture is at its end.
-    fn turn(&mut self) -> Option<Turn> {
+    fn turn(&mut self) -> Option<TimerAction> {
         let context = self.look.context;
         if let Some(playback) = context.playback() {
             // A capture knows when its relists were.
             let waited = std::mem::take(&mut self.waited);
             return match playback.next(waited) {
-                Next::Relist => Some(Turn::Relist),
+                Next::Relist => Some(TimerAction::Relist),
                 Next::End => None,
                 Next::Listen => {
                     if let Some(tap) = &mut self.tap {
                         tap.take_ready(&self.look.reporter);
                     }
                     // Whoever reads what is said about it is waited for.
-                    Some(Turn::Wait(self.look.context.clock.mono()))
+                    Some(TimerAction::Wait(self.look.context.clock.mono()))
                 }
                 Next::Wait(length) => {
                     self.waited = true;
-                    Some(Turn::Wait(context.clock.mono().plus(length)))
+                    Some(TimerAction::Wait(context.clock.mono().plus(length)))
                 }
             };
         }
@@ -346,7 +348,7 @@ impl<'a> Session<'a> {
         let Some(tap) = &mut self.tap else { return Ok(()) };
         let fell_back = tap.attend(&self.look.reporter).await? == Attended::FellBack;
         if fell_back && self.look.arguments.mode == Mode::Evented && !tap.is_hint() {
-            self.worker.restart(Timing::GENERIC, self.look.context.clock.mono());
+            self.worker.restart(PlegTiming::GENERIC, self.look.context.clock.mono());
             self.look.threshold.set(self.worker.timing().threshold);
         }
         Ok(())
@@ -406,7 +408,7 @@ impl<'a> Session<'a> {
         reporter.lines(text::summary(&summary, lasted, &ranges));
         let missed = summary.compare.as_ref().is_some_and(|compared| compared.missed_by_relisting > 0);
         reporter.lines(self.not_seen.filter(|_| missed).map(text::not_seen));
-        reporter.json(&Record::WatchSummary(summary));
+        reporter.json(&WatchRecord::WatchSummary(summary));
         reporter.close(arguments.log.as_deref())?;
         Ok(match end {
             End::Came(_) => Exit::Bad,
@@ -474,13 +476,13 @@ fn may_read(version: &cri::Version, arguments: &WatchArgs, context: &Context) ->
         });
     }
     match readers_of(version) {
-        Readers::Several => Ok(()),
-        Readers::Compete(why) if arguments.stream.steal_events => {
+        StreamReaders::Several => Ok(()),
+        StreamReaders::Compete(why) if arguments.stream.steal_events => {
             context.remark(&format!("reading the event stream all the same (--steal-events): {why}"));
             Ok(())
         }
-        Readers::Compete(why) => Err(Error::StealsEvents(why)),
-        Readers::NoStream(why) => {
+        StreamReaders::Compete(why) => Err(Error::StealsEvents(why)),
+        StreamReaders::NoStream(why) => {
             context
                 .remark(&format!("{why}; the kubelet would try, fail and fall back, and so does this watch"));
             Ok(())
@@ -552,9 +554,9 @@ struct Look<'a> {
     arguments: &'a WatchArgs,
     context: &'a Context,
     reporter: Reporter,
-    hub: Arc<Hub>,
+    hub: Arc<SharedState>,
     healthy: Cell<Option<bool>>,
-    silence: Cell<Silence>,
+    silence: Cell<SilenceTracker>,
     threshold: Cell<Duration>,
 }
 
@@ -648,7 +650,7 @@ impl Look<'_> {
             waiting: waiting.as_deref(),
         });
         if self.arguments.mode != Mode::Generic {
-            line.push_str(&text::stream_status(&tally.streamed()));
+            line.push_str(&text::stream_status(&tally.stream_totals()));
         }
         drop(tally);
         if let Some(compared) = self.reporter.compared() {

@@ -14,10 +14,10 @@ use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::words::took;
 use crate::cri::{self, Client, ContainerEventType, EventStream, HangUp, ReceivedEvent};
-use crate::pleg::evented::{MAX_STREAM_FAILURES, Next};
+use crate::pleg::evented::{MAX_STREAM_FAILURES, NextStreamAction};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
-use crate::pleg::{Evented, Hub, Sink};
+use crate::pleg::{EventedPleg, SharedState, Sink};
 
 /// A guard that is gone after less than this did not work at all.
 const STILLBORN: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ pub struct Tap {
     runtime: cri::Version,
     clock: Arc<dyn Clock>,
     settings: StreamSettings,
-    evented: Evented,
+    evented: EventedPleg,
     open: Option<Open>,
     owes_relist: bool,
     /// How many guards in a row were gone as soon as they had been started.
@@ -145,10 +145,10 @@ impl Tap {
         client: Client,
         runtime: cri::Version,
         clock: Arc<dyn Clock>,
-        hub: Arc<Hub>,
+        hub: Arc<SharedState>,
         settings: StreamSettings,
     ) -> Self {
-        let evented = Evented::start(hub).giving_up_after(settings.retries);
+        let evented = EventedPleg::start(hub).with_max_failures(settings.retries);
         let not_before = clock.mono();
         Self {
             client,
@@ -230,14 +230,14 @@ impl Tap {
                 break;
             }
             match self.evented.next(&*self.clock) {
-                Next::Connect(_) => match self.open().await? {
+                NextStreamAction::Connect(_) => match self.open().await? {
                     Ok(open) => {
                         self.open = Some(open);
                         audience.stream(self.evented.on_stream_opened(&*self.clock));
                     }
                     Err(why) => self.failed(Some(&why), audience),
                 },
-                Next::FallBack(mut notice) => {
+                NextStreamAction::FallBack(mut notice) => {
                     let lasted = self.first_end.map(|first| self.clock.mono().since(first));
                     notice.error = if self.settings.hint {
                         Some(LEFT_ALONE.to_owned())
@@ -247,7 +247,7 @@ impl Tap {
                     audience.stream(notice);
                     return Ok(Attended::FellBack);
                 }
-                Next::GivenUp => break,
+                NextStreamAction::GivenUp => break,
             }
         }
         Ok(Attended::GoOn)
@@ -343,7 +343,7 @@ impl Tap {
         if let Some(notice) = crash {
             audience.stream(notice);
         }
-        if !self.forgets && self.evented.is_crowded() {
+        if !self.forgets && self.evented.is_cache_too_large() {
             // What comes in until that relist is over changes nothing.
             (self.owes_relist, self.forgets) = (true, true);
             audience.crowded();
@@ -515,7 +515,8 @@ mod tests {
             guarded: false,
             hint: true,
         };
-        let tap = Tap::new(client, cri::Version::default(), shared, Arc::new(Hub::new(true)), settings);
+        let tap =
+            Tap::new(client, cri::Version::default(), shared, Arc::new(SharedState::new(true)), settings);
         (simulator, tap)
     }
 

@@ -1,15 +1,15 @@
-//! One relist on its own, with or without the status of every pod, as a [`RelistReport`].
+//! Makes a single relist, with or without the status of every pod, and returns it as a [`RelistReport`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
 use super::caller::{Caller, Sink};
-use super::calls::{CallLog, CallRecord, Failure, OpenCall};
-use super::fetch::Fetch;
-use super::hub::Hub;
-use super::pods::{Pod, Pods};
-use super::report::{Cost, Counts, RelistReport, add_status, reported};
+use super::calls::{CallFailure, CallLog, CallRecord, OpenCall};
+use super::fetch::StatusFetch;
+use super::pods::{ListedPod, ListedPods};
+use super::report::{Counts, RelistCost, RelistReport, add_status, reported};
+use super::shared_state::SharedState;
 use super::status::PodStatus;
 use super::stream::Event;
 use crate::clock::{Clock, Wall};
@@ -17,87 +17,93 @@ use crate::cri::Runtime;
 use crate::kubelet::Era;
 use crate::report::{PodRef, RuntimeRef};
 
-/// Which pods are asked for their status.
+/// Which pods have their status fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspect {
-    /// None: the two lists are all.
+    /// None: only the two list calls are made.
     Nothing,
-    /// All, up to so many pods at once; 1 is the kubelet's way.
+    /// All pods; the kubelet pods_to_inspect one pod at a time.
     Everything {
-        /// How many pods are asked about at once.
+        /// How many pods are inspected at once.
         concurrency: usize,
     },
 }
 
-/// How a report is to be made, and what it is of.
+/// What a relist includes, and the header of its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// The node's name, where it is known.
+pub struct RelistRequest {
+    /// The node's name, if it is known.
     pub node: Option<String>,
     /// The runtime.
     pub runtime: RuntimeRef,
-    /// Whose algorithm is followed.
+    /// The kubelet releases whose algorithm is used.
     pub era: Era,
-    /// Which pods are asked for their status.
+    /// Which pods have their status fetched.
     pub inspect: Inspect,
 }
 
-/// A relist whose lists failed: no report, but what it took to find out.
+/// A relist whose list calls failed, and which has no report.
 #[derive(Debug, thiserror::Error)]
 #[error("{failure}")]
-pub struct NoLists {
-    /// Why.
+pub struct ListsFailed {
+    /// Why the list calls failed.
     #[source]
-    pub failure: Failure,
-    /// The calls made.
+    pub failure: CallFailure,
+    /// The calls that were made.
     pub calls: Vec<CallRecord>,
 }
 
-/// Makes one relist and reports it. A status call that fails is on record in the report, and the report is whole.
-pub async fn relist<R: Runtime>(rt: &R, clock: &dyn Clock, order: Order) -> Result<RelistReport, NoLists> {
-    relist_watched(rt, clock, order, &Unwatched).await
-}
-
-/// Whoever wants to know how far a relist has come.
-pub trait Progress: Sync {
-    /// So many pods are asked for their status from here on.
-    fn inspects(&self, pods: usize);
-    /// A call is about to be made; with several pods at once there may be several.
-    fn call_started(&self, call: &OpenCall);
-    /// That call is over.
-    fn call_finished(&self, call: &CallRecord);
-    /// One of those pods is done.
-    fn inspected(&self);
-}
-
-/// The same as [`relist`], with somebody who looks on.
-pub async fn relist_watched<R: Runtime>(
+/// Makes one relist and reports it. A failed status call does not fail the relist: the report lists it among its
+/// calls.
+pub async fn relist<R: Runtime>(
     rt: &R,
     clock: &dyn Clock,
-    order: Order,
+    request: RelistRequest,
+) -> Result<RelistReport, ListsFailed> {
+    relist_with_progress(rt, clock, request, &NoProgress).await
+}
+
+/// Receives the progress of a relist.
+pub trait Progress: Sync {
+    /// The status of this many pods is about to be fetched.
+    fn pods_to_inspect(&self, pods: usize);
+    /// A call is about to be made. With several pods at once, several calls may be open.
+    fn call_started(&self, call: &OpenCall);
+    /// That call has ended.
+    fn call_finished(&self, call: &CallRecord);
+    /// The status of one of the pods has been fetched.
+    fn pod_inspected(&self);
+}
+
+/// Makes one relist as [`relist`] does, and reports its progress.
+pub async fn relist_with_progress<R: Runtime>(
+    rt: &R,
+    clock: &dyn Clock,
+    request: RelistRequest,
     progress: &dyn Progress,
-) -> Result<RelistReport, NoLists> {
-    let hub = Hub::new(false);
+) -> Result<RelistReport, ListsFailed> {
+    let shared_state = SharedState::new(false);
     let mut log = CallLog::default();
-    let mut onlooker = Onlooker(progress);
+    let mut progress_sink = ProgressSink(progress);
     let started = clock.mono();
     let taken_at = clock.wall();
-    let mut caller = Caller { rt, clock, hub: &hub, log: &mut log, sink: &mut onlooker };
+    let mut caller =
+        Caller { rt, clock, shared_state: &shared_state, log: &mut log, sink: &mut progress_sink };
     let lists = caller.lists(None).await;
     let mut calls = log.take_finished();
     let (sandboxes, containers) = match lists {
         Ok(lists) => lists,
-        Err(failure) => return Err(NoLists { failure, calls }),
+        Err(failure) => return Err(ListsFailed { failure, calls }),
     };
-    let pods = Pods::of_lists(&sandboxes, &containers, order.era.into(), |uid| uid.is_some());
+    let pods = ListedPods::of_lists(&sandboxes, &containers, request.era.into(), |uid| uid.is_some());
     let mut reported = reported(&pods);
-    if let Inspect::Everything { concurrency } = order.inspect {
+    if let Inspect::Everything { concurrency } = request.inspect {
         let pods = pods.newest_first();
-        progress.inspects(pods.len());
-        let (hub, era) = (&hub, order.era);
+        progress.pods_to_inspect(pods.len());
+        let (shared_state, era) = (&shared_state, request.era);
         let inspections = pods.into_iter().map(|pod| async move {
-            let inspected = inspect(rt, clock, hub, era, pod, taken_at, progress).await;
-            progress.inspected();
+            let inspected = inspect(rt, clock, shared_state, era, pod, taken_at, progress).await;
+            progress.pod_inspected();
             inspected
         });
         let results = all(inspections, concurrency).await;
@@ -108,9 +114,9 @@ pub async fn relist_watched<R: Runtime>(
     }
     Ok(RelistReport {
         taken_at,
-        node: order.node,
-        runtime: order.runtime,
-        relist: Cost { duration_seconds: clock.mono().since(started).into(), calls },
+        node: request.node,
+        runtime: request.runtime,
+        relist: RelistCost { duration_seconds: clock.mono().since(started).into(), calls },
         counts: Counts::of(&reported),
         pods: reported,
     })
@@ -119,22 +125,22 @@ pub async fn relist_watched<R: Runtime>(
 async fn inspect<R: Runtime>(
     rt: &R,
     clock: &dyn Clock,
-    hub: &Hub,
+    shared_state: &SharedState,
     era: Era,
-    pod: Pod<'_, '_>,
+    pod: ListedPod<'_, '_>,
     listed_at: Wall,
     progress: &dyn Progress,
 ) -> (PodStatus, Vec<CallRecord>) {
     let identity = PodRef::from(&pod);
-    let fetch = Fetch { pod: &identity, era, evented_gate: false, listed_at };
+    let fetch = StatusFetch { pod: &identity, era, evented_gate: false, listed_at };
     let mut log = CallLog::default();
-    let mut caller = Caller { rt, clock, hub, log: &mut log, sink: &mut Onlooker(progress) };
-    // A failure is on record as the call that failed.
+    let mut caller = Caller { rt, clock, shared_state, log: &mut log, sink: &mut ProgressSink(progress) };
+    // The failure is already in the call log.
     let (status, _) = fetch.run(&mut caller, Some(&pod)).await;
     (status, log.take_finished())
 }
 
-/// Drives the futures to their ends, up to `concurrency` of them at once; the results are in their order.
+/// Runs the futures to completion, at most `concurrency` at once. Returns the results in the order of the futures.
 async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) -> Vec<F::Output> {
     let mut waiting = futures.enumerate();
     let mut active: Vec<(usize, Pin<Box<F>>)> = Vec::new();
@@ -154,7 +160,7 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) ->
                 }
                 Poll::Pending => true,
             });
-            // Whoever has ended makes room for the next, who has to be polled before anybody waits.
+            // A finished future makes room for the next one, which must be polled before this task waits.
             if active.len() == before {
                 return Poll::Pending;
             }
@@ -165,18 +171,18 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>, concurrency: usize) ->
     done.into_iter().map(|(_, output)| output).collect()
 }
 
-struct Unwatched;
+struct NoProgress;
 
-impl Progress for Unwatched {
-    fn inspects(&self, _pods: usize) {}
+impl Progress for NoProgress {
+    fn pods_to_inspect(&self, _pods: usize) {}
     fn call_started(&self, _call: &OpenCall) {}
     fn call_finished(&self, _call: &CallRecord) {}
-    fn inspected(&self) {}
+    fn pod_inspected(&self) {}
 }
 
-struct Onlooker<'a>(&'a dyn Progress);
+struct ProgressSink<'a>(&'a dyn Progress);
 
-impl Sink for Onlooker<'_> {
+impl Sink for ProgressSink<'_> {
     fn event(&mut self, _event: Event) {}
 
     fn call_started(&mut self, call: &OpenCall) {

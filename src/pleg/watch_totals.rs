@@ -1,51 +1,51 @@
-//! What a watch adds up while it runs, in memory that does not grow with time.
+//! Adds up the totals of a watch, in memory that does not grow with time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::calls::{CallRecord, OpenCall};
-use super::latency::Latencies;
+use super::latency::LatencyHistogram;
 use super::stream::{Event, EventType, Relist, SlowCall, Stream, StreamState, StreamSummary, WatchSummary};
 use crate::clock::{Mono, Wall};
 use crate::cri::ReceivedEvent;
 
 /// How many of the slowest calls are remembered.
-const SLOWEST: usize = 5;
+const MAX_SLOWEST: usize = 5;
 
-/// A relist that takes so long is slow, whatever the others took.
-const SLOW: Duration = Duration::from_secs(1);
+/// A relist longer than this is slow, however long the others are.
+const ALWAYS_SLOW: Duration = Duration::from_secs(1);
 
-/// And so is one that takes so many times the median.
+/// A relist longer than this many medians is slow.
 const TIMES_MEDIAN: u32 = 10;
 
-/// Unless it is over before anybody could have noticed.
-const NOTICED: Duration = Duration::from_millis(100);
+/// A relist shorter than this is never slow.
+const MIN_SLOW: Duration = Duration::from_millis(100);
 
-/// How many relists make a median.
-const ENOUGH: u64 = 10;
+/// How many relists are needed for a median.
+const MIN_RELISTS: u64 = 10;
 
-/// Counts and durations.
+/// The totals of a watch.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct WatchTotals {
     /// How long relists took.
-    pub relists: Latencies,
+    pub relists: LatencyHistogram,
     /// How far apart they started.
-    pub intervals: Latencies,
-    /// How many pods the newest successful relist listed.
+    pub intervals: LatencyHistogram,
+    /// How many pods the last successful relist listed.
     pub pods: u64,
     /// The call that has no answer yet.
     pub open: Option<OpenCall>,
-    /// The number of the newest finished relist.
+    /// The number of the last finished relist.
     pub finished: u64,
-    streamed: Option<Streamed>,
+    stream_totals: Option<StreamTotals>,
     failed: u64,
     events: BTreeMap<EventType, u64>,
     slowest: Vec<SlowCall>,
 }
 
-/// What there is to say about the event stream.
+/// The totals of the event stream.
 #[derive(Debug, Default)]
-struct Streamed {
+struct StreamTotals {
     attempts: u64,
     failures: u64,
     panics: u64,
@@ -56,10 +56,10 @@ struct Streamed {
     bytes: u64,
     crowded: u64,
     opened: Option<Wall>,
-    latency: Latencies,
+    latency: LatencyHistogram,
 }
 
-impl Streamed {
+impl StreamTotals {
     fn summary(&self) -> StreamSummary {
         StreamSummary {
             attempts: self.attempts,
@@ -76,69 +76,71 @@ impl Streamed {
     }
 }
 
-impl Tally {
-    /// Counts an event that the kubelet hands on.
+impl WatchTotals {
+    /// Counts an event that the kubelet delivers.
     pub fn event(&mut self, event: &Event) {
         if event.delivered {
             *self.events.entry(event.event_type).or_default() += 1;
         }
     }
 
-    /// Counts what happens to the event stream.
+    /// Counts a change of the event stream's state.
     pub fn stream(&mut self, stream: &Stream) {
-        let streamed = self.streamed.get_or_insert_default();
+        let stream_totals = self.stream_totals.get_or_insert_default();
         match stream.state {
             StreamState::Connected => {
-                streamed.attempts += 1;
-                streamed.opened = Some(stream.time);
+                stream_totals.attempts += 1;
+                stream_totals.opened = Some(stream.time);
             }
-            StreamState::Fallback => streamed.fell_back = true,
-            StreamState::Panic => streamed.panics += 1,
+            StreamState::Fallback => stream_totals.fell_back = true,
+            StreamState::Panic => stream_totals.panics += 1,
             StreamState::Closed | StreamState::Dropped => {}
         }
     }
 
-    /// Counts a stream that the runtime ended, or that could not be opened.
+    /// Counts a stream that the runtime ended or that could not be opened.
     pub fn stream_failed(&mut self) {
-        self.streamed.get_or_insert_default().failures += 1;
+        self.stream_totals.get_or_insert_default().failures += 1;
     }
 
-    /// The event stream so far.
-    pub fn streamed(&self) -> StreamSummary {
-        self.streamed.as_ref().map(Streamed::summary).unwrap_or_default()
+    /// The totals of the event stream so far.
+    pub fn stream_totals(&self) -> StreamSummary {
+        self.stream_totals.as_ref().map(StreamTotals::summary).unwrap_or_default()
     }
 
-    /// Counts a relist that is made to forget pods that are gone.
+    /// Counts a relist made early to remove pods that are gone from the cache.
     pub fn crowded(&mut self) {
-        self.streamed.get_or_insert_default().crowded += 1;
+        self.stream_totals.get_or_insert_default().crowded += 1;
     }
 
-    /// Counts lost events.
+    /// Counts dropped events.
     pub fn dropped(&mut self, events: u64) {
-        self.streamed.get_or_insert_default().dropped += events;
+        self.stream_totals.get_or_insert_default().dropped += events;
     }
 
-    /// Counts an event of the stream.
-    pub fn heard(&mut self, received: &ReceivedEvent) {
-        let streamed = self.streamed.get_or_insert_default();
-        streamed.events += 1;
-        streamed.bytes += received.bytes;
+    /// Counts an event received from the stream.
+    pub fn stream_event(&mut self, received: &ReceivedEvent) {
+        let stream_totals = self.stream_totals.get_or_insert_default();
+        stream_totals.events += 1;
+        stream_totals.bytes += received.bytes;
         let sandbox = received.event.sandbox.as_ref();
         if sandbox.is_none_or(|sandbox| sandbox.metadata.is_none()) {
-            streamed.ignored += 1;
+            stream_totals.ignored += 1;
         }
         let created = Wall::from_nanos(received.event.created_at);
-        // What the runtime had kept for whoever asks first was not late, it was old.
-        if streamed.opened.is_none_or(|opened| created >= opened) {
-            streamed.latency.add(received.at.duration_since(created));
+        // An event that the runtime buffered for its first reader is old, not late.
+        if stream_totals.opened.is_none_or(|opened| created >= opened) {
+            stream_totals.latency.add(received.at.duration_since(created));
         }
     }
 
-    /// Remembers a finished call, if it is one of the slowest.
+    /// Adds a finished call to the slowest calls, if it is one of them.
     pub fn call(&mut self, call: &CallRecord) {
         self.open = None;
-        let least = self.slowest.last().map(|call| call.duration_seconds);
-        if self.slowest.len() == SLOWEST && least.is_some_and(|least| call.duration_seconds <= least) {
+        let shortest = self.slowest.last().map(|call| call.duration_seconds);
+        if self.slowest.len() == MAX_SLOWEST
+            && shortest.is_some_and(|shortest| call.duration_seconds <= shortest)
+        {
             return;
         }
         self.remember(SlowCall {
@@ -151,17 +153,17 @@ impl Tally {
     }
 
     fn remember(&mut self, call: SlowCall) {
-        let place = self.slowest.partition_point(|known| known.duration_seconds >= call.duration_seconds);
-        self.slowest.insert(place, call);
-        self.slowest.truncate(SLOWEST);
+        let position = self.slowest.partition_point(|known| known.duration_seconds >= call.duration_seconds);
+        self.slowest.insert(position, call);
+        self.slowest.truncate(MAX_SLOWEST);
     }
 
-    /// Whether a relist that is to be counted next is slow, in itself or beside the others.
+    /// Whether a relist, not counted yet, is slow by itself or compared with the others.
     pub fn is_slow(&self, relist: &Relist) -> bool {
         let took = relist.duration_seconds.duration();
-        let median = self.relists.quantiles().filter(|_| self.finished >= ENOUGH);
-        let usual = median.map(|quantiles| quantiles.p50.duration().saturating_mul(TIMES_MEDIAN));
-        took > SLOW || usual.is_some_and(|usual| took > usual.max(NOTICED))
+        let median = self.relists.quantiles().filter(|_| self.finished >= MIN_RELISTS);
+        let limit = median.map(|quantiles| quantiles.p50.duration().saturating_mul(TIMES_MEDIAN));
+        took > ALWAYS_SLOW || limit.is_some_and(|limit| took > limit.max(MIN_SLOW))
     }
 
     /// Counts a finished relist.
@@ -178,16 +180,16 @@ impl Tally {
         }
     }
 
-    /// How long the open call has been waited for.
+    /// How long the open call has had no answer.
     pub fn waiting(&self, now: Mono) -> Option<Duration> {
         self.open.as_ref().map(|open| now.since(open.started))
     }
 
-    /// Everything so far; a call that is still open is *silent so far*.
+    /// Returns the summary so far. A call that is still open is marked *silent so far*.
     pub fn summary(&mut self, time: Wall, now: Mono) -> WatchSummary {
         if let Some(open) = self.open.take() {
-            // It has a place among the others however short it has been: nobody knows how long it would have become.
-            self.slowest.truncate(SLOWEST - 1);
+            // An open call is always listed, however short it is: how long it would take is not known.
+            self.slowest.truncate(MAX_SLOWEST - 1);
             let silent = SlowCall {
                 rpc: open.rpc.name().to_owned(),
                 pod: open.pod,
@@ -205,7 +207,7 @@ impl Tally {
             relist_seconds: self.relists.quantiles(),
             interval_seconds: self.intervals.quantiles(),
             slowest: std::mem::take(&mut self.slowest),
-            stream: self.streamed.as_ref().map(Streamed::summary),
+            stream: self.stream_totals.as_ref().map(StreamTotals::summary),
             compare: None,
         }
     }
@@ -228,11 +230,11 @@ mod tests {
     }
 
     #[test]
-    fn slow_is_a_second_or_ten_times_what_is_usual() {
-        let mut tally = Tally::default();
-        assert!(tally.is_slow(&relist(1, 1001)) && !tally.is_slow(&relist(1, 900)));
-        (1..=10).for_each(|number| tally.relist(&relist(number, 30)));
-        assert!(!tally.is_slow(&relist(11, 290)) && tally.is_slow(&relist(11, 320)));
+    fn a_relist_is_slow_above_a_second_or_ten_medians() {
+        let mut totals = WatchTotals::default();
+        assert!(totals.is_slow(&relist(1, 1001)) && !totals.is_slow(&relist(1, 900)));
+        (1..=10).for_each(|number| totals.relist(&relist(number, 30)));
+        assert!(!totals.is_slow(&relist(11, 290)) && totals.is_slow(&relist(11, 320)));
     }
 
     fn ended(millis: u64) -> CallRecord {
@@ -249,11 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_call_stands_where_its_time_puts_it_and_is_never_left_out() {
+    fn an_open_call_is_sorted_by_duration_and_always_listed() {
         let slowest = |waited: u64, others: &[u64]| -> Vec<(u64, bool)> {
-            let mut tally = Tally::default();
+            let mut totals = WatchTotals::default();
             for millis in others {
-                tally.call(&ended(*millis));
+                totals.call(&ended(*millis));
             }
             let open = OpenCall {
                 rpc: crate::cri::Rpc::ListContainers,
@@ -261,8 +263,8 @@ mod tests {
                 id: None,
                 started: Mono::at(Duration::ZERO),
             };
-            tally.open = Some(open);
-            let summary = tally.summary(Wall::default(), Mono::at(Duration::from_millis(waited)));
+            totals.open = Some(open);
+            let summary = totals.summary(Wall::default(), Mono::at(Duration::from_millis(waited)));
             let millis = |call: &SlowCall| call.duration_seconds.duration().subsec_millis().into();
             summary.slowest.iter().map(|call| (millis(call), call.silent_so_far)).collect()
         };
@@ -274,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn ten_times_next_to_nothing_is_not_slow() {
-        let mut tally = Tally::default();
-        (1..=10).for_each(|number| tally.relist(&relist(number, 2)));
-        assert!(!tally.is_slow(&relist(11, 60)) && tally.is_slow(&relist(11, 110)));
+    fn ten_times_a_tiny_median_is_not_slow() {
+        let mut totals = WatchTotals::default();
+        (1..=10).for_each(|number| totals.relist(&relist(number, 2)));
+        assert!(!totals.is_slow(&relist(11, 60)) && totals.is_slow(&relist(11, 110)));
     }
 }

@@ -1,19 +1,19 @@
-//! What the relisting PLEG, the evented PLEG, the health check and the metrics endpoint share.
+//! The state that the relisting PLEG, the evented PLEG, the health check and the metrics endpoint share.
 //!
-//! None of it is held across a call to the runtime, so that health can be judged while a relist hangs.
+//! No caller holds the lock during a call to the runtime, so health can be checked while a relist hangs.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::cache::Cache;
+use super::cache::StatusCache;
 use super::health::{self, Unhealthy};
 use super::metrics::Metrics;
 use super::pods::KubeletState;
 use super::status::PodStatus;
 use crate::clock::{Clock, Mono, Wall};
 
-/// One moment on both clocks.
+/// One moment on the monotonic and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub mono: Mono,
@@ -26,32 +26,33 @@ impl Moment {
     }
 }
 
-/// The shared state.
+/// The data behind the lock of [`SharedState`].
 #[derive(Debug)]
-pub struct Shared {
-    /// Pod statuses.
-    pub cache: Cache,
-    /// What the kubelet would report.
+pub struct PlegData {
+    /// The pod statuses.
+    pub cache: StatusCache,
+    /// The metrics that the kubelet would report.
     pub metrics: Metrics,
     pub(super) reinspect: HashSet<String>,
     pub(super) last_list: Option<Moment>,
-    /// Why the last relist that ended got no connection at all.
+    /// Why the last finished relist could not connect to the runtime.
     pub(super) unreachable: Option<String>,
     pub(super) evented_in_use: bool,
 }
 
-/// Owner of the shared state; each access is short.
+/// Owns the shared data. Each access is short.
 #[derive(Debug)]
-pub struct Hub {
-    shared: Mutex<Shared>,
+pub struct SharedState {
+    shared: Mutex<PlegData>,
 }
 
-impl Hub {
-    /// A hub as the kubelet has it. The sync loop behind it always keeps up, so that no event is ever lost to a full channel.
+impl SharedState {
+    /// Creates the state of a kubelet that has just started. The simulated sync loop never falls behind, so no
+    /// event is lost to a full channel.
     pub fn new(evented_gate: bool) -> Self {
         Self {
-            shared: Mutex::new(Shared {
-                cache: Cache::new(evented_gate),
+            shared: Mutex::new(PlegData {
+                cache: StatusCache::new(evented_gate),
                 metrics: Metrics::default(),
                 reinspect: HashSet::new(),
                 last_list: None,
@@ -61,25 +62,26 @@ impl Hub {
         }
     }
 
-    /// The shared state, until the guard goes.
-    pub fn lock(&self) -> MutexGuard<'_, Shared> {
-        // Nothing panics while it holds the lock; if something did, the state is still consistent enough to report.
+    /// Locks the data until the guard is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, PlegData> {
+        // Nothing panics while it holds the lock. If something did, the data would still be consistent enough to
+        // report.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Start of the last relist whose lists both succeeded.
+    /// The start of the last relist whose two list calls succeeded.
     pub fn last_list(&self) -> Option<Mono> {
         self.lock().last_list.map(|moment| moment.mono)
     }
 
-    /// Notes that both lists of the relist that began then succeeded.
+    /// Records that both list calls of the relist that started then succeeded.
     pub(super) fn listed(&self, started: Moment) {
         let mut shared = self.lock();
         shared.last_list = Some(started);
         shared.unreachable = None;
     }
 
-    /// Whether the runtime can be reached at all, else why not. One that hangs is reached.
+    /// Whether the runtime can be reached, or why not. A runtime that hangs can be reached.
     pub fn reached(&self) -> Result<(), String> {
         let shared = self.lock();
         match (&shared.unreachable, shared.last_list) {
@@ -89,19 +91,20 @@ impl Hub {
         }
     }
 
-    /// The kubelet's check `PLEG`. Like the kubelet's it moves the last-seen gauge, whatever it finds.
+    /// Runs the kubelet's health check `PLEG`. Like the kubelet, this updates the last-seen gauge whatever the
+    /// result.
     pub fn check(&self, clock: &dyn Clock, threshold: Duration) -> Result<(), Unhealthy> {
         let mut shared = self.lock();
         let last_list = shared.last_list;
         if let Some(moment) = last_list {
-            shared.metrics.seen(moment.wall);
+            shared.metrics.set_last_seen(moment.wall);
         }
         health::check(last_list.map(|moment| moment.mono), clock.mono(), threshold)
     }
 }
 
-impl Shared {
-    /// Gives a status without addresses those that the cache has, once every sandbox of the pod is down.
+impl PlegData {
+    /// Copies the cached addresses into a status without addresses, if no sandbox of the pod is ready any more.
     pub(super) fn preserve_ips(&self, status: &mut PodStatus) {
         if !status.ips.is_empty() {
             return;
