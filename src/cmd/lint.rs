@@ -28,7 +28,7 @@ use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::checks::runtime::{self, Compared};
 use crate::manifests::checks::{self, Surroundings};
 use crate::manifests::lint::LintReport;
-use crate::manifests::podconfig::{ApiPods, Wanted, inspect_url, mirror_findings};
+use crate::manifests::podconfig::{ApiPods, WantedPod, inspect_url, mirror_findings};
 use crate::manifests::{
     self, Check, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
 };
@@ -230,7 +230,7 @@ fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
 }
 
 /// The API server's pods of the node.
-fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<Wanted>>, String> {
+fn api_pods(path: &Path, node: &str) -> Result<Vec<Arc<WantedPod>>, String> {
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let text = if path.as_os_str() == "-" {
         let mut text = Vec::new();

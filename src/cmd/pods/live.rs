@@ -18,7 +18,7 @@ use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    Following, Heard, Op, PodConfig, Source, Step, Update, follow_api, follow_files,
+    Op, PodConfig, PodFollower, PodProgress, Source, SourceMessage, Update, follow_api, follow_files,
 };
 use crate::report::{PodRef, Seconds};
 use crate::threads;
@@ -80,14 +80,14 @@ pub async fn run(
     start(configured, arguments.periods(context), &sender);
     drop(sender);
     context.remark(&format!("following the sources of {}; Ctrl-C ends it", kubelet.node_name));
-    let mut following = Following::default();
+    let mut following = PodFollower::default();
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0u32;
     let mut talking = true;
     let mut unasked = None;
     loop {
-        let waiting = client.is_some() && following.is_waiting();
+        let waiting = client.is_some() && following.is_following();
         if !talking && !waiting {
             return Ok(Exit::Good);
         }
@@ -95,14 +95,14 @@ pub async fn run(
             biased;
             () = stops.next() => return Ok(Exit::Good),
             news = heard.recv(), if talking => match news {
-                Some(Heard::Set(source, pods)) => {
+                Some(SourceMessage::Set(source, pods)) => {
                     let updates = config.set(source, pods);
                     for update in updates.iter().filter_map(|update| printer.shown(update)) {
                         printer.update(&update)?;
-                        following.told(&update, context.clock.mono());
+                        following.follow(&update, context.clock.mono());
                     }
                 }
-                Some(Heard::Trouble(source, why)) => printer.trouble(source, &why)?,
+                Some(SourceMessage::Error(source, why)) => printer.trouble(source, &why)?,
                 None => talking = false,
             },
             _ = looks.tick(), if waiting => {
@@ -120,7 +120,7 @@ pub async fn run(
                 match pods {
                     Ok(pods) => {
                         unasked = None;
-                        for step in following.look(&pods, context.clock.mono()) {
+                        for step in following.observe(&pods, context.clock.mono()) {
                             printer.step(&step)?;
                         }
                     }
@@ -148,7 +148,7 @@ fn connected(context: &Context) -> Result<Client, Error> {
     context.client(&endpoint, ONE_SHOT_TIMEOUT)
 }
 
-fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<Heard>) {
+fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<SourceMessage>) {
     if let Some(source) = configured.file {
         tokio::spawn(follow_files(source, periods.file, sender.clone()));
     }
@@ -163,29 +163,29 @@ fn start(configured: Configured, periods: Periods, sender: &mpsc::Sender<Heard>)
             let reading = threads::spawn("document", move || {
                 sources::each_state(&document, &mut |state| {
                     let heard = match state {
-                        Ok(pods) => Heard::Set(Source::Api, pods),
-                        Err(why) => Heard::Trouble(Source::Api, why),
+                        Ok(pods) => SourceMessage::Set(Source::Api, pods),
+                        Err(why) => SourceMessage::Error(Source::Api, why),
                     };
                     told.blocking_send(heard).is_ok()
                 });
             });
             if let Err(why) = reading {
                 // The first thing that is told: there is room.
-                let _ = sender.try_send(Heard::Trouble(Source::Api, why.to_string()));
+                let _ = sender.try_send(SourceMessage::Error(Source::Api, why.to_string()));
             }
         }
         None => {}
     }
 }
 
-async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<Heard>) {
+async fn follow_url(mut url: Url, every: Duration, sender: mpsc::Sender<SourceMessage>) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let answer = sources::ask(&mut url).await;
-        let set = answer.set.map(|set| Heard::Set(Source::Http, set));
-        let trouble = answer.error.map(|why| Heard::Trouble(Source::Http, why));
+        let set = answer.set.map(|set| SourceMessage::Set(Source::Http, set));
+        let trouble = answer.error.map(|why| SourceMessage::Error(Source::Http, why));
         for heard in set.into_iter().chain(trouble) {
             if sender.send(heard).await.is_err() {
                 return;
@@ -225,7 +225,7 @@ impl Printer<'_> {
             .pods
             .iter()
             .map(|pod| PodRef {
-                uid: pod.told_uid().unwrap_or_default().to_owned(),
+                uid: pod.known_uid().unwrap_or_default().to_owned(),
                 namespace: pod.identity.namespace.clone(),
                 name: pod.identity.name.clone(),
             })
@@ -241,7 +241,7 @@ impl Printer<'_> {
         out.flush()
     }
 
-    fn step(&self, step: &Step) -> io::Result<()> {
+    fn step(&self, step: &PodProgress) -> io::Result<()> {
         let time = self.context.clock.wall();
         let mut out = io::stdout().lock();
         if self.as_lines() {

@@ -33,7 +33,7 @@ use crate::kubelet::timing::{FILE_CHECK_FREQUENCY, HTTP_CHECK_FREQUENCY};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, go_duration};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiPods, Part, PodRow, Question, RuntimePod, Source, SourceState, Wanted, standings,
+    ApiPods, CompactJson, PodRow, RuntimePod, Source, SourceState, VerdictInput, WantedPod, pod_rows,
 };
 use crate::report::document;
 use report::PodsReport;
@@ -181,8 +181,9 @@ async fn once(
         }
     };
     let now = context.clock.wall();
-    let question = Question { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
-    let mut pods = standings(&question);
+    let question =
+        VerdictInput { sources: &states, runtime: runtime.as_ref(), kubelet: kubelets.as_ref(), now };
+    let mut pods = pod_rows(&question);
     pods.retain(|pod| arguments.shows(pod));
     let node = kubelet.node_name.clone();
     let report = PodsReport { taken_at: now, node, sources: rows, pods, runtime_error, kubelet_error };
@@ -212,7 +213,7 @@ async fn kubelet_pods(
     api: &KubeletApi,
     node: &str,
     patience: Duration,
-) -> Result<HashMap<String, Part>, String> {
+) -> Result<HashMap<String, CompactJson>, String> {
     let url = api.url("/pods");
     let answer = api.get("/pods", patience).await.and_then(|answer| answer.bytes(&url));
     let text = answer.map_err(|why| why.to_string())?;
@@ -255,10 +256,10 @@ impl PodsArgs {
         self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
 
-    fn shows_wanted(&self, pod: &Wanted) -> bool {
+    fn shows_wanted(&self, pod: &WantedPod) -> bool {
         let labels = LazyCell::new(|| pod.content.labels.read());
         let label = |key: &str| labels.get(key).and_then(|value| value.as_str());
-        let uid = pod.told_uid().unwrap_or_default();
+        let uid = pod.known_uid().unwrap_or_default();
         let (namespace, name) = (&pod.identity.namespace, &pod.identity.name);
         self.selection.shows(Candidate { namespace, name, uid, label: &label })
     }
@@ -286,5 +287,5 @@ struct Periods {
     http: Duration,
 }
 
-/// What a source has come to, as [`standings`] wants it.
+/// What a source has come to, as [`pod_rows`] wants it.
 type States = BTreeMap<Source, SourceState>;

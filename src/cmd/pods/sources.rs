@@ -16,8 +16,8 @@ use crate::kubelet::kubeconfig::Places;
 use crate::kubelet::{KubeletProcess, http};
 use crate::manifests::Kubelet;
 use crate::manifests::podconfig::{
-    ApiError, ApiPods, ApiServer, FileSource, List, PodConfig, Source, SourceState, UrlAnswer, UrlSource,
-    Wanted,
+    ApiError, ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, Source, SourceState, UrlAnswer,
+    UrlSource, WantedPod,
 };
 use crate::report::load::patient;
 use crate::threads;
@@ -90,8 +90,8 @@ pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) ->
         arguments.api_pods.as_ref().map(|path| Api::Document(Document { path: path.clone(), node: node() }));
     let server = arguments.kubeconfig.as_ref().map(|path| {
         let places = Places { flag: Some(path.clone()), ..Places::default() };
-        let (name, patience) = (arguments.context.clone(), context.timeout);
-        Api::Server(ApiServer { places, context: name, node: node(), patience })
+        let (name, request_timeout) = (arguments.context.clone(), context.timeout);
+        Api::Server(ApiServer { places, context: name, node: node(), request_timeout })
     });
     let mut found = Configured {
         file: given.map(|path| file(&path, None)),
@@ -149,7 +149,8 @@ fn own_api(found: &mut Configured, running: &KubeletProcess, context: &Context, 
     if let Some(path) = running.flag("kubeconfig") {
         let places = Places::of_kubelet(path, &context.host);
         context.note(1, &format!("source api: by the kubelet's own {path}"));
-        found.api = Some(Api::Server(ApiServer { places, context: None, node, patience: context.timeout }));
+        found.api =
+            Some(Api::Server(ApiServer { places, context: None, node, request_timeout: context.timeout }));
     } else if let Some(why) = running.told().misplaced("kubeconfig") {
         found.unread.insert(Source::Api, format!("the kubelet's kubeconfig is not known: {why}"));
     } else if running.flag("bootstrap-kubeconfig").is_some() {
@@ -210,7 +211,7 @@ pub async fn read_once(configured: Configured) -> (States, Vec<SourceRow>) {
 }
 
 /// The API server's pods as they are now.
-async fn api_once(api: Api) -> Result<Vec<Arc<Wanted>>, String> {
+async fn api_once(api: Api) -> Result<Vec<Arc<WantedPod>>, String> {
     match api {
         Api::Server(server) => server.list().await.map(|list| list.pods).map_err(|why| why.to_string()),
         // Standard input may say nothing for long, and what hangs here must not keep the others from their answers.
@@ -230,7 +231,7 @@ pub async fn ask(url: &mut Url) -> UrlAnswer {
 }
 
 /// The last whole state that a file or stdin holds.
-fn last_state(document: &Document) -> Result<Vec<Arc<Wanted>>, String> {
+fn last_state(document: &Document) -> Result<Vec<Arc<WantedPod>>, String> {
     let mut last = None;
     each_state(document, &mut |state| {
         last = Some(state);
@@ -240,7 +241,7 @@ fn last_state(document: &Document) -> Result<Vec<Arc<Wanted>>, String> {
 }
 
 /// Hands on every state that a file or stdin holds, one JSON document after the other, until told to stop.
-pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wanted>>, String>) -> bool) {
+pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<WantedPod>>, String>) -> bool) {
     let Document { path, node } = document;
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let opened: io::Result<Box<dyn Read>> = match path.to_str() {
@@ -256,7 +257,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
     };
     let left = Rc::new(Cell::new(API_LIMIT));
     let reader = io::BufReader::new(Rationed { input, left: Rc::clone(&left) });
-    for list in serde_json::Deserializer::from_reader(reader).into_iter::<List>() {
+    for list in serde_json::Deserializer::from_reader(reader).into_iter::<PodListDocument>() {
         let state = match list {
             _ if left.get() == 0 => Err(format!("{name}: a list of more than {} MiB", API_LIMIT >> 20)),
             Ok(list) => ApiPods::of(list, node).map(|list| list.pods).map_err(|why| format!("{name}: {why}")),

@@ -7,7 +7,7 @@ use super::words::{elapsed, or_none};
 use super::{Style, table as kubectl};
 use crate::clock::Wall;
 use crate::cmd::pods::report::{PodsReport, SourceRow};
-use crate::manifests::podconfig::{Op, PodRow, Source, Stage, Step};
+use crate::manifests::podconfig::{Op, PodProgress, PodRow, Source, Stage};
 use crate::report::PodRef;
 use crate::report::escape::escaped;
 
@@ -106,7 +106,7 @@ pub fn update(
 }
 
 /// One step of a pod.
-pub fn step(time: Wall, step: &Step, out: &mut dyn Write) -> io::Result<()> {
+pub fn step(time: Wall, step: &PodProgress, out: &mut dyn Write) -> io::Result<()> {
     let name = format!("{}/{}", step.identity.namespace, step.identity.name);
     let what = match (step.stage, step.replaced) {
         (Stage::Gone, true) => "old version gone",

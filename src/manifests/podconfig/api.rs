@@ -1,55 +1,55 @@
-//! The API source: the pods that the API server has for this node, as a list in JSON.
+//! Parses the API source: a JSON list of the pods that the API server has for this node.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Content, Part, Wanted};
+use super::{CompactJson, PodContent, WantedPod};
 use crate::manifests::PodIdentity;
 
-/// Annotations that the kubelet itself keeps and that make no other pod (`pkg/kubelet/types/pod_update.go`).
+/// Annotations that the kubelet sets itself; changing them does not change the pod (`pkg/kubelet/types/pod_update.go`).
 const OWN_ANNOTATIONS: [&str; 3] =
     ["kubernetes.io/config.source", "kubernetes.io/config.mirror", "kubernetes.io/config.seen"];
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Why a text is no list of pods.
+/// Why a text is not a list of pods.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// It is no JSON, or it ends too early.
+    /// The text is not JSON, or it ends too early.
     #[error("it is no JSON: {0}")]
     Json(String),
-    /// It is JSON, and not of this shape.
+    /// The text is JSON without the structure of a list.
     #[error("it is no list of pods: {0}")]
     Shape(String),
-    /// It is JSON of another kind.
+    /// The text is JSON of another kind.
     #[error("it is a `{0}`, not a PodList")]
     Kind(String),
-    /// A pod of it has no UID or no name, so that it cannot come from an API server.
+    /// A pod of the list has no UID or no name, so the list cannot come from an API server.
     #[error("pod number {0} has no name or no uid: an API server gives both")]
     Unnamed(usize),
 }
 
-/// A list of pods.
+/// A parsed list of pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApiPods {
-    /// Those of this node.
-    pub pods: Vec<Arc<Wanted>>,
-    /// How many there were of other nodes, which the kubelet never sees.
+    /// The pods of this node.
+    pub pods: Vec<Arc<WantedPod>>,
+    /// The number of pods of other nodes, which the kubelet never sees.
     pub elsewhere: usize,
-    /// The state of the API server that it shows.
+    /// The resource version of the list.
     pub version: String,
 }
 
-/// A document that may be such a list.
+/// A JSON document that may be a list of pods.
 #[derive(Deserialize)]
-pub struct List {
+pub struct PodListDocument {
     #[serde(default)]
     kind: String,
     #[serde(default)]
     metadata: ListMetadata,
     #[serde(default)]
-    items: Option<Vec<Pod>>,
+    items: Option<Vec<ApiPod>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -60,26 +60,26 @@ struct ListMetadata {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Pod {
+pub(super) struct ApiPod {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
-    pub(super) metadata: Metadata,
+    pub(super) metadata: ApiMetadata,
     #[serde(default)]
-    spec: Spec,
+    spec: ApiSpec,
     #[serde(default)]
-    status: Part,
+    status: CompactJson,
 }
 
-/// The spec, of which one field is looked at while it is still a tree.
+/// The spec. One field is read before the spec is stored as text.
 #[derive(Default, Deserialize)]
 #[serde(from = "Value")]
-struct Spec {
+struct ApiSpec {
     node: Option<String>,
-    part: Part,
+    part: CompactJson,
 }
 
-impl From<Value> for Spec {
+impl From<Value> for ApiSpec {
     fn from(spec: Value) -> Self {
         let node = spec.get("nodeName").and_then(Value::as_str).map(str::to_owned);
         Self { node, part: spec.into() }
@@ -88,7 +88,7 @@ impl From<Value> for Spec {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metadata {
+pub(super) struct ApiMetadata {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -100,21 +100,22 @@ pub(super) struct Metadata {
     #[serde(default)]
     annotations: Option<Map<String, Value>>,
     #[serde(default)]
-    deletion_timestamp: Part,
+    deletion_timestamp: CompactJson,
     #[serde(default)]
-    deletion_grace_period_seconds: Part,
+    deletion_grace_period_seconds: CompactJson,
     #[serde(default)]
     pub(super) resource_version: String,
 }
 
 impl ApiPods {
-    /// The pods of `text`, a `PodList` as `kubectl get pods -o json` prints it, that are bound to `node`.
+    /// Parses `text`, a `PodList` as `kubectl get pods -o json` prints it, and returns the pods that are bound to
+    /// `node`.
     pub fn parse(text: &[u8], node: &str) -> Result<Self, ApiError> {
         Self::of(serde_json::from_slice(text)?, node)
     }
 
-    /// The same of a text that has been read.
-    pub fn of(list: List, node: &str) -> Result<Self, ApiError> {
+    /// Returns the pods of a parsed document that are bound to `node`.
+    pub fn of(list: PodListDocument, node: &str) -> Result<Self, ApiError> {
         if !matches!(list.kind.as_str(), "PodList" | "List") {
             return Err(ApiError::Kind(list.kind));
         }
@@ -140,22 +141,22 @@ impl From<serde_json::Error> for ApiError {
     }
 }
 
-/// The pod, if it has what every pod of an API server has.
-pub(super) fn wanted(pod: Pod) -> Option<Wanted> {
-    let Metadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
+/// Converts a pod; `None` if it lacks a field that every pod of an API server has.
+pub(super) fn wanted(pod: ApiPod) -> Option<WantedPod> {
+    let ApiMetadata { name, namespace, uid, labels, annotations, .. } = pod.metadata;
     if name.is_empty() || uid.is_empty() {
         return None;
     }
     let mut annotations = annotations.unwrap_or_default();
     let mirror_of = annotations.get(MIRROR).and_then(Value::as_str).map(str::to_owned);
     annotations.retain(|key, _| !OWN_ANNOTATIONS.contains(&key.as_str()));
-    Some(Wanted {
+    Some(WantedPod {
         identity: PodIdentity {
             namespace: if namespace.is_empty() { "default".to_owned() } else { namespace },
             name,
         },
         uid,
-        content: Content {
+        content: PodContent {
             spec: pod.spec.part,
             labels: Value::Object(labels.unwrap_or_default()).into(),
             annotations: Value::Object(annotations).into(),
@@ -165,7 +166,7 @@ pub(super) fn wanted(pod: Pod) -> Option<Wanted> {
         status: pod.status,
         mirror_of,
         changed: None,
-        unmirrored: None,
+        mirror_refusal: None,
         object: None,
     })
 }
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_other_nodes_are_counted_and_left_out() {
+    fn pods_of_other_nodes_are_counted_and_omitted() {
         let list = parse(LIST).unwrap();
         assert_eq!((list.pods.len(), list.elsewhere), (1, 1));
         assert_eq!(list.pods[0].mirror_of.as_deref(), Some("abc"));
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_pods_is_refused() {
+    fn a_text_that_is_no_list_of_pods_is_rejected() {
         let refused = |text: &str| parse(text).unwrap_err();
         assert!(matches!(refused(&LIST[..LIST.len() / 2]), ApiError::Json(_)));
         assert_eq!(refused(r#"{"kind": "Pod"}"#), ApiError::Kind("Pod".into()));

@@ -1,53 +1,55 @@
-//! The file source: a directory or a file, its store, and what inotify says between two scans
+//! The file source: a directory or a file, its store of pods, and inotify events between two scans
 //! (pkg/kubelet/config/file.go and `file_linux.go`).
 //!
-//! What the kubelet's code does by accident is kept: removing one of two files of a pod removes the pod until the next
+//! Two accidental effects of the kubelet's code are reproduced. Removing one of two files of a pod removes the pod
+//! until the next scan. A scan that finds nothing leaves the store unchanged, so that a later event can bring old pods
+//! back.
 //! scan, and a scan that finds nothing leaves the store as it was, so that a later event can bring old entries back.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Wanted;
+use super::WantedPod;
 use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, each_file, inspect_file};
 
-/// A file that holds no pod which the kubelet would run, and why.
+/// A file without a pod that the kubelet would run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedFile {
     /// The file.
     pub path: PathBuf,
-    /// The kubelet's words.
+    /// The kubelet's error text.
     pub reason: String,
 }
 
-/// What a look at the path, or at one file of it, comes to.
+/// The result of a scan of the path, or of an event for one file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scan {
-    /// The whole set, if the source sends one.
-    pub set: Option<Vec<Arc<Wanted>>>,
-    /// Files that were not taken.
-    pub refused: Vec<Refused>,
-    /// What is wrong with the path itself.
+pub struct FileScan {
+    /// The complete set of pods, if the source sends one.
+    pub set: Option<Vec<Arc<WantedPod>>>,
+    /// Files that the kubelet rejects.
+    pub refused: Vec<RefusedFile>,
+    /// The error of the path itself.
     pub error: Option<String>,
 }
 
-/// The path that `staticPodPath` names.
+/// The source that `staticPodPath` names.
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
     kubelet: Kubelet,
-    /// In the order in which the pods came. The kubelet's own is that of a Go map: none.
-    store: Vec<Arc<Wanted>>,
-    /// Where in the store each pod is.
+    /// The pods in the order in which they were read. The kubelet's order is that of a Go map, which is not defined.
+    store: Vec<Arc<WantedPod>>,
+    /// The index of each pod in the store.
     places: HashMap<PodIdentity, usize>,
-    /// The pod that each file was last seen to hold.
+    /// The pod that each file contained when it was last read.
     pods_of: HashMap<PathBuf, PodIdentity>,
-    /// How many pods were read.
+    /// The number of pods read so far.
     objects: u64,
 }
 
 impl FileSource {
-    /// A path that has not been looked at.
+    /// Creates a source that has not read its path yet.
     pub fn new(path: impl Into<PathBuf>, kubelet: Kubelet) -> Self {
         Self {
             path: path.into(),
@@ -64,10 +66,10 @@ impl FileSource {
         &self.path
     }
 
-    /// A whole look at the path, as every fileCheckFrequency.
-    pub fn scan(&mut self) -> Scan {
-        let mut scan = Scan::default();
-        let mut pods: Vec<Wanted> = Vec::new();
+    /// Scans the whole path, as the kubelet does every fileCheckFrequency.
+    pub fn scan(&mut self) -> FileScan {
+        let mut scan = FileScan::default();
+        let mut pods: Vec<WantedPod> = Vec::new();
         let (path, kubelet) = (self.path.clone(), self.kubelet.clone());
         let report = each_file(&path, &kubelet, &mut |file| {
             scan.refused.extend(refused(&file));
@@ -83,11 +85,11 @@ impl FileSource {
                 scan.error =
                     Some(report.findings.first().map_or_else(String::new, |found| found.message.clone()));
             }
-            // A single file that cannot be read as a pod sends nothing; a directory without pods does.
+            // A single file that is not a pod sends no set; a directory without pods sends an empty one.
             PathKind::File if pods.is_empty() => {}
             PathKind::Directory if pods.is_empty() => scan.set = Some(Vec::new()),
             PathKind::File | PathKind::Directory => {
-                // In the order of the files: the later file of a pod wins.
+                // In the order of the files: of two files of the same pod the later wins.
                 self.store.clear();
                 self.places.clear();
                 for pod in pods {
@@ -99,31 +101,32 @@ impl FileSource {
         scan
     }
 
-    /// inotify saw `path` made or changed.
-    pub fn changed(&mut self, path: &Path) -> Scan {
+    /// Handles an inotify event that `path` was created or changed.
+    pub fn changed(&mut self, path: &Path) -> FileScan {
         let report = inspect_file(path, &self.kubelet);
         match self.remember(&report) {
             Some(pod) => {
-                // The newest comes last, whether a scan has seen the file before: of two pods with one UID the later counts.
+                // The newest pod goes last, even if a scan has read the file before: of two pods with one UID the later
+                // counts.
                 self.drop_pod(&pod.identity);
                 self.keep(pod);
-                Scan { set: Some(self.stored()), ..Scan::default() }
+                FileScan { set: Some(self.stored()), ..FileScan::default() }
             }
-            None => Scan { refused: refused(&report).into_iter().collect(), ..Scan::default() },
+            None => FileScan { refused: refused(&report).into_iter().collect(), ..FileScan::default() },
         }
     }
 
-    /// inotify saw `path` removed, or renamed to somewhere.
-    pub fn removed(&mut self, path: &Path) -> Scan {
-        let Some(pod) = self.pods_of.get(path).cloned() else { return Scan::default() };
+    /// Handles an inotify event that `path` was removed or renamed.
+    pub fn removed(&mut self, path: &Path) -> FileScan {
+        let Some(pod) = self.pods_of.get(path).cloned() else { return FileScan::default() };
         if !self.drop_pod(&pod) {
-            return Scan::default();
+            return FileScan::default();
         }
         self.pods_of.remove(path);
-        Scan { set: Some(self.stored()), ..Scan::default() }
+        FileScan { set: Some(self.stored()), ..FileScan::default() }
     }
 
-    /// Takes a pod out of the store; whether it was there.
+    /// Removes a pod from the store. Returns whether the pod was there.
     fn drop_pod(&mut self, pod: &PodIdentity) -> bool {
         let Some(place) = self.places.remove(pod) else { return false };
         self.store.remove(place);
@@ -133,12 +136,12 @@ impl FileSource {
         true
     }
 
-    fn stored(&self) -> Vec<Arc<Wanted>> {
+    fn stored(&self) -> Vec<Arc<WantedPod>> {
         self.store.clone()
     }
 
-    /// In place of what was there under the same namespace and name.
-    fn keep(&mut self, pod: Wanted) {
+    /// Stores a pod in place of the pod with the same namespace and name.
+    fn keep(&mut self, pod: WantedPod) {
         let place = *self.places.entry(pod.identity.clone()).or_insert(self.store.len());
         match self.store.get_mut(place) {
             Some(stored) => *stored = Arc::new(pod),
@@ -146,17 +149,17 @@ impl FileSource {
         }
     }
 
-    fn remember(&mut self, file: &FileReport) -> Option<Wanted> {
-        let pod = Wanted::of_file(file)?;
+    fn remember(&mut self, file: &FileReport) -> Option<WantedPod> {
+        let pod = WantedPod::of_file(file)?;
         self.pods_of.insert(file.path.clone(), pod.identity.clone());
         self.objects += 1;
-        Some(Wanted { object: Some(self.objects), ..pod })
+        Some(WantedPod { object: Some(self.objects), ..pod })
     }
 }
 
-fn refused(file: &FileReport) -> Option<Refused> {
+fn refused(file: &FileReport) -> Option<RefusedFile> {
     let reason = file.kubelet_reason.clone().filter(|_| file.verdict == Verdict::Rejected)?;
-    Some(Refused { path: file.path.clone(), reason })
+    Some(RefusedFile { path: file.path.clone(), reason })
 }
 
 #[cfg(test)]
@@ -175,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn renamed_file_is_the_same_news_whether_a_scan_saw_it_before_its_event() {
+    fn a_renamed_file_gives_the_same_set_before_and_after_a_scan() {
         let directory = std::env::temp_dir().join(format!("plegctl-file-source-{}", std::process::id()));
         for scan_comes_first in [false, true] {
             fs::create_dir_all(&directory).unwrap();
             let write = |file: &str, text: String| fs::write(directory.join(file), text).unwrap();
             write("web.yaml", manifest("web", "fixed", "app:1"));
-            // It has the name of the pod of etcd.yaml, and comes after it in each scan.
+            // This file has the name of the pod of etcd.yaml, and comes after etcd.yaml in each scan.
             write("web.yaml.bak", manifest("etcd", "other", "app:2"));
             let kubelet = Kubelet::new(KubeletVersion::NEWEST, "n1");
             let mut source = FileSource::new(&directory, kubelet);
             let mut config = PodConfig::new([Source::File]);
-            let mut news = |scan: Scan| -> Vec<(Op, usize)> {
+            let mut news = |scan: FileScan| -> Vec<(Op, usize)> {
                 let updates = config.set(Source::File, scan.set.unwrap_or_default());
                 updates.iter().map(|update| (update.op, update.pods.len())).collect()
             };

@@ -1,4 +1,4 @@
-//! What the runtime makes of an update: how long until a sandbox is there, until the pod runs, until the old one is gone.
+//! Measures what the runtime does with an update: the time until the pod has a sandbox, runs, or is gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use super::{Op, Update};
 use crate::clock::Mono;
 use crate::manifests::PodIdentity;
 
-/// A pod that has not come this far by then is left to `pods` without `--watch`, which says why.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a pod is followed. After that, `pods` without `--watch` says why the pod does not progress.
+const FOLLOW_LIMIT: Duration = Duration::from_secs(600);
 
-/// How far a pod has come.
+/// How far a pod has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// It has a sandbox.
+    /// The pod has a sandbox.
     Sandbox,
-    /// A container of it runs.
+    /// A container of the pod runs.
     Running,
-    /// Nothing of it lives any more.
+    /// No sandbox of the pod is ready and no container of it runs.
     Gone,
 }
 
 impl Stage {
-    /// The word itself.
+    /// The name in JSON and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sandbox => "sandbox",
@@ -36,105 +36,106 @@ impl Stage {
     }
 }
 
-/// A step that was seen.
+/// A stage that a pod has reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Which pod.
+pub struct PodProgress {
+    /// The namespace and name of the pod.
     pub identity: PodIdentity,
-    /// Under which UID.
+    /// The UID of the pod.
     pub uid: String,
-    /// How far.
+    /// The stage.
     pub stage: Stage,
-    /// How long after the update.
+    /// The time since the update.
     pub after: Duration,
-    /// Whether another version of the pod was added in the meantime, so that this is the old one.
+    /// Whether another version of the pod has been added since, so that this is the old version.
     pub replaced: bool,
 }
 
-/// The pods that something is expected of.
+/// The pods that are followed.
 #[derive(Debug, Default)]
-pub struct Following {
-    waiting: BTreeMap<String, Waiting>,
+pub struct PodFollower {
+    followed: BTreeMap<String, FollowedPod>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct FollowedPod {
     identity: PodIdentity,
     since: Mono,
     until: Stage,
     seen: Option<Stage>,
     replaced: bool,
-    /// Not looked at yet: what is true at the first look was true before.
-    fresh: bool,
+    /// Whether the runtime has not been read since the update: a stage seen at first was reached before.
+    unobserved: bool,
 }
 
-impl Following {
-    /// Notes what an update wants.
-    pub fn told(&mut self, update: &Update, now: Mono) {
+impl PodFollower {
+    /// Starts to follow the pods of an update.
+    pub fn follow(&mut self, update: &Update, now: Mono) {
         let until = match update.op {
             Op::Add | Op::Update => Stage::Running,
             Op::Remove | Op::Delete => Stage::Gone,
             Op::Reconcile => return,
         };
-        let own = update.pods.iter().filter(|pod| pod.mirror_of.is_none() && pod.told_uid().is_some());
+        let own = update.pods.iter().filter(|pod| pod.mirror_of.is_none() && pod.known_uid().is_some());
         for pod in own {
             if until == Stage::Running {
-                for (_, other) in self.waiting.iter_mut().filter(|(uid, _)| **uid != pod.uid) {
+                for (_, other) in self.followed.iter_mut().filter(|(uid, _)| **uid != pod.uid) {
                     other.replaced |= other.until == Stage::Gone && other.identity == pod.identity;
                 }
             }
             let identity = pod.identity.clone();
-            let waiting = Waiting { identity, since: now, until, seen: None, replaced: false, fresh: true };
-            self.waiting.insert(pod.uid.clone(), waiting);
+            let followed =
+                FollowedPod { identity, since: now, until, seen: None, replaced: false, unobserved: true };
+            self.followed.insert(pod.uid.clone(), followed);
         }
     }
 
-    /// Whether there is anything to wait for.
-    pub fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether a pod is followed.
+    pub fn is_following(&self) -> bool {
+        !self.followed.is_empty()
     }
 
-    /// How long ago the youngest of them was told.
+    /// The time since the newest update of a followed pod.
     pub fn youngest(&self, now: Mono) -> Option<Duration> {
-        self.waiting.values().map(|waiting| now.since(waiting.since)).min()
+        self.followed.values().map(|followed| now.since(followed.since)).min()
     }
 
-    /// The steps that show in the runtime's pods.
-    pub fn look(&mut self, runtime: &BTreeMap<String, RuntimePod>, now: Mono) -> Vec<Step> {
-        let mut steps = Vec::new();
-        self.waiting.retain(|uid, waiting| {
-            let after = now.since(waiting.since);
+    /// Returns the stages that followed pods have reached in the runtime.
+    pub fn observe(&mut self, runtime: &BTreeMap<String, RuntimePod>, now: Mono) -> Vec<PodProgress> {
+        let mut progress = Vec::new();
+        self.followed.retain(|uid, followed| {
+            let after = now.since(followed.since);
             let stage = stage(runtime.get(uid));
-            let first = std::mem::take(&mut waiting.fresh);
-            // A pod that ran before it was announced has nothing to tell: the watch has just begun.
-            if first && waiting.until == stage && stage == Stage::Running {
+            let first = std::mem::take(&mut followed.unobserved);
+            // A pod that ran before its update is not reported: the watch has just started.
+            if first && followed.until == stage && stage == Stage::Running {
                 return false;
             }
-            let new = waiting.seen.is_none_or(|seen| seen != stage);
-            let wanted = match waiting.until {
+            let new = followed.seen.is_none_or(|seen| seen != stage);
+            let wanted = match followed.until {
                 Stage::Gone => stage == Stage::Gone,
                 Stage::Sandbox | Stage::Running => stage != Stage::Gone,
             };
             if new && wanted {
-                waiting.seen = Some(stage);
-                steps.push(Step {
-                    identity: waiting.identity.clone(),
+                followed.seen = Some(stage);
+                progress.push(PodProgress {
+                    identity: followed.identity.clone(),
                     uid: uid.clone(),
                     stage,
                     after,
-                    replaced: waiting.replaced,
+                    replaced: followed.replaced,
                 });
             }
-            waiting.seen != Some(waiting.until) && after < PATIENCE
+            followed.seen != Some(followed.until) && after < FOLLOW_LIMIT
         });
-        steps
+        progress
     }
 }
 
 fn stage(pod: Option<&RuntimePod>) -> Stage {
     match pod {
         Some(pod) if pod.runs() => Stage::Running,
-        Some(pod) if pod.lives() => Stage::Sandbox,
+        Some(pod) if pod.is_alive() => Stage::Sandbox,
         _ => Stage::Gone,
     }
 }

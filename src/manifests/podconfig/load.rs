@@ -1,29 +1,29 @@
-//! From a judged manifest to a wanted pod.
+//! Converts a validated manifest into a wanted pod.
 
 use serde_json::{Map, Number, Value};
 
-use super::{Content, Part, UNTOLD, Wanted};
+use super::{CompactJson, PodContent, UNKNOWN_UID, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::{Check, FileReport, Node, Verdict, tree};
 
-impl Wanted {
-    /// The pod of a file, if the kubelet takes it.
+impl WantedPod {
+    /// Returns the pod of a file, if the kubelet loads it.
     pub(super) fn of_file(file: &FileReport) -> Option<Self> {
         let taken = matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed);
         let identity = file.pod.clone().filter(|_| taken)?;
         let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
         let metadata = pod.get("metadata");
         let part = |of: Option<&Node>, key: &str| {
-            Part::from(of.and_then(|of| of.get(key)).map_or(Value::Null, value))
+            CompactJson::from(of.and_then(|of| of.get(key)).map_or(Value::Null, value))
         };
         let refers = file.findings.iter().find(|finding| finding.id == Check::ApiReference);
         let modified = file.meta.as_ref().and_then(|meta| meta.modified_nanos);
-        let stand_in = || format!("{UNTOLD}{}/{}", identity.namespace, identity.name);
+        let stand_in = || format!("{UNKNOWN_UID}{}/{}", identity.namespace, identity.name);
         let uid = file.uid.clone()?.unwrap_or_else(|_| stand_in());
         Some(Self {
             identity,
             uid,
-            content: Content {
+            content: PodContent {
                 spec: part(Some(pod), "spec"),
                 labels: part(metadata, "labels"),
                 annotations: part(metadata, "annotations"),
@@ -33,13 +33,13 @@ impl Wanted {
             status: part(Some(pod), "status"),
             mirror_of: None,
             changed: modified.map(Wall::from_nanos),
-            unmirrored: refers.map(|finding| finding.message.as_str().into()),
+            mirror_refusal: refers.map(|finding| finding.message.as_str().into()),
             object: None,
         })
     }
 }
 
-/// What a node says, without its place.
+/// Converts a node into JSON, without positions.
 fn value(node: &Node) -> Value {
     match &node.value {
         tree::Value::Null => Value::Null,

@@ -1,32 +1,32 @@
-//! From whole sets to updates (pkg/kubelet/config/config.go, `podStorage.Merge`).
+//! Turns the complete sets of the sources into updates (`podStorage.Merge` in pkg/kubelet/config/config.go).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{Op, Source, Update, Wanted};
+use super::{Op, Source, Update, WantedPod};
 
-/// What each source wanted last.
+/// The pods that each source wants, as of its last set.
 #[derive(Debug)]
 pub struct PodConfig {
     configured: BTreeSet<Source>,
-    /// By UID. A source that is not in here has not been heard yet.
-    pods: BTreeMap<Source, BTreeMap<String, Arc<Wanted>>>,
-    /// Sources of which the sync loop has had an update.
+    /// The pods by source and UID. A source that has not sent a set is missing.
+    pods: BTreeMap<Source, BTreeMap<String, Arc<WantedPod>>>,
+    /// The sources of which the sync loop has received an update.
     consumed: BTreeSet<Source>,
 }
 
-/// What one set changes.
+/// The changes between two sets of a source.
 #[derive(Default)]
 struct Changes {
-    removed: Vec<Arc<Wanted>>,
-    added: Vec<Arc<Wanted>>,
-    updated: Vec<Arc<Wanted>>,
-    deleted: Vec<Arc<Wanted>>,
-    reconciled: Vec<Arc<Wanted>>,
+    removed: Vec<Arc<WantedPod>>,
+    added: Vec<Arc<WantedPod>>,
+    updated: Vec<Arc<WantedPod>>,
+    deleted: Vec<Arc<WantedPod>>,
+    reconciled: Vec<Arc<WantedPod>>,
 }
 
 impl PodConfig {
-    /// Nothing heard yet from the sources that this kubelet has.
+    /// Creates a `PodConfig` for the sources that this kubelet has; none of them has sent a set.
     pub fn new(configured: impl IntoIterator<Item = Source>) -> Self {
         Self {
             configured: configured.into_iter().collect(),
@@ -35,8 +35,8 @@ impl PodConfig {
         }
     }
 
-    /// The pods that `source` wants, by UID.
-    pub fn wanted(&self, source: Source) -> impl Iterator<Item = &Arc<Wanted>> {
+    /// Returns the pods that `source` wants, by UID.
+    pub fn wanted(&self, source: Source) -> impl Iterator<Item = &Arc<WantedPod>> {
         self.pods.get(&source).into_iter().flat_map(BTreeMap::values)
     }
 
@@ -45,18 +45,18 @@ impl PodConfig {
         self.pods.contains_key(&source)
     }
 
-    /// Whether the sync loop has heard every configured source.
+    /// Whether the sync loop has received an update of every configured source.
     pub fn all_ready(&self) -> bool {
         self.configured.iter().all(|source| self.is_ready(*source) && self.consumed.contains(source))
     }
 
-    /// `source` now wants exactly `pods`: the updates that follow, in the kubelet's order.
-    pub fn set(&mut self, source: Source, pods: Vec<Arc<Wanted>>) -> Vec<Update> {
+    /// Replaces the pods of `source` by `pods`. Returns the resulting updates in the kubelet's order.
+    pub fn set(&mut self, source: Source, pods: Vec<Arc<WantedPod>>) -> Vec<Update> {
         let first = !self.is_ready(source);
         let before = self.pods.remove(&source).unwrap_or_default();
         let (now, changes) = compared(before, pods);
         self.pods.insert(source, now);
-        // The first set of a source is announced even if there is nothing in it: it is how the source becomes ready.
+        // The first set of a source is announced even if it is empty, because that makes the source ready.
         let announce =
             first && changes.added.is_empty() && changes.updated.is_empty() && changes.deleted.is_empty();
         let parts = [
@@ -71,7 +71,7 @@ impl PodConfig {
             if pods.is_empty() && !even_if_empty {
                 continue;
             }
-            // The kubelet's order within an update is that of a Go map: none. Ours is fixed.
+            // The kubelet's order within an update is that of a Go map, which is not defined. Here the order is fixed.
             pods.sort_unstable_by(|left, right| {
                 (&left.identity, &left.uid).cmp(&(&right.identity, &right.uid))
             });
@@ -83,16 +83,16 @@ impl PodConfig {
 }
 
 fn compared(
-    mut before: BTreeMap<String, Arc<Wanted>>,
-    pods: Vec<Arc<Wanted>>,
-) -> (BTreeMap<String, Arc<Wanted>>, Changes) {
-    let mut now: BTreeMap<String, Arc<Wanted>> = BTreeMap::new();
+    mut before: BTreeMap<String, Arc<WantedPod>>,
+    pods: Vec<Arc<WantedPod>>,
+) -> (BTreeMap<String, Arc<WantedPod>>, Changes) {
+    let mut now: BTreeMap<String, Arc<WantedPod>> = BTreeMap::new();
     let mut changes = Changes::default();
     let mut names = HashSet::new();
-    // Two pods of one UID in one set are each compared with what was there before the set.
+    // Two pods with one UID in one set are each compared with the set before.
     let known: HashSet<String> = before.keys().cloned().collect();
     for pod in pods {
-        // A second pod of the same full name is dropped with an event.
+        // A second pod with the same full name is dropped with an event.
         if !names.insert(pod.identity.clone()) {
             continue;
         }
@@ -110,8 +110,8 @@ fn compared(
             continue;
         }
         let terminating = pod.is_terminating();
-        // The kubelet changes the pod it has: a fixed UID keeps the name it came with first.
-        let pod = Arc::new(Wanted {
+        // The kubelet changes the pod that it has: a pod with a fixed UID keeps its first name.
+        let pod = Arc::new(WantedPod {
             identity: old.identity.clone(),
             object: old.object,
             ..Arc::unwrap_or_clone(pod)
@@ -135,22 +135,22 @@ mod tests {
 
     use super::*;
     use crate::manifests::PodIdentity;
-    use crate::manifests::podconfig::{Content, Part};
+    use crate::manifests::podconfig::{CompactJson, PodContent};
 
-    fn pod(name: &str, uid: &str, image: &str) -> Arc<Wanted> {
-        Arc::new(Wanted {
+    fn pod(name: &str, uid: &str, image: &str) -> Arc<WantedPod> {
+        Arc::new(WantedPod {
             identity: PodIdentity { namespace: "shop".into(), name: name.into() },
             uid: uid.into(),
-            content: Content { spec: json!({ "image": image }).into(), ..Content::default() },
-            status: Part::default(),
+            content: PodContent { spec: json!({ "image": image }).into(), ..PodContent::default() },
+            status: CompactJson::default(),
             mirror_of: None,
             changed: None,
-            unmirrored: None,
+            mirror_refusal: None,
             object: None,
         })
     }
 
-    fn told(updates: &[Update]) -> Vec<(Op, bool, Vec<String>)> {
+    fn summary_of(updates: &[Update]) -> Vec<(Op, bool, Vec<String>)> {
         let uids = |update: &Update| update.pods.iter().map(|pod| pod.uid.clone()).collect();
         updates.iter().map(|update| (update.op, update.ready, uids(update))).collect()
     }
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn an_empty_first_set_is_announced_once() {
         let mut config = PodConfig::new([Source::File, Source::Api]);
-        assert_eq!(told(&config.set(Source::File, vec![])), [(Op::Add, false, uids([]))]);
-        assert_eq!(told(&config.set(Source::File, vec![])), []);
-        assert_eq!(told(&config.set(Source::Api, vec![])), [(Op::Add, true, uids([]))]);
+        assert_eq!(summary_of(&config.set(Source::File, vec![])), [(Op::Add, false, uids([]))]);
+        assert_eq!(summary_of(&config.set(Source::File, vec![])), []);
+        assert_eq!(summary_of(&config.set(Source::Api, vec![])), [(Op::Add, true, uids([]))]);
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         let mut config = PodConfig::new([Source::File]);
         config.set(Source::File, vec![pod("a", "1", "x")]);
         let updates = config.set(Source::File, vec![pod("a", "2", "y")]);
-        assert_eq!(told(&updates), [(Op::Remove, true, uids(["1"])), (Op::Add, true, uids(["2"]))]);
+        assert_eq!(summary_of(&updates), [(Op::Remove, true, uids(["1"])), (Op::Add, true, uids(["2"]))]);
     }
 
     #[test]
@@ -180,58 +180,58 @@ mod tests {
         let mut config = PodConfig::new([Source::File]);
         config.set(Source::File, vec![pod("a", "1", "x")]);
         let updates = config.set(Source::File, vec![pod("b", "1", "y")]);
-        assert_eq!(told(&updates), [(Op::Update, true, uids(["1"]))]);
+        assert_eq!(summary_of(&updates), [(Op::Update, true, uids(["1"]))]);
         assert_eq!(updates[0].pods[0].identity.name, "a");
         assert_eq!(config.set(Source::File, vec![pod("b", "1", "y")]), []);
     }
 
     #[test]
-    fn two_files_of_one_uid_are_one_object_to_the_merge() {
+    fn two_files_with_one_uid_are_one_object_in_the_merge() {
         let held = |name: &str, image: &str, object| {
-            Arc::new(Wanted { object: Some(object), ..(*pod(name, "1", image)).clone() })
+            Arc::new(WantedPod { object: Some(object), ..(*pod(name, "1", image)).clone() })
         };
         let mut config = PodConfig::new([Source::File]);
         config.set(Source::File, vec![held("a", "x", 1)]);
         let both = vec![held("a", "x", 1), held("b", "y", 2)];
-        assert_eq!(told(&config.set(Source::File, both.clone())), [(Op::Update, true, uids(["1"]))]);
+        assert_eq!(summary_of(&config.set(Source::File, both.clone())), [(Op::Update, true, uids(["1"]))]);
         assert_eq!(config.set(Source::File, both), [], "the first was changed into the second");
         let read_again = vec![held("a", "x", 3), held("b", "y", 4)];
         assert_eq!(config.set(Source::File, read_again).len(), 1);
     }
 
     #[test]
-    fn another_status_alone_is_reconciled_and_an_ordered_end_is_a_delete() {
+    fn a_changed_status_is_a_reconcile_and_a_deletion_timestamp_is_a_delete() {
         let mut config = PodConfig::new([Source::Api]);
         config.set(Source::Api, vec![pod("a", "1", "x")]);
         let mut changed = (*pod("a", "1", "x")).clone();
         changed.status = json!({ "phase": "Running" }).into();
         assert_eq!(
-            told(&config.set(Source::Api, vec![Arc::new(changed.clone())])),
+            summary_of(&config.set(Source::Api, vec![Arc::new(changed.clone())])),
             [(Op::Reconcile, true, uids(["1"]))]
         );
         changed.content.deleted = json!("2026-11-21T00:00:00Z").into();
         assert_eq!(
-            told(&config.set(Source::Api, vec![Arc::new(changed)])),
+            summary_of(&config.set(Source::Api, vec![Arc::new(changed)])),
             [(Op::Delete, true, uids(["1"]))]
         );
     }
 
     #[test]
-    fn the_second_pod_of_a_name_is_dropped_and_two_of_one_uid_are_both_added() {
+    fn of_two_pods_with_one_name_the_second_is_dropped_and_of_one_uid_both_are_added() {
         let mut config = PodConfig::new([Source::Api]);
         let updates = config.set(Source::Api, vec![pod("a", "1", "x"), pod("a", "2", "y")]);
-        assert_eq!(told(&updates), [(Op::Add, true, uids(["1"]))]);
+        assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1"]))]);
         let mut config = PodConfig::new([Source::Api]);
         let updates = config.set(Source::Api, vec![pod("a", "1", "x"), pod("b", "1", "y")]);
-        assert_eq!(told(&updates), [(Op::Add, true, uids(["1", "1"]))]);
+        assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1", "1"]))]);
         assert_eq!(config.wanted(Source::Api).count(), 1);
     }
 
     #[test]
-    fn sources_know_nothing_of_each_other() {
+    fn sources_are_merged_separately() {
         let mut config = PodConfig::new([Source::File, Source::Http]);
         config.set(Source::File, vec![pod("a", "1", "x")]);
         let updates = config.set(Source::Http, vec![pod("a", "1", "x")]);
-        assert_eq!(told(&updates), [(Op::Add, true, uids(["1"]))]);
+        assert_eq!(summary_of(&updates), [(Op::Add, true, uids(["1"]))]);
     }
 }

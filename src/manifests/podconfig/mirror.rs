@@ -1,7 +1,7 @@
-//! What the API server shows of a static pod: its mirror, which the kubelet makes and of which the API's UID is another.
+//! Checks the mirror pod of a static pod: the kubelet creates it in the API server, where it has another UID.
 //!
-//! A mirror is joined by its annotation `kubernetes.io/config.mirror`, never by its UID. Its hash and its status are two
-//! reports of two moments, and a mirror is up to a minute behind: what is younger says nothing.
+//! A mirror pod is matched by its annotation `kubernetes.io/config.mirror`, never by its UID. Its hash and its status
+//! are reported at two different times, and a mirror pod is up to a minute late, so a younger pod proves nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,56 +10,58 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::runtime_pods::RuntimePod;
-use super::{GRACE, Wanted};
+use super::{GRACE, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::{Check, PodIdentity, Severity, SourceReport, Verdict};
 
-/// Namespaces that every cluster has.
+/// Namespaces that exist in every cluster.
 const ALWAYS_THERE: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// A static pod in the API server.
+/// The mirror pod of a static pod in the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mirror {
-    /// `current`, `old` (of another version), `absent`, `taken` (another pod has the name) or `young` (too early to tell).
+pub struct MirrorPod {
+    /// `current`, `old` (of another version), `absent`, `taken` (another pod has the name) or `young` (too early to
+    /// decide).
     pub state: &'static str,
-    /// The API's UID of it, or of the pod that has its name.
+    /// The UID in the API server: of the mirror pod, or of the pod that has its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The version that it is of.
+    /// The hash of the version that the mirror pod was made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
 }
 
-/// What is to be said of a static pod's mirror; words only where something is not as it should be.
+/// Returns the state of a static pod's mirror, with a text only if something is wrong.
 ///
-/// `shown` are the API server's pods of the name, `all` those of the node; `own` is what runs, if that is known.
-pub(super) fn judged(
-    pod: &Wanted,
-    shown: &[&Wanted],
-    all: &[Arc<Wanted>],
+/// `shown` are the API server's pods with this name, `all` are its pods of the node, and `own` is the pod in the
+/// runtime, if it is known.
+pub(super) fn mirror_state(
+    pod: &WantedPod,
+    shown: &[&WantedPod],
+    all: &[Arc<WantedPod>],
     own: Option<&RuntimePod>,
     young: bool,
-) -> (Mirror, Option<String>) {
+) -> (MirrorPod, Option<String>) {
     let found = shown.iter().find_map(|shown| Some((shown, shown.mirror_of.as_deref()?)));
     let Some((shown, hash)) = found else {
         return match shown.first() {
             Some(other) => (
-                Mirror { state: "taken", uid: Some(other.uid.clone()), hash: None },
+                MirrorPod { state: "taken", uid: Some(other.uid.clone()), hash: None },
                 Some(
                     "the API server has another pod of this name, which is no mirror of it and keeps it from having one"
                         .to_owned(),
                 ),
             ),
-            None if young => (Mirror { state: "young", uid: None, hash: None }, None),
-            None => (Mirror { state: "absent", uid: None, hash: None }, Some(absent(pod, all))),
+            None if young => (MirrorPod { state: "young", uid: None, hash: None }, None),
+            None => (MirrorPod { state: "absent", uid: None, hash: None }, Some(absent(pod, all))),
         };
     };
-    let says = |state| Mirror { state, uid: Some(shown.uid.clone()), hash: Some(hash.to_owned()) };
+    let says = |state| MirrorPod { state, uid: Some(shown.uid.clone()), hash: Some(hash.to_owned()) };
     let status = shown.status.read();
     let is_of_this = own.and_then(|own| status_is_of(own, &status));
-    // Of a UID that cannot be told there is no version to compare.
-    if pod.told_uid().is_some_and(|uid| uid != hash) {
+    // Without a known UID there is no version to compare.
+    if pod.known_uid().is_some_and(|uid| uid != hash) {
         if young {
             return (says("young"), None);
         }
@@ -83,19 +85,19 @@ pub(super) fn judged(
     (says("current"), words.map(str::to_owned))
 }
 
-/// A finding for each loaded manifest whose mirror is missing, old, or taken by another pod.
-pub fn mirror_findings(sources: &[SourceReport], api: &[Arc<Wanted>], now: Wall) -> Vec<RuntimeFinding> {
-    let mut by_name: HashMap<&PodIdentity, Vec<&Wanted>> = HashMap::new();
+/// Returns a finding for each loaded manifest whose mirror is missing, old, or replaced by another pod.
+pub fn mirror_findings(sources: &[SourceReport], api: &[Arc<WantedPod>], now: Wall) -> Vec<RuntimeFinding> {
+    let mut by_name: HashMap<&PodIdentity, Vec<&WantedPod>> = HashMap::new();
     for pod in api {
         by_name.entry(&pod.identity).or_default().push(pod);
     }
     let files = sources.iter().flat_map(|source| &source.files);
     let loaded = files.filter(|file| file.verdict == Verdict::Loaded);
     let findings = loaded.filter_map(|file| {
-        let pod = Wanted::of_file(file)?;
+        let pod = WantedPod::of_file(file)?;
         let shown = by_name.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();
         let young = pod.changed.is_some_and(|changed| now.duration_since(changed) <= GRACE);
-        let (mirror, words) = judged(&pod, shown, api, None, young);
+        let (mirror, words) = mirror_state(&pod, shown, api, None, young);
         let (check, severity) = match mirror.state {
             "absent" => (Check::NoMirror, Severity::Warning),
             "old" => (Check::OldMirror, Severity::Warning),
@@ -108,7 +110,7 @@ pub fn mirror_findings(sources: &[SourceReport], api: &[Arc<Wanted>], now: Wall)
     findings.collect()
 }
 
-/// Whether the containers of a status are the ones that the runtime has; nothing if it has none.
+/// Whether the container ids in a status are those of the runtime; `None` if the status has none.
 fn status_is_of(own: &RuntimePod, status: &Value) -> Option<bool> {
     let containers = status.get("containerStatuses")?.as_array()?;
     let ids = containers.iter().filter_map(|container| {
@@ -120,9 +122,10 @@ fn status_is_of(own: &RuntimePod, status: &Value) -> Option<bool> {
     Some(ids.any(|id| own.has(id)))
 }
 
-/// What may be the cause. One that the pod's own text shows is certain; of the others only the kubelet's log knows.
-fn absent(pod: &Wanted, all: &[Arc<Wanted>]) -> String {
-    if let Some(why) = &pod.unmirrored {
+/// Returns the possible causes of a missing mirror. A cause that the pod's own text shows is certain; the others can
+/// only be confirmed in the kubelet's log.
+fn absent(pod: &WantedPod, all: &[Arc<WantedPod>]) -> String {
+    if let Some(why) = &pod.mirror_refusal {
         return format!("it has no mirror in the API server: {why}");
     }
     let namespace = &pod.identity.namespace;

@@ -1,37 +1,37 @@
-//! The kubelet's `PodConfig`: what it is told to run, from files, a URL and the API server, as one stream of updates.
+//! The kubelet's `PodConfig`: merges the pods that files, a URL and the API server want into one stream of updates.
 //!
-//! Each source sends its whole set of pods whenever it has one; [`PodConfig`] compares it with what the source sent
-//! before, by UID, and says what was added, changed and removed, as the kubelet's sync loop gets it. The sources are
-//! state machines without a clock or a thread: whoever drives them tells them what happened.
+//! Each source sends its complete set of pods whenever it has a new one. [`PodConfig`] compares the set with the
+//! previous set of that source, by UID, and returns which pods were added, changed and removed, as the kubelet's sync
+//! loop receives it. The sources are state machines without a clock or a thread: their caller passes in what happens.
 
 mod api;
-mod drive;
+mod api_watch;
+mod compact_json;
 mod file;
+mod file_watch;
 mod follow;
 mod load;
 mod merge;
 mod mirror;
-mod part;
-mod reflect;
 mod runtime_pods;
 mod selector;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod url;
+mod verdict;
 
-pub use api::{ApiError, ApiPods, List};
-pub use drive::{Heard, follow_files};
-pub use file::{FileSource, Refused};
-pub use follow::{Following, Stage, Step};
+pub use api::{ApiError, ApiPods, PodListDocument};
+pub use api_watch::{ApiServer, follow_api};
+pub use compact_json::CompactJson;
+pub use file::{FileSource, RefusedFile};
+pub use file_watch::{SourceMessage, follow_files};
+pub use follow::{PodFollower, PodProgress, Stage};
 pub use merge::PodConfig;
 pub use mirror::mirror_findings;
-pub use part::Part;
-pub use reflect::{ApiServer, follow_api};
-pub use runtime_pods::{Instance, Latest, RuntimePod, instances};
+pub use runtime_pods::{NewestContainer, PodInstance, RuntimePod, instances};
 pub use selector::Selector;
-pub use standing::{PodRow, Question, SourceState, standings};
 pub use url::{BODY_LIMIT, UrlAnswer, UrlSource, inspect_url};
+pub use verdict::{PodRow, SourceState, VerdictInput, pod_rows};
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,10 +42,11 @@ use serde::Serialize;
 use super::report::PodIdentity;
 use crate::clock::Wall;
 
-/// For so long nothing of a change need show: one scan of the files, a worker's pause, and the pull of an image begun.
+/// How long a change may take to show: one scan of the files, a pause of the pod worker, and the start of an image
+/// pull.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Where the kubelet is told what to run.
+/// A source of the pods that the kubelet runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -58,7 +59,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The kubelet's word, also the value of the annotation `kubernetes.io/config.source`.
+    /// The kubelet's name, also the value of the annotation `kubernetes.io/config.source`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -74,76 +75,76 @@ impl fmt::Display for Source {
     }
 }
 
-/// A pod as a source wants it.
+/// A pod that a source wants.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
-    /// Namespace and name, the node's suffix included.
+pub struct WantedPod {
+    /// The namespace and name, including the node's suffix.
     pub identity: PodIdentity,
-    /// The UID that the kubelet knows it by, or a stand-in where that cannot be told; see [`Self::told_uid`].
+    /// The UID that the kubelet gives the pod, or a placeholder if it is not known; see [`Self::known_uid`].
     pub uid: String,
-    /// What makes it another pod when it changes: spec, labels, annotations, deletion.
-    pub content: Content,
-    /// Its status, which only the API server sends.
-    pub status: Part,
-    /// The static pod's hash, if this is a mirror that the kubelet itself made.
+    /// The fields whose change makes it another version of the pod: spec, labels, annotations, deletion.
+    pub content: PodContent,
+    /// The status, which only the API server sends.
+    pub status: CompactJson,
+    /// The hash of the static pod, if this is a mirror pod that the kubelet created.
     pub mirror_of: Option<String>,
-    /// When its file was last written.
+    /// When the file was last modified.
     pub changed: Option<Wall>,
-    /// Why the API server refuses its mirror, where its own text says so.
-    pub unmirrored: Option<Box<str>>,
-    /// Which object in the kubelet's memory this is, for one that it goes on holding: the merge writes into what the file
-    /// store holds, so that a pod compared with itself never differs.
+    /// Why the API server refuses the mirror pod, if the pod's own text shows it.
+    pub mirror_refusal: Option<Box<str>>,
+    /// The identity of the object in the kubelet's memory, for a pod of the file source. The merge writes into the file
+    /// source's own object, so a pod compared with itself never differs.
     pub object: Option<u64>,
 }
 
-/// What stands before the name in place of a UID that cannot be told from the file. No UID begins so.
-const UNTOLD: char = '?';
+/// The prefix of the placeholder for a UID that is not known from the file. No UID starts with this character.
+const UNKNOWN_UID: char = '?';
 
-impl Wanted {
-    /// Its UID, if that can be told.
-    pub fn told_uid(&self) -> Option<&str> {
-        (!self.uid.starts_with(UNTOLD)).then_some(self.uid.as_str())
+impl WantedPod {
+    /// The UID, if it is known.
+    pub fn known_uid(&self) -> Option<&str> {
+        (!self.uid.starts_with(UNKNOWN_UID)).then_some(self.uid.as_str())
     }
 
-    /// Whether its end was ordered.
+    /// Whether the pod has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         !self.content.deleted.is_null()
     }
 }
 
-/// The parts of a pod that the merge compares.
+/// The fields of a pod that the merge compares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct PodContent {
     /// `spec`
-    pub spec: Part,
+    pub spec: CompactJson,
     /// `metadata.labels`
-    pub labels: Part,
+    pub labels: CompactJson,
     /// `metadata.annotations` without the kubelet's own.
-    pub annotations: Part,
+    pub annotations: CompactJson,
     /// `metadata.deletionTimestamp`
-    pub deleted: Part,
+    pub deleted: CompactJson,
     /// `metadata.deletionGracePeriodSeconds`
-    pub grace: Part,
+    pub grace: CompactJson,
 }
 
-/// What the sync loop is told to do.
+/// The operation of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Op {
-    /// Pods that were not there.
+    /// Pods that are new.
     Add,
     /// Pods whose content changed.
     Update,
-    /// Pods whose end was ordered.
+    /// Pods that got a deletion timestamp.
     Delete,
     /// Pods that the source no longer has.
     Remove,
-    /// Pods of which only the status changed.
+    /// Pods whose status only has changed.
     Reconcile,
 }
 
 impl Op {
-    /// The kubelet's word.
+    /// The kubelet's name of the operation.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",
@@ -155,15 +156,15 @@ impl Op {
     }
 }
 
-/// One update as the sync loop gets it.
+/// One update as the sync loop receives it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// Who says so.
+    /// The source.
     pub source: Source,
-    /// Whether every configured source has been heard by now. Until then the kubelet cleans nothing up.
+    /// Whether every configured source has sent a set. Until then the kubelet cleans up no pods.
     pub ready: bool,
-    /// The pods. Empty where a source has nothing and says so for the first time.
-    pub pods: Vec<Arc<Wanted>>,
+    /// The pods. Empty in the first update of a source that has none.
+    pub pods: Vec<Arc<WantedPod>>,
 }

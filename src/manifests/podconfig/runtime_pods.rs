@@ -1,4 +1,4 @@
-//! The runtime's two lists as pods: which sandboxes a pod has, where the kubelet got it from, what is in them.
+//! Groups the runtime's two lists into pods, with their sandboxes, sources and containers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,29 +12,29 @@ use crate::manifests::PodIdentity;
 const SOURCE: &str = "kubernetes.io/config.source";
 const RESTARTS: &str = "io.kubernetes.container.restartCount";
 
-/// One sandbox of a pod and what is in it.
+/// One sandbox of a pod with its containers.
 #[derive(Clone, Debug)]
-pub struct Instance {
+pub struct PodInstance {
     /// The sandbox.
     pub sandbox: Sandbox,
-    /// Where the kubelet got the pod from, as its annotation says.
+    /// The kubelet's source of the pod, from its annotation.
     pub source: Option<Source>,
     /// The newest container of each name.
-    pub containers: BTreeMap<String, Latest>,
+    pub containers: BTreeMap<String, NewestContainer>,
 }
 
-/// The newest container of a name, and how it or the one before it ended.
+/// The newest container with a name, and how it or its predecessor ended.
 #[derive(Clone, Debug)]
-pub struct Latest {
+pub struct NewestContainer {
     /// The container.
     pub container: Container,
-    /// How often it was restarted.
+    /// The restart count.
     pub restarts: u32,
-    /// The last one that has ended, if the runtime was asked and knew.
+    /// The status of the last container that has ended, if it was fetched.
     pub ended: Option<ContainerStatus>,
 }
 
-impl Instance {
+impl PodInstance {
     /// The pod's UID.
     pub fn uid(&self) -> &str {
         self.sandbox.metadata.as_ref().map_or("", |metadata| metadata.uid.as_str())
@@ -45,7 +45,7 @@ impl Instance {
         self.sandbox.state == SandboxState::Ready
     }
 
-    /// The pod's name, by its labels, else by the sandbox's own.
+    /// The pod's namespace and name, from its labels or else from the sandbox's metadata.
     pub fn identity(&self) -> Option<PodIdentity> {
         let (labels, metadata) = (&self.sandbox.labels, self.sandbox.metadata.as_ref());
         let namespace =
@@ -55,24 +55,24 @@ impl Instance {
     }
 }
 
-/// The sandboxes with what is in them. A container whose sandbox is not listed is left out.
-pub fn instances(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> impl Iterator<Item = Instance> {
+/// Groups the containers by sandbox. A container whose sandbox is not listed is left out.
+pub fn instances(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> impl Iterator<Item = PodInstance> {
     let mut by_sandbox: HashMap<String, Vec<Container>> = HashMap::new();
     for container in containers {
         by_sandbox.entry(container.sandbox_id.clone()).or_default().push(container);
     }
     sandboxes.into_iter().map(move |sandbox| {
         let containers = latest(by_sandbox.remove(&sandbox.id).unwrap_or_default());
-        Instance { source: source(&sandbox), sandbox, containers }
+        PodInstance { source: source(&sandbox), sandbox, containers }
     })
 }
 
 fn source(sandbox: &Sandbox) -> Option<Source> {
-    let told = sandbox.annotations.get(SOURCE)?;
-    [Source::File, Source::Http, Source::Api].into_iter().find(|source| source.as_str() == told)
+    let annotation = sandbox.annotations.get(SOURCE)?;
+    [Source::File, Source::Http, Source::Api].into_iter().find(|source| source.as_str() == annotation)
 }
 
-fn latest(mut containers: Vec<Container>) -> BTreeMap<String, Latest> {
+fn latest(mut containers: Vec<Container>) -> BTreeMap<String, NewestContainer> {
     containers.sort_by_key(|container| container.created_at);
     containers
         .into_iter()
@@ -80,49 +80,49 @@ fn latest(mut containers: Vec<Container>) -> BTreeMap<String, Latest> {
             let metadata = container.metadata.as_ref()?;
             let counted = container.annotations.get(RESTARTS).and_then(|count| count.parse().ok());
             let restarts = counted.unwrap_or(metadata.attempt).max(metadata.attempt);
-            Some((metadata.name.clone(), Latest { container, restarts, ended: None }))
+            Some((metadata.name.clone(), NewestContainer { container, restarts, ended: None }))
         })
         .collect()
 }
 
-/// What the runtime has of a pod, in a report.
+/// The state of a pod in the runtime, for a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InRuntime {
+pub struct RuntimeState {
     /// `running`, `starting` or `exited`.
     pub state: &'static str,
-    /// When its newest sandbox was made.
+    /// When its newest sandbox was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Wall>,
-    /// The UID that it runs under.
+    /// The UID under which it runs.
     pub uid: String,
 }
 
-/// A pod of the runtime, whatever its sandboxes: one UID.
+/// A pod in the runtime with all its sandboxes: one UID.
 #[derive(Clone, Debug)]
 pub struct RuntimePod {
     /// Its name.
     pub identity: PodIdentity,
     /// Its UID.
     pub uid: String,
-    /// Where the kubelet got it from.
+    /// The kubelet's source of the pod.
     pub source: Option<Source>,
-    /// Its labels, the kubelet's own included.
+    /// Its labels, including the kubelet's own.
     pub labels: BTreeMap<String, String>,
     ready: usize,
     newest: i64,
-    /// The newest container of each name: its id, and whether it runs.
-    containers: BTreeMap<String, Newest>,
+    /// The newest container of each name.
+    containers: BTreeMap<String, ContainerInfo>,
 }
 
 #[derive(Clone, Debug)]
-struct Newest {
+struct ContainerInfo {
     id: String,
     created_at: i64,
     runs: bool,
 }
 
 impl RuntimePod {
-    /// The runtime's lists, by pod UID.
+    /// Groups the runtime's lists by pod UID.
     pub fn group(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> BTreeMap<String, Self> {
         let mut pods: BTreeMap<String, Self> = BTreeMap::new();
         for instance in instances(sandboxes, containers) {
@@ -137,12 +137,12 @@ impl RuntimePod {
                 newest: i64::MIN,
                 containers: BTreeMap::new(),
             });
-            pod.take(instance);
+            pod.add(instance);
         }
         pods
     }
 
-    fn take(&mut self, instance: Instance) {
+    fn add(&mut self, instance: PodInstance) {
         self.source = self.source.or(instance.source);
         self.ready += usize::from(instance.is_ready());
         if instance.sandbox.created_at >= self.newest {
@@ -150,59 +150,59 @@ impl RuntimePod {
             let labels = instance.sandbox.labels.iter();
             self.labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         }
-        for (name, Latest { container, .. }) in instance.containers {
+        for (name, NewestContainer { container, .. }) in instance.containers {
             let runs = container.state == ContainerState::Running;
-            let newest = Newest { id: container.id, created_at: container.created_at, runs };
+            let newest = ContainerInfo { id: container.id, created_at: container.created_at, runs };
             if self.containers.get(&name).is_none_or(|known| newest.created_at > known.created_at) {
                 self.containers.insert(name, newest);
             }
         }
     }
 
-    /// How many of its containers run.
+    /// The number of running containers.
     pub fn running(&self) -> usize {
         self.containers.values().filter(|newest| newest.runs).count()
     }
 
-    /// How many containers it has, counting the newest of each name.
+    /// The number of containers, counting only the newest of each name.
     pub fn containers(&self) -> usize {
         self.containers.len()
     }
 
-    /// Whether one of its newest containers has this id.
+    /// Whether one of the newest containers has this id.
     pub fn has(&self, id: &str) -> bool {
         self.containers.values().any(|newest| newest.id == id)
     }
 
-    /// How many of its sandboxes are ready.
+    /// The number of ready sandboxes.
     pub const fn ready(&self) -> usize {
         self.ready
     }
 
-    /// Whether anything of it is alive.
-    pub fn lives(&self) -> bool {
+    /// Whether a sandbox is ready or a container runs.
+    pub fn is_alive(&self) -> bool {
         self.ready > 0 || self.running() > 0
     }
 
-    /// Whether a container of it runs in a ready sandbox.
+    /// Whether a container runs in a ready sandbox.
     pub fn runs(&self) -> bool {
         self.ready > 0 && self.running() > 0
     }
 
-    /// When its newest sandbox was made.
+    /// When the newest sandbox was created.
     pub fn since(&self) -> Option<Wall> {
         (self.newest > 0).then(|| Wall::from_nanos(self.newest))
     }
 
-    /// For a report.
-    pub fn shown(&self) -> InRuntime {
+    /// Returns the state for a report.
+    pub fn state(&self) -> RuntimeState {
         let state = if self.runs() {
             "running"
-        } else if self.lives() {
+        } else if self.is_alive() {
             "starting"
         } else {
             "exited"
         };
-        InRuntime { state, since: self.since(), uid: self.uid.clone() }
+        RuntimeState { state, since: self.since(), uid: self.uid.clone() }
     }
 }

@@ -1,8 +1,8 @@
-//! Which pods are shown, by their labels, in the words that kubectl takes.
+//! Parses and applies label selectors in kubectl's syntax.
 
 use std::str::FromStr;
 
-/// Conditions that labels have to meet, all of them.
+/// The conditions of a label selector. Labels must satisfy all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Condition>);
 
@@ -18,12 +18,12 @@ enum Test {
     Absent,
     /// One of these values.
     In(Vec<String>),
-    /// None of these values, or no such label at all.
+    /// None of these values, or no label with this key.
     NotIn(Vec<String>),
 }
 
 impl Selector {
-    /// Whether labels meet it; `value` gives the value of a key.
+    /// Whether labels match the selector; `value` returns the value of a key.
     pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|Condition { key, test }| {
             let value = value(key);
@@ -46,7 +46,7 @@ impl FromStr for Selector {
     }
 }
 
-/// Between the commas that stand outside of brackets.
+/// Splits at the commas outside of brackets.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |letter| {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn an_invalid_selector_is_rejected() {
         for bad in ["", "a=b,", "a near (b)", "(a)", "in (a)", "a b", "!"] {
             assert!(bad.parse::<Selector>().is_err(), "{bad}");
         }

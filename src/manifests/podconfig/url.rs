@@ -1,15 +1,15 @@
-//! The URL source: what is made of each answer (pkg/kubelet/config/http.go).
+//! The URL source: turns each answer into a set of pods (pkg/kubelet/config/http.go).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Wanted;
+use super::WantedPod;
 use crate::manifests::pipeline::{judge, judge_item};
 use crate::manifests::tree::{Node, Value};
 use crate::manifests::uid::uid_from_url;
 use crate::manifests::{FileReport, Kubelet, PathKind, SourceReport, Verdict};
 
-/// The kubelet reads no more of an answer (maxConfigLength in pkg/kubelet/config/file.go).
+/// The largest body that the kubelet reads (maxConfigLength in pkg/kubelet/config/file.go).
 pub const BODY_LIMIT: u64 = 10 << 20;
 
 /// A URL that serves manifests.
@@ -17,26 +17,26 @@ pub const BODY_LIMIT: u64 = 10 << 20;
 pub struct UrlSource {
     url: String,
     kubelet: Kubelet,
-    /// The last body that was not empty, whether or not it could be read.
+    /// The last body that was not empty, whether or not it could be parsed.
     last: Option<Vec<u8>>,
 }
 
-/// What one answer of the URL comes to.
+/// The result of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UrlAnswer {
-    /// The whole set, if the source sends one.
-    pub set: Option<Vec<Arc<Wanted>>>,
-    /// What the kubelet logs as an error.
+    /// The complete set of pods, if the source sends one.
+    pub set: Option<Vec<Arc<WantedPod>>>,
+    /// The error that the kubelet logs.
     pub error: Option<String>,
 }
 
 impl UrlSource {
-    /// A URL that has not been asked.
+    /// Creates a source that has not received an answer.
     pub fn new(url: &str, kubelet: Kubelet) -> Self {
         Self { url: url.to_owned(), kubelet, last: None }
     }
 
-    /// It answered `status` with `body`.
+    /// Handles an answer with `status` and `body`.
     pub fn answered(&mut self, status: u16, body: &[u8]) -> UrlAnswer {
         let url = &self.url;
         let trouble = |why: String| UrlAnswer { set: None, error: Some(why) };
@@ -50,7 +50,8 @@ impl UrlSource {
         if self.last.as_deref() == Some(body) {
             return UrlAnswer::default();
         }
-        // Remembered before it is read: a bad body is not tried again, and going back to an old one is a change.
+        // Stored before parsing, as in the kubelet: a bad body is not tried again, and a return to an old body is a
+        // change.
         self.last = Some(body.to_vec());
         match served(url, body, &self.kubelet) {
             Ok(reports) => match reports.iter().map(|report| taken(report).map(Arc::new)).collect() {
@@ -62,7 +63,7 @@ impl UrlSource {
     }
 }
 
-/// What the kubelet makes of what a URL serves, file by file, as of what a path holds.
+/// Returns the kubelet's verdict on what a URL serves, file by file, as for a path.
 pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
     let mut files = match served(url, body, kubelet) {
         Ok(files) => files,
@@ -84,7 +85,7 @@ pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
     SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }
 }
 
-/// One Pod, or the items of a list of them; else what was judged, and the kubelet's word on it.
+/// Parses one Pod or the items of a list. On failure, returns the parsed file and the kubelet's error text.
 fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, (Box<FileReport>, String)> {
     let mut one = judge(Path::new(url), None, body, kubelet);
     let Some(document) = &one.document else { return Err(neither(url, one)) };
@@ -94,7 +95,7 @@ fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, 
     } else if let Some(items) = document.root.as_ref().and_then(pod_list) {
         items.iter().map(|item| judge_item(Path::new(url), item, document, kubelet)).collect()
     } else {
-        // The kubelet says no more than that; what is wrong with it as a Pod stays said.
+        // The kubelet logs no more than that; the findings about the Pod stay.
         one.verdict = Verdict::Rejected;
         return Err(neither(url, one));
     };
@@ -111,13 +112,13 @@ fn neither(url: &str, report: FileReport) -> (Box<FileReport>, String) {
     (Box::new(report), why)
 }
 
-/// One item that the kubelet refuses has it refuse all.
-fn taken(report: &FileReport) -> Result<Wanted, String> {
+/// If the kubelet rejects one item, it rejects all.
+fn taken(report: &FileReport) -> Result<WantedPod, String> {
     let refused = || report.kubelet_reason.clone().unwrap_or_else(|| "it is not taken".to_owned());
-    Wanted::of_file(report).ok_or_else(refused)
+    WantedPod::of_file(report).ok_or_else(refused)
 }
 
-/// The items of a `PodList`. A `List` of Pods is none to the kubelet.
+/// Returns the items of a `PodList`. The kubelet does not accept a `List` of Pods.
 fn pod_list(root: &Node) -> Option<Vec<Node>> {
     let is = |key: &str, text: &str| root.get(key).and_then(Node::as_str) == Some(text);
     if !is("kind", "PodList") || !is("apiVersion", "v1") {

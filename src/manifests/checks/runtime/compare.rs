@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RuntimeFinding;
 use super::hash::{SINCE, container_hash};
 use super::made::{self, Made};
-use super::running::{Instance, Latest, MANY_RESTARTS, Running};
+use super::running::{MANY_RESTARTS, NewestContainer, PodInstance, Running};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::manifests::Check;
@@ -187,18 +187,18 @@ fn other_node(node: &str, running: &Running, kubelet: &Kubelet) -> Option<Runtim
     )
 }
 
-fn ready(instances: &[Instance]) -> impl Iterator<Item = &Instance> {
+fn ready(instances: &[PodInstance]) -> impl Iterator<Item = &PodInstance> {
     instances.iter().filter(|instance| instance.is_ready())
 }
 
-fn sandbox_ids(instances: &[Instance]) -> Vec<String> {
+fn sandbox_ids(instances: &[PodInstance]) -> Vec<String> {
     ready(instances).map(|instance| instance.sandbox.id.clone()).collect()
 }
 
 fn loaded(
     file: &FileReport,
     pod: &PodIdentity,
-    instances: &[Instance],
+    instances: &[PodInstance],
     made: &Made,
     question: &Question<'_>,
 ) -> Vec<RuntimeFinding> {
@@ -242,7 +242,7 @@ fn modified(file: &FileReport) -> Option<Wall> {
 fn nothing_runs(
     file: &FileReport,
     pod: &PodIdentity,
-    instances: &[Instance],
+    instances: &[PodInstance],
     root: &Place<'_>,
     now: Wall,
 ) -> Option<RuntimeFinding> {
@@ -269,7 +269,7 @@ fn nothing_runs(
     )
 }
 
-fn rejected(pod: &PodIdentity, instances: &[Instance], kind: PathKind) -> Vec<RuntimeFinding> {
+fn rejected(pod: &PodIdentity, instances: &[PodInstance], kind: PathKind) -> Vec<RuntimeFinding> {
     let ids = sandbox_ids(instances);
     if ids.is_empty() {
         return Vec::new();
@@ -300,7 +300,7 @@ fn named(mut differences: Vec<String>) -> String {
 fn another_text(
     file: &FileReport,
     pod: &PodIdentity,
-    newest: &Instance,
+    newest: &PodInstance,
     root: &Place<'_>,
     question: &Question<'_>,
 ) -> RuntimeFinding {
@@ -330,7 +330,7 @@ fn another_text(
 /// The text is the same, but another release made the pod of it than the one whose rules were asked for.
 fn other_release(
     pod: &PodIdentity,
-    newest: &Instance,
+    newest: &PodInstance,
     by: &[String],
     question: &Question<'_>,
 ) -> Option<RuntimeFinding> {
@@ -354,7 +354,7 @@ const NOT_TAKEN_UP: &str = "the kubelet has not taken up the file: look for a se
 
 fn differences(
     pod: &PodIdentity,
-    newest: &Instance,
+    newest: &PodInstance,
     root: &Place<'_>,
     question: &Question<'_>,
 ) -> Option<RuntimeFinding> {
@@ -372,13 +372,13 @@ fn differences(
 
 /// Containers that the file does not have, or has with another image; in words, and their ids.
 fn other_containers(
-    newest: &Instance,
+    newest: &PodInstance,
     root: &Place<'_>,
     question: &Question<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let spec = root.get("spec");
     let wanted: Vec<Place<'_>> = containers(&spec).collect();
-    let differs = |name: &String, latest: &Latest| match wanted
+    let differs = |name: &String, latest: &NewestContainer| match wanted
         .iter()
         .find(|container| container.get("name").str() == name)
     {
@@ -390,7 +390,7 @@ fn other_containers(
 }
 
 /// What the runtime was told decides; where it does not say, the kubelet's hash.
-fn other_image(name: &str, latest: &Latest, image: &str, question: &Question<'_>) -> Option<String> {
+fn other_image(name: &str, latest: &NewestContainer, image: &str, question: &Question<'_>) -> Option<String> {
     let runs = latest.container.image.as_ref();
     let told = runs.map(|image| image.user_specified.as_str()).filter(|told| !told.is_empty());
     if let Some(told) = told {
@@ -409,7 +409,7 @@ fn other_image(name: &str, latest: &Latest, image: &str, question: &Question<'_>
 }
 
 /// Labels and annotations as the file has them, on the sandbox.
-fn drift(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<RuntimeFinding> {
+fn drift(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>) -> Option<RuntimeFinding> {
     let seen = other_metadata(newest, root);
     if seen.is_empty() {
         return None;
@@ -421,7 +421,7 @@ fn drift(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<Runti
     )
 }
 
-fn other_metadata(newest: &Instance, root: &Place<'_>) -> Vec<String> {
+fn other_metadata(newest: &PodInstance, root: &Place<'_>) -> Vec<String> {
     let metadata = root.get("metadata");
     let mut seen = Vec::new();
     for (kind, found) in [("label", &newest.sandbox.labels), ("annotation", &newest.sandbox.annotations)] {
@@ -441,7 +441,7 @@ fn other_metadata(newest: &Instance, root: &Place<'_>) -> Vec<String> {
     seen
 }
 
-fn not_started(pod: &PodIdentity, newest: &Instance, root: &Place<'_>, now: Wall) -> Vec<RuntimeFinding> {
+fn not_started(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>, now: Wall) -> Vec<RuntimeFinding> {
     let created = Wall::known(newest.sandbox.created_at);
     if created.is_none_or(|created| now.duration_since(created) <= slack(root)) {
         return Vec::new();
@@ -473,7 +473,7 @@ fn not_started(pod: &PodIdentity, newest: &Instance, root: &Place<'_>, now: Wall
         .collect()
 }
 
-fn other_uid(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<RuntimeFinding> {
+fn other_uid(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>) -> Option<RuntimeFinding> {
     let uid = root.get("metadata").get("uid").str();
     if uid.is_empty() || uid == newest.uid() {
         return None;
@@ -486,7 +486,7 @@ fn other_uid(pod: &PodIdentity, newest: &Instance, root: &Place<'_>) -> Option<R
     )
 }
 
-fn crash_loop(pod: &PodIdentity, name: &str, latest: &Latest, now: Wall) -> Option<RuntimeFinding> {
+fn crash_loop(pod: &PodIdentity, name: &str, latest: &NewestContainer, now: Wall) -> Option<RuntimeFinding> {
     let ended = latest.ended.as_ref().filter(|ended| ended.exit_code != 0)?;
     let created = Wall::known(latest.container.created_at)?;
     let runs = latest.container.state == ContainerState::Running;
@@ -511,7 +511,7 @@ fn crash_loop(pod: &PodIdentity, name: &str, latest: &Latest, now: Wall) -> Opti
 fn touched(
     file: &FileReport,
     pod: &PodIdentity,
-    newest: &Instance,
+    newest: &PodInstance,
     root: &Place<'_>,
 ) -> Option<RuntimeFinding> {
     let changed = modified(file)?;
@@ -535,7 +535,7 @@ fn touched(
     )
 }
 
-fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
+fn orphan(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
     let newest = ready(instances).next()?;
     let ids = sandbox_ids(instances);
     Some(match newest.source? {
@@ -560,12 +560,12 @@ fn orphan(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
     })
 }
 
-fn doubled(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
+fn doubled(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
     let ids = sandbox_ids(instances);
     if ids.len() < 2 {
         return None;
     }
-    let uids: HashSet<&str> = ready(instances).map(Instance::uid).collect();
+    let uids: HashSet<&str> = ready(instances).map(PodInstance::uid).collect();
     Some(if uids.len() > 1 {
         let message = format!("{} versions of this pod run at once", uids.len());
         let oldest = ids.last().cloned().unwrap_or_default();
@@ -578,8 +578,8 @@ fn doubled(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> 
     })
 }
 
-fn history(pod: &PodIdentity, instances: &[Instance]) -> Option<RuntimeFinding> {
-    let dead: Vec<&Instance> = instances.iter().filter(|instance| !instance.is_ready()).collect();
+fn history(pod: &PodIdentity, instances: &[PodInstance]) -> Option<RuntimeFinding> {
+    let dead: Vec<&PodInstance> = instances.iter().filter(|instance| !instance.is_ready()).collect();
     if dead.len() < MANY_SANDBOXES {
         return None;
     }

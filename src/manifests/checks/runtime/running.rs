@@ -6,7 +6,7 @@ use crate::cri::{self, Container, ContainerState, Filter, Runtime, Sandbox};
 use crate::manifests::PodIdentity;
 use crate::manifests::podconfig::{Source, instances};
 
-pub use crate::manifests::podconfig::{Instance, Latest};
+pub use crate::manifests::podconfig::{NewestContainer, PodInstance};
 
 /// From so many restarts on a container's end is worth a question.
 pub const MANY_RESTARTS: u32 = 3;
@@ -14,14 +14,14 @@ pub const MANY_RESTARTS: u32 = 3;
 /// The static pods of a node, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
-    pods: BTreeMap<PodIdentity, Vec<Instance>>,
+    pods: BTreeMap<PodIdentity, Vec<PodInstance>>,
 }
 
 impl Running {
     /// The static pods among what the runtime listed.
     pub fn new(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Self {
-        let mut pods: BTreeMap<PodIdentity, Vec<Instance>> = BTreeMap::new();
-        let of_files_or_url = |found: &Instance| matches!(found.source, Some(Source::File | Source::Http));
+        let mut pods: BTreeMap<PodIdentity, Vec<PodInstance>> = BTreeMap::new();
+        let of_files_or_url = |found: &PodInstance| matches!(found.source, Some(Source::File | Source::Http));
         for instance in instances(sandboxes, containers).filter(of_files_or_url) {
             if let Some(identity) = instance.identity() {
                 pods.entry(identity).or_default().push(instance);
@@ -35,16 +35,16 @@ impl Running {
     }
 
     /// The sandboxes of a pod, newest first.
-    pub fn of(&self, pod: &PodIdentity) -> &[Instance] {
+    pub fn of(&self, pod: &PodIdentity) -> &[PodInstance] {
         self.pods.get(pod).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Every pod.
-    pub fn pods(&self) -> impl Iterator<Item = (&PodIdentity, &[Instance])> {
+    pub fn pods(&self) -> impl Iterator<Item = (&PodIdentity, &[PodInstance])> {
         self.pods.iter().map(|(identity, instances)| (identity, instances.as_slice()))
     }
 
-    fn restarting(&mut self) -> impl Iterator<Item = &mut Latest> {
+    fn restarting(&mut self) -> impl Iterator<Item = &mut NewestContainer> {
         let ready = self.pods.values_mut().flatten().filter(|instance| instance.is_ready());
         ready
             .flat_map(|instance| instance.containers.values_mut())

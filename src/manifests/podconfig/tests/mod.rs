@@ -1,9 +1,9 @@
-//! Pods as a source wants them and as the runtime has them, for the tests of what became of them and of their mirrors.
+//! Builds wanted pods and runtime pods for the tests of verdicts and mirror pods.
 
 mod mirror;
-mod standing;
+mod verdict;
 
-use super::{Content, Part, Wanted};
+use super::{CompactJson, PodContent, WantedPod};
 use crate::clock::Wall;
 use crate::cri::{
     Container, ContainerMetadata, ContainerState, Labels, Sandbox, SandboxMetadata, SandboxState, label,
@@ -17,15 +17,15 @@ fn identity(namespace: &str, name: &str) -> PodIdentity {
     PodIdentity { namespace: namespace.into(), name: name.into() }
 }
 
-fn wanted(identity: PodIdentity, uid: &str) -> Wanted {
-    Wanted {
+fn wanted(identity: PodIdentity, uid: &str) -> WantedPod {
+    WantedPod {
         identity,
         uid: uid.into(),
-        content: Content::default(),
-        status: Part::default(),
+        content: PodContent::default(),
+        status: CompactJson::default(),
         mirror_of: None,
         changed: None,
-        unmirrored: None,
+        mirror_refusal: None,
         object: None,
     }
 }

@@ -1,7 +1,7 @@
-//! The API server as a source: the pods of one node, listed and watched as the kubelet's reflector does it.
+//! The API source: lists and watches the pods of one node as the kubelet's reflector does.
 //!
-//! Two GETs and nothing else. What comes is told as whole sets; what goes wrong is told in words, what was known stays, and
-//! it is tried again after a pause that doubles.
+//! This module sends only two kinds of GET requests. Each change is sent as a complete set. After an error, the last
+//! set stays valid and the request is repeated after a pause that doubles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,136 +12,136 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
 
-use super::api::{Pod, wanted};
-use super::drive::{Deaf, Heard, back_off};
-use super::{ApiError, ApiPods, Source, Wanted};
+use super::api::{ApiPod, wanted};
+use super::file_watch::{ReceiverDropped, SourceMessage, back_off};
+use super::{ApiError, ApiPods, Source, WantedPod};
 use crate::kubelet::KubeletApi;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::{self, Cluster, KubeconfigError, Places};
 use crate::manifests::PodIdentity;
 use crate::threads;
 
-/// What a program that gives a credential may take; it may have to ask a cloud.
-const CREDENTIAL_PATIENCE: Duration = Duration::from_secs(30);
-/// What the list may take, unless the user says otherwise: to the last byte, however small the pieces are.
-const LIST_PATIENCE: Duration = Duration::from_secs(30);
-/// What the beginning of a watch may take.
-const WATCH_PATIENCE: Duration = Duration::from_secs(30);
-/// For how long the API server is to keep a watch open.
+/// The time limit of a credential plugin, which may have to call a cloud API.
+const CREDENTIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time limit of the list, to the last byte, unless the user sets another.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time limit of the start of a watch.
+const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the API server keeps a watch open.
 const WATCH_SECONDS: u64 = 300;
-/// One that is open for so much longer than that is dead, and only nobody has told us.
+/// A watch that is open for this much longer is considered dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// client-go's reflector waits no longer between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Ten thousand pods are some sixty megabytes.
-const LARGEST_LIST: usize = 256 << 20;
+/// The longest pause before a retry in client-go's reflector.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// The largest list that is read. Ten thousand pods are about sixty megabytes.
+const MAX_LIST_BYTES: usize = 256 << 20;
 
-/// An API server and the node whose pods it is asked for.
+/// An API server, and the node whose pods are read from it.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
-    /// Where the kubeconfig is.
+    /// The location of the kubeconfig.
     pub places: Places,
-    /// A context of it.
+    /// The kubeconfig context.
     pub context: Option<String>,
-    /// The node.
+    /// The node's name.
     pub node: String,
-    /// How long a credential, a list and the beginning of a watch may take each, where the user says so.
-    pub patience: Option<Duration>,
+    /// The time limit for each of credential, list and start of a watch, if the user sets one.
+    pub request_timeout: Option<Duration>,
 }
 
-/// Why the API server's pods are not known.
+/// Why the pods of the API server are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
-    /// There is no way to it.
+    /// The kubeconfig gives no usable cluster.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// Its certificate, or ours, or the credential is not accepted.
+    /// The connection, a certificate or the credential is not accepted.
     #[error("{0}")]
     Http(#[from] http::Error),
-    /// It knows who asks, and these pods are not for them.
+    /// The API server refuses access to these pods.
     #[error(
         "{0}; listing the pods of a node takes `list` and `watch` on pods, or the kubelet's own kubeconfig"
     )]
     Forbidden(http::Error),
-    /// What it answers is something else.
+    /// The answer is not a list of pods.
     #[error("what `{url}` answers cannot be used: {why}")]
     NoList {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// What is wrong with the answer.
         why: ApiError,
     },
-    /// A line of a watch is something else.
+    /// A line of the watch is not a watch event.
     #[error("a line of the watch `{url}` cannot be used: {why}")]
     NoEvent {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// What is wrong with the line.
         why: String,
     },
-    /// The watch ended with the API server's word.
+    /// The API server ended the watch with an error status.
     #[error("the API server ends the watch: {code} {message}")]
     Ended {
-        /// The code of its status.
+        /// The code of the status.
         code: u64,
-        /// Its words.
+        /// The message of the status.
         message: String,
     },
 }
 
-/// What ends a watch that did not fail.
-enum End {
-    /// It is over; the next one goes on from here. Whether anything came of it.
-    Closed { heard: bool },
-    /// What it should go on from is no longer known: a new list is needed.
+/// How a watch ended without an error.
+enum WatchEnd {
+    /// The watch ended normally; the next one continues from here. `received` says whether a line was received.
+    Closed { received: bool },
+    /// The API server no longer has the resource version: a new list is needed.
     Gone,
-    /// Nobody listens any more.
-    Deaf,
+    /// The receiver of the messages was dropped.
+    ReceiverDropped,
 }
 
-impl From<Deaf> for End {
-    fn from(_: Deaf) -> Self {
-        Self::Deaf
+impl From<ReceiverDropped> for WatchEnd {
+    fn from(_: ReceiverDropped) -> Self {
+        Self::ReceiverDropped
     }
 }
 
 #[derive(Deserialize)]
-struct Event {
+struct WatchLine {
     r#type: String,
     #[serde(default)]
     object: Value,
 }
 
-/// The pods as they are known, and of which moment.
-struct Store {
-    pods: BTreeMap<PodIdentity, Arc<Wanted>>,
+/// The known pods and their resource version.
+struct PodStore {
+    pods: BTreeMap<PodIdentity, Arc<WantedPod>>,
     version: String,
 }
 
-impl Store {
+impl PodStore {
     fn new(list: ApiPods) -> Self {
         let pods = list.pods.into_iter().map(|pod| (pod.identity.clone(), pod)).collect();
         Self { pods, version: list.version }
     }
 
-    fn set(&self) -> Heard {
-        Heard::Set(Source::Api, self.pods.values().map(Arc::clone).collect())
+    fn set(&self) -> SourceMessage {
+        SourceMessage::Set(Source::Api, self.pods.values().map(Arc::clone).collect())
     }
 
-    /// Takes in a line of a watch. Whether the pods are others now.
-    fn take(&mut self, line: &[u8], url: &str) -> Result<bool, Trouble> {
+    /// Applies one line of the watch. Returns whether the pods have changed.
+    fn apply(&mut self, line: &[u8], url: &str) -> Result<bool, WatchFailure> {
         let no = |why: String| ApiServerError::NoEvent { url: url.to_owned(), why };
-        let event: Event = serde_json::from_slice(line).map_err(|why| no(why.to_string()))?;
+        let event: WatchLine = serde_json::from_slice(line).map_err(|why| no(why.to_string()))?;
         if event.r#type == "ERROR" {
             let code = event.object.get("code").and_then(Value::as_u64).unwrap_or_default();
             let message = event.object.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
             return Err(if code == u64::from(GONE) {
-                Trouble::Gone
+                WatchFailure::Gone
             } else {
                 ApiServerError::Ended { code, message }.into()
             });
         }
-        let mut object: Pod = serde_json::from_value(event.object).map_err(|why| no(why.to_string()))?;
+        let mut object: ApiPod = serde_json::from_value(event.object).map_err(|why| no(why.to_string()))?;
         let version = std::mem::take(&mut object.metadata.resource_version);
         let changed = match event.r#type.as_str() {
             "BOOKMARK" => false,
@@ -163,27 +163,28 @@ impl Store {
     }
 }
 
-/// HTTP's word for a version that is no longer known.
+/// The HTTP status of a resource version that the API server no longer has.
 const GONE: u16 = 410;
 
-/// What goes wrong with a watch.
-enum Trouble {
+/// Why a line of a watch cannot be applied.
+enum WatchFailure {
     Gone,
     Other(ApiServerError),
 }
 
-impl<E: Into<ApiServerError>> From<E> for Trouble {
+impl<E: Into<ApiServerError>> From<E> for WatchFailure {
     fn from(why: E) -> Self {
         Self::Other(why.into())
     }
 }
 
 impl ApiServer {
-    /// The way there. Reads files and may run the kubeconfig's program for a credential.
+    /// Reads the kubeconfig and returns the cluster. This may run the kubeconfig's credential plugin.
     async fn cluster(&self) -> Result<Cluster, ApiServerError> {
         let (places, context) = (self.places.clone(), self.context.clone());
-        let patience = self.patience.unwrap_or(CREDENTIAL_PATIENCE);
-        let read = threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), patience));
+        let request_timeout = self.request_timeout.unwrap_or(CREDENTIAL_TIMEOUT);
+        let read =
+            threads::blocking(move || kubeconfig::cluster(&places, context.as_deref(), request_timeout));
         Ok(read.await.map_err(KubeconfigError::Unread)??)
     }
 
@@ -192,94 +193,97 @@ impl ApiServer {
         format!("{}/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&{query}", cluster.server)
     }
 
-    /// Its way to the node's kubelet.
+    /// Returns the connection to the node's kubelet through this API server.
     pub async fn kubelet(&self) -> Result<KubeletApi, ApiServerError> {
         Ok(KubeletApi::through(&self.cluster().await?, &self.node))
     }
 
-    /// The node's pods as they are now.
+    /// Lists the node's pods.
     pub async fn list(&self) -> Result<ApiPods, ApiServerError> {
         self.list_from(&self.cluster().await?).await
     }
 
-    /// From the API server's cache, as the kubelet does: a list from its store would read every pod of the cluster.
+    /// Lists from the API server's cache, as the kubelet does: a list from etcd would read every pod of the cluster.
     async fn list_from(&self, cluster: &Cluster) -> Result<ApiPods, ApiServerError> {
         let url = self.url(cluster, "resourceVersion=0");
-        let client = cluster.client.clone().with_largest(LARGEST_LIST);
-        let answer = client.get(&url, self.patience.unwrap_or(LIST_PATIENCE)).await.map_err(told)?;
-        let text = answer.bytes(&url).map_err(told)?;
+        let client = cluster.client.clone().with_largest(MAX_LIST_BYTES);
+        let answer =
+            client.get(&url, self.request_timeout.unwrap_or(LIST_TIMEOUT)).await.map_err(from_http)?;
+        let text = answer.bytes(&url).map_err(from_http)?;
         ApiPods::parse(&text, &self.node).map_err(|why| ApiServerError::NoList { url, why })
     }
 
-    /// Watches from where the store is until something ends it.
+    /// Watches from the store's resource version until the watch ends.
     async fn watch(
         &self,
         cluster: &Cluster,
-        store: &mut Store,
+        store: &mut PodStore,
         failures: &mut u32,
-        heard: &Sender<Heard>,
-    ) -> Result<End, Trouble> {
+        messages: &Sender<SourceMessage>,
+    ) -> Result<WatchEnd, WatchFailure> {
         let from = encoded(&store.version);
         let query = format!(
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}"
         );
         let url = self.url(cluster, &query);
-        let mut lines = match cluster.client.lines(&url, self.patience.unwrap_or(WATCH_PATIENCE)).await {
-            Err(http::Error::Status { status: GONE, .. }) => return Ok(End::Gone),
-            lines => lines.map_err(told)?,
-        };
+        let mut lines =
+            match cluster.client.lines(&url, self.request_timeout.unwrap_or(WATCH_START_TIMEOUT)).await {
+                Err(http::Error::Status { status: GONE, .. }) => return Ok(WatchEnd::Gone),
+                lines => lines.map_err(from_http)?,
+            };
         *failures = 0;
         let mut any = false;
         loop {
-            let Some(line) = lines.next().await.map_err(told)? else {
-                return Ok(End::Closed { heard: any });
+            let Some(line) = lines.next().await.map_err(from_http)? else {
+                return Ok(WatchEnd::Closed { received: any });
             };
             any = true;
-            match store.take(&line, &url) {
+            match store.apply(&line, &url) {
                 Ok(false) => {}
                 Ok(true) => {
-                    if heard.send(store.set()).await.is_err() {
-                        return Ok(End::Deaf);
+                    if messages.send(store.set()).await.is_err() {
+                        return Ok(WatchEnd::ReceiverDropped);
                     }
                 }
-                Err(Trouble::Gone) => return Ok(End::Gone),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone),
                 Err(why) => return Err(why),
             }
         }
     }
 
-    /// Lists and then watches, watch after watch. Comes back with what ended it; `failures` is set to nothing once a watch has
-    /// begun: where lists are allowed and watches are not, each try costs the API server a whole list.
-    async fn session(
+    /// Lists once and then watches, one watch after the other, until an error. `failures` is reset when a watch has
+    /// started and not after the list: where lists are allowed and watches are not, each retry costs the API server a
+    /// complete list.
+    async fn list_and_watch(
         &self,
         cluster: &Cluster,
         failures: &mut u32,
-        heard: &Sender<Heard>,
-    ) -> Result<End, ApiServerError> {
-        let mut store = Store::new(self.list_from(cluster).await?);
-        if heard.send(store.set()).await.is_err() {
-            return Ok(End::Deaf);
+        messages: &Sender<SourceMessage>,
+    ) -> Result<WatchEnd, ApiServerError> {
+        let mut store = PodStore::new(self.list_from(cluster).await?);
+        if messages.send(store.set()).await.is_err() {
+            return Ok(WatchEnd::ReceiverDropped);
         }
         let mut idle = 0;
         loop {
             let whole = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
-            let end = timeout(whole, self.watch(cluster, &mut store, failures, heard)).await;
-            match end.unwrap_or(Ok(End::Closed { heard: false })) {
-                Ok(End::Closed { heard: true }) => idle = 0,
-                // Nothing says that the next one would live any longer.
-                Ok(End::Closed { heard: false }) => {
-                    sleep(back_off(idle, LONGEST_PAUSE)).await;
+            let end = timeout(whole, self.watch(cluster, &mut store, failures, messages)).await;
+            match end.unwrap_or(Ok(WatchEnd::Closed { received: false })) {
+                Ok(WatchEnd::Closed { received: true }) => idle = 0,
+                // A watch that received nothing gives no reason to expect more from the next one.
+                Ok(WatchEnd::Closed { received: false }) => {
+                    sleep(back_off(idle, MAX_PAUSE)).await;
                     idle += 1;
                 }
                 Ok(end) => return Ok(end),
-                Err(Trouble::Gone) => return Ok(End::Gone),
-                Err(Trouble::Other(why)) => return Err(why),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone),
+                Err(WatchFailure::Other(why)) => return Err(why),
             }
         }
     }
 }
 
-fn told(why: http::Error) -> ApiServerError {
+fn from_http(why: http::Error) -> ApiServerError {
     if matches!(why, http::Error::Forbidden { .. }) {
         ApiServerError::Forbidden(why)
     } else {
@@ -288,14 +292,15 @@ fn told(why: http::Error) -> ApiServerError {
 }
 
 impl ApiServerError {
-    /// Whether another look at the kubeconfig may help: tokens and certificates are replaced while we run.
+    /// Whether reading the kubeconfig again may help, because tokens and certificates are replaced while the program
+    /// runs.
     const fn is_of_the_credential(&self) -> bool {
         matches!(self, Self::Http(http::Error::Unauthorized { .. } | http::Error::Certificate { .. }))
     }
 }
 
-/// Follows the pods of a node until nobody listens.
-pub async fn follow_api(server: ApiServer, heard: Sender<Heard>) {
+/// Follows the pods of a node until the receiver is dropped.
+pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
     let mut failures = 0;
     let mut known = None;
     loop {
@@ -304,20 +309,20 @@ pub async fn follow_api(server: ApiServer, heard: Sender<Heard>) {
                 Some(cluster) => cluster,
                 None => server.cluster().await?,
             };
-            let ended = server.session(&cluster, &mut failures, &heard).await;
+            let ended = server.list_and_watch(&cluster, &mut failures, &messages).await;
             if !ended.as_ref().is_err_and(ApiServerError::is_of_the_credential) {
                 known = Some(cluster);
             }
             ended
         };
         match ended.await {
-            Ok(End::Deaf) => return,
-            Ok(End::Gone | End::Closed { .. }) => {}
+            Ok(WatchEnd::ReceiverDropped) => return,
+            Ok(WatchEnd::Gone | WatchEnd::Closed { .. }) => {}
             Err(why) => {
-                if heard.send(Heard::Trouble(Source::Api, why.to_string())).await.is_err() {
+                if messages.send(SourceMessage::Error(Source::Api, why.to_string())).await.is_err() {
                     return;
                 }
-                sleep(back_off(failures, LONGEST_PAUSE)).await;
+                sleep(back_off(failures, MAX_PAUSE)).await;
                 failures += 1;
             }
         }
@@ -330,8 +335,8 @@ mod tests {
 
     use super::*;
 
-    fn store() -> Store {
-        Store::new(ApiPods { version: "5".to_owned(), ..ApiPods::default() })
+    fn store() -> PodStore {
+        PodStore::new(ApiPods { version: "5".to_owned(), ..ApiPods::default() })
     }
 
     fn pod(name: &str, version: &str) -> Value {
@@ -344,10 +349,10 @@ mod tests {
     }
 
     #[test]
-    fn each_event_moves_the_store_on() {
+    fn each_watch_event_updates_the_store() {
         let mut store = store();
         let mut take =
-            |kind: &str, object: Value| store.take(&line(kind, &object), "u").is_ok_and(|changed| changed);
+            |kind: &str, object: Value| store.apply(&line(kind, &object), "u").is_ok_and(|changed| changed);
         assert!(take("ADDED", pod("a", "6")));
         assert!(take("MODIFIED", pod("a", "7")));
         assert!(!take("BOOKMARK", json!({"kind": "Pod", "metadata": {"resourceVersion": "9"}})));
@@ -357,17 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_gone_is_told_from_other_ends() {
+    fn an_expired_resource_version_is_distinguished_from_other_errors() {
         let status = |code: u16| line("ERROR", &json!({"kind": "Status", "code": code, "message": "no"}));
-        assert!(matches!(store().take(&status(410), "u"), Err(Trouble::Gone)));
-        let other = store().take(&status(500), "u");
-        assert!(matches!(other, Err(Trouble::Other(ApiServerError::Ended { code: 500, .. }))));
-        assert!(matches!(store().take(b"{", "u"), Err(Trouble::Other(ApiServerError::NoEvent { .. }))));
-        let unknown = store().take(&line("SYNC", &json!({})), "u");
-        assert!(matches!(unknown, Err(Trouble::Other(ApiServerError::NoEvent { .. }))));
+        assert!(matches!(store().apply(&status(410), "u"), Err(WatchFailure::Gone)));
+        let other = store().apply(&status(500), "u");
+        assert!(matches!(other, Err(WatchFailure::Other(ApiServerError::Ended { code: 500, .. }))));
+        assert!(matches!(store().apply(b"{", "u"), Err(WatchFailure::Other(ApiServerError::NoEvent { .. }))));
+        let unknown = store().apply(&line("SYNC", &json!({})), "u");
+        assert!(matches!(unknown, Err(WatchFailure::Other(ApiServerError::NoEvent { .. }))));
     }
 
-    /// Answers each request on a connection of its own: a list where lists are allowed, 403 to a watch.
+    /// Answers each request on its own connection: a list to a list request, 403 to a watch.
     async fn forbids_watches(listener: tokio::net::TcpListener) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -387,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn list_before_a_forbidden_watch_is_no_success() {
+    async fn a_list_before_a_forbidden_watch_does_not_reset_the_failures() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cluster = Cluster {
             server: format!("http://{}", listener.local_addr().unwrap()),
@@ -396,11 +401,15 @@ mod tests {
             insecure: false,
         };
         tokio::spawn(forbids_watches(listener));
-        let server =
-            ApiServer { places: Places::default(), context: None, node: "n1".to_owned(), patience: None };
-        let (heard, _listens) = tokio::sync::mpsc::channel(16);
+        let server = ApiServer {
+            places: Places::default(),
+            context: None,
+            node: "n1".to_owned(),
+            request_timeout: None,
+        };
+        let (messages, _receiver) = tokio::sync::mpsc::channel(16);
         let mut failures = 3;
-        let ended = server.session(&cluster, &mut failures, &heard).await;
+        let ended = server.list_and_watch(&cluster, &mut failures, &messages).await;
         assert!(matches!(ended, Err(ApiServerError::Forbidden(_))));
         assert_eq!(failures, 3, "the pause before the next list grows");
     }

@@ -1,0 +1,179 @@
+//! Drives the file source with the kubelet's timing: scans, inotify events and retries.
+
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::time::{MissedTickBehavior, Sleep, interval, sleep};
+
+use super::file::{FileScan, FileSource};
+use super::{Source, WantedPod};
+use crate::host::{PathWatch, Seen};
+
+/// The pause before a file watch that failed is tried again (retryPeriod in `pkg/kubelet/config/file_linux.go`).
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest pause before a retry (maxRetryPeriod in the same file).
+const MAX_RETRY: Duration = Duration::from_secs(20);
+
+/// A message of a source.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceMessage {
+    /// The complete set of the source's pods.
+    Set(Source, Vec<Arc<WantedPod>>),
+    /// An error of the source. Its last set stays valid.
+    Error(Source, String),
+}
+
+/// Follows a manifest path until the receiver is dropped.
+pub async fn follow_files(mut source: FileSource, every: Duration, messages: Sender<SourceMessage>) {
+    let mut ticks = interval(every);
+    // Go's ticker drops ticks for a slow reader, so do the same.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut watch = FileWatch::default();
+    loop {
+        let scan = tokio::select! {
+            biased;
+            _ = ticks.tick() => source.scan(),
+            next_event = watch.next_event(source.path()) => match next_event {
+                FileWatchEvent::Event(event) => on_event(&mut source, &event),
+                FileWatchEvent::Watching => continue,
+                // The kubelet sends an empty set for a missing path each time it tries to watch it.
+                FileWatchEvent::Missing => FileScan { set: Some(Vec::new()), ..FileScan::default() },
+                FileWatchEvent::Failed(why) => FileScan { error: Some(why), ..FileScan::default() },
+            },
+        };
+        if send_scan(scan, &messages).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn on_event(source: &mut FileSource, event: &Seen) -> FileScan {
+    let hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    match event {
+        Seen::Changed(path) | Seen::Removed(path) if hidden(path) => FileScan::default(),
+        Seen::Changed(path) => source.changed(path),
+        Seen::Removed(path) => source.removed(path),
+    }
+}
+
+/// The receiver of the messages was dropped.
+pub(super) struct ReceiverDropped;
+
+async fn send_scan(scan: FileScan, messages: &Sender<SourceMessage>) -> Result<(), ReceiverDropped> {
+    let refused =
+        scan.refused.into_iter().map(|refused| format!("{}: {}", refused.path.display(), refused.reason));
+    for error in scan.error.into_iter().chain(refused) {
+        messages.send(SourceMessage::Error(Source::File, error)).await.map_err(|_| ReceiverDropped)?;
+    }
+    if let Some(set) = scan.set {
+        messages.send(SourceMessage::Set(Source::File, set)).await.map_err(|_| ReceiverDropped)?;
+    }
+    Ok(())
+}
+
+enum FileWatchEvent {
+    Event(Seen),
+    Watching,
+    Missing,
+    Failed(String),
+}
+
+/// The inotify watch of the path, or the pause before the next attempt to create it.
+#[derive(Default)]
+struct FileWatch {
+    running: Option<PathWatch>,
+    /// Stored here, so that a scan in between does not restart the pause.
+    pause: Option<Pin<Box<Sleep>>>,
+    failures: u32,
+}
+
+impl FileWatch {
+    /// Waits for the next event. The future may be dropped at any await and the method called again.
+    async fn next_event(&mut self, path: &Path) -> FileWatchEvent {
+        if let Some(watch) = &mut self.running {
+            return match watch.next().await {
+                Ok(event) => FileWatchEvent::Event(event),
+                Err(why) => {
+                    self.running = None;
+                    self.failed(path, &why)
+                }
+            };
+        }
+        if let Some(pause) = &mut self.pause {
+            pause.await;
+        }
+        self.pause = None;
+        match PathWatch::new(path) {
+            Ok(watch) => {
+                self.running = Some(watch);
+                self.failures = 0;
+                // The next scan finds what happened before the watch was created.
+                FileWatchEvent::Watching
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                self.pause = Some(Box::pin(sleep(RETRY)));
+                FileWatchEvent::Missing
+            }
+            Err(why) => self.failed(path, &why),
+        }
+    }
+
+    fn failed(&mut self, path: &Path, why: &io::Error) -> FileWatchEvent {
+        self.pause = Some(Box::pin(sleep(back_off(self.failures, MAX_RETRY))));
+        self.failures = self.failures.saturating_add(1);
+        let hint = limit(why).map_or_else(String::new, |sysctl| format!(" (see sysctl {sysctl})"));
+        FileWatchEvent::Failed(format!(
+            "cannot watch {}: {why}{hint}; it is only looked at every so often",
+            path.display()
+        ))
+    }
+}
+
+/// Returns the kernel setting that an inotify error refers to.
+fn limit(why: &io::Error) -> Option<&'static str> {
+    let number = why.raw_os_error()?;
+    if number == rustix::io::Errno::NOSPC.raw_os_error() {
+        Some("fs.inotify.max_user_watches")
+    } else if number == rustix::io::Errno::MFILE.raw_os_error() {
+        Some("fs.inotify.max_user_instances")
+    } else {
+        None
+    }
+}
+
+/// The pause after this number of consecutive failures; it doubles with each failure.
+pub(super) fn back_off(failures: u32, longest: Duration) -> Duration {
+    let doubled = 1u32.checked_shl(failures).filter(|doubled| *doubled > 0).unwrap_or(u32::MAX);
+    RETRY.saturating_mul(doubled).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_its_maximum() {
+        let pauses: Vec<u64> =
+            [0, 1, 2, 4, 5, 31, 32, 90].map(|failures| back_off(failures, MAX_RETRY).as_secs()).to_vec();
+        assert_eq!(pauses, [1, 2, 4, 16, 20, 20, 20, 20]);
+    }
+
+    #[test]
+    fn a_limit_of_inotify_is_named_by_its_sysctl() {
+        let error_text =
+            |errno: rustix::io::Errno| match FileWatch::default().failed(Path::new("/m"), &errno.into()) {
+                FileWatchEvent::Failed(why) => why,
+                _ => String::new(),
+            };
+        // The pause is a timer, so a runtime is needed.
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+            assert!(error_text(rustix::io::Errno::NOSPC).contains("fs.inotify.max_user_watches"));
+            assert!(error_text(rustix::io::Errno::MFILE).contains("fs.inotify.max_user_instances"));
+            assert!(!error_text(rustix::io::Errno::ACCESS).contains("sysctl"));
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! Tests of the verdicts on pods.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::verdict::PodVerdict;
+use super::super::{
+    CompactJson, RefusedFile, RuntimePod, Source, SourceState, VerdictInput, WantedPod, pod_rows,
+};
+use super::{HOUR, NOW, container, identity, wanted};
+use crate::clock::Wall;
+use crate::cri::{Container, ContainerState, Sandbox, SandboxState};
+
+fn pod(name: &str, uid: &str) -> Arc<WantedPod> {
+    Arc::new(wanted(identity("kube-system", name), uid))
+}
+
+fn with(pod: &Arc<WantedPod>, change: impl FnOnce(&mut WantedPod)) -> Arc<WantedPod> {
+    let mut pod = WantedPod::clone(pod);
+    change(&mut pod);
+    Arc::new(pod)
+}
+
+fn sandbox(name: &str, uid: &str, source: &str, state: SandboxState, age: i64) -> Sandbox {
+    super::sandbox(identity("kube-system", name), uid, source, state, age)
+}
+
+/// One running pod.
+fn living(name: &str, uid: &str, source: &str) -> (Sandbox, Container) {
+    (sandbox(name, uid, source, SandboxState::Ready, HOUR), container(uid, ContainerState::Running))
+}
+
+fn file(pods: Vec<Arc<WantedPod>>) -> BTreeMap<Source, SourceState> {
+    [(Source::File, SourceState { pods: Some(pods), refused: Vec::new() })].into()
+}
+
+fn verdict_rows(
+    sources: &BTreeMap<Source, SourceState>,
+    runtime: impl IntoIterator<Item = (Sandbox, Container)>,
+) -> Vec<(String, PodVerdict, String)> {
+    let (sandboxes, containers): (Vec<_>, Vec<_>) = runtime.into_iter().unzip();
+    let runtime = RuntimePod::group(sandboxes, containers);
+    let rows = pod_rows(&VerdictInput { sources, runtime: Some(&runtime), kubelet: None, now: NOW });
+    rows.into_iter().map(|row| (row.uid, row.verdict, row.why)).collect()
+}
+
+fn verdicts(rows: &[(String, PodVerdict, String)]) -> Vec<(&str, PodVerdict)> {
+    rows.iter().map(|(uid, verdict, _)| (uid.as_str(), *verdict)).collect()
+}
+
+#[test]
+fn the_wanted_version_is_running() {
+    let rows = verdict_rows(&file(vec![pod("etcd-n1", "1")]), [living("etcd-n1", "1", "file")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Running)]);
+}
+
+#[test]
+fn another_version_with_the_same_name_is_stale() {
+    let rows = verdict_rows(&file(vec![pod("etcd-n1", "2")]), [living("etcd-n1", "1", "file")]);
+    assert_eq!(verdicts(&rows), [("2", PodVerdict::Stale), ("1", PodVerdict::Terminating)]);
+}
+
+#[test]
+fn a_young_file_is_starting_and_an_old_one_is_missing() {
+    let young = with(&pod("a", "1"), |pod| pod.changed = Some(Wall::from_nanos(NOW.nanos() - 1_000_000_000)));
+    assert_eq!(verdicts(&verdict_rows(&file(vec![young]), [])), [("1", PodVerdict::Starting)]);
+    assert_eq!(verdicts(&verdict_rows(&file(vec![pod("a", "1")]), [])), [("1", PodVerdict::Missing)]);
+}
+
+#[test]
+fn a_pod_that_no_source_wants_is_an_orphan_with_a_reason() {
+    let mut sources = file(vec![]);
+    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Orphan)]);
+    sources.insert(Source::Api, SourceState::default());
+    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file"), living("web", "2", "api")]);
+    assert_eq!(
+        verdicts(&rows),
+        [("1", PodVerdict::Orphan)],
+        "pods of a source that was not read are left alone"
+    );
+    assert!(rows[0].2.contains("until source api is heard"), "{}", rows[0].2);
+}
+
+#[test]
+fn pods_of_two_sources_with_one_name_are_duplicates() {
+    let mut sources = file(vec![pod("etcd-n1", "1")]);
+    sources.insert(Source::Http, SourceState { pods: Some(vec![pod("etcd-n1", "2")]), refused: Vec::new() });
+    let rows = verdict_rows(&sources, [living("etcd-n1", "1", "file")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Running), ("2", PodVerdict::Duplicate)]);
+}
+
+#[test]
+fn the_kubelets_reason_of_a_refusal_is_reported() {
+    let refused = with(&pod("web", "1"), |pod| {
+        pod.status =
+            json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no cpu"}).into();
+    });
+    let sources = [(Source::Api, SourceState { pods: Some(vec![refused]), refused: Vec::new() })].into();
+    let rows = verdict_rows(&sources, []);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Refused)]);
+    assert_eq!(rows[0].2, "UnexpectedAdmissionError: no cpu");
+}
+
+#[test]
+fn a_deleted_pod_is_terminating_and_good() {
+    let ending = with(&pod("web", "1"), |pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
+    let sources = [(Source::Api, SourceState { pods: Some(vec![ending]), refused: Vec::new() })].into();
+    let rows = verdict_rows(&sources, [living("web", "1", "api")]);
+    assert_eq!(verdicts(&rows), [("1", PodVerdict::Terminating)]);
+    assert!(rows[0].1.is_good());
+}
+
+#[test]
+fn only_a_young_sandbox_without_a_running_container_is_starting() {
+    let waiting = |age| {
+        let sandbox = sandbox("a", "1", "file", SandboxState::Ready, age);
+        verdict_rows(&file(vec![pod("a", "1")]), [(sandbox, container("1", ContainerState::Created))])
+    };
+    assert_eq!(verdicts(&waiting(HOUR / 3600)), [("1", PodVerdict::Starting)]);
+    assert_eq!(verdicts(&waiting(HOUR)), [("1", PodVerdict::Missing)]);
+}
+
+#[test]
+fn a_pod_that_may_finish_and_has_finished_is_good() {
+    let once = with(&pod("job", "1"), |pod| pod.content.spec = json!({"restartPolicy": "Never"}).into());
+    let ended =
+        (sandbox("job", "1", "file", SandboxState::NotReady, HOUR), container("1", ContainerState::Exited));
+    assert_eq!(verdicts(&verdict_rows(&file(vec![once]), [ended.clone()])), [("1", PodVerdict::Running)]);
+    assert_eq!(verdicts(&verdict_rows(&file(vec![pod("job", "1")]), [ended])), [("1", PodVerdict::Missing)]);
+}
+
+#[test]
+fn the_mirror_of_a_removed_pod_is_stale_until_it_is_deleted() {
+    let mirror = |change: fn(&mut WantedPod)| {
+        let mirror = with(&pod("gone-n1", "api-uid"), |pod| pod.mirror_of = Some("9".into()));
+        let mut sources = file(vec![pod("etcd-n1", "1")]);
+        let pods = Some(vec![with(&mirror, change)]);
+        sources.insert(Source::Api, SourceState { pods, refused: Vec::new() });
+        verdict_rows(&sources, [living("etcd-n1", "1", "file")])
+    };
+    assert_eq!(verdicts(&mirror(|_| {})), [("1", PodVerdict::Running), ("api-uid", PodVerdict::Stale)]);
+    let ending = mirror(|pod| pod.content.deleted = json!("2026-11-21T00:00:00Z").into());
+    assert_eq!(verdicts(&ending), [("1", PodVerdict::Running), ("api-uid", PodVerdict::Terminating)]);
+}
+
+#[test]
+fn the_kubelets_own_pods_explain_why_nothing_runs() {
+    let sources = file(vec![pod("web", "1")]);
+    let verdict = |kubelet: &[(&str, Value)]| {
+        let kubelet: HashMap<String, CompactJson> =
+            kubelet.iter().map(|(uid, status)| ((*uid).to_owned(), status.clone().into())).collect();
+        let runtime = BTreeMap::new();
+        let question =
+            VerdictInput { sources: &sources, runtime: Some(&runtime), kubelet: Some(&kubelet), now: NOW };
+        let row = pod_rows(&question).remove(0);
+        (row.verdict, row.why)
+    };
+    let refused = json!({"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough"});
+    assert_eq!(
+        verdict(&[("1", refused)]),
+        (PodVerdict::Refused, "OutOfcpu: Node didn't have enough".to_owned())
+    );
+    assert!(verdict(&[]).1.contains("does not have it among its pods"));
+    assert_eq!(verdict(&[("1", json!({"phase": "Pending"}))]).0, PodVerdict::Starting);
+    assert!(verdict(&[("1", json!({}))]).1.contains("its worker waits"));
+}
+
+#[test]
+fn a_refused_file_has_its_own_row() {
+    let refused = vec![RefusedFile { path: "/m/a.yaml".into(), reason: "invalid pod".into() }];
+    let sources = [(Source::File, SourceState { pods: Some(vec![]), refused })].into();
+    let rows = pod_rows(&VerdictInput { sources: &sources, runtime: None, kubelet: None, now: NOW });
+    assert_eq!((rows[0].verdict, rows[0].name.as_str()), (PodVerdict::Refused, "/m/a.yaml"));
+}
