@@ -1,7 +1,7 @@
 //! The 52 scripts of `podconfig-1.36.2.jsonl.gz`: what happens to the sources, and what the kubelet's own code sent.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -64,7 +64,7 @@ struct Deed {
 
 fn scripts() -> Vec<Script> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/podconfig-1.36.2.jsonl.gz");
-    let lines = BufReader::new(GzDecoder::new(fs::File::open(path).unwrap())).lines();
+    let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
@@ -255,8 +255,21 @@ fn play(script: &Script) -> Result<(), String> {
     Ok(())
 }
 
+/// Where the recording's manifests were: their UIDs depend on it, so nobody else may use it at the same time.
+const FOLDER: &str = "/tmp/plegctl-podconfig";
+
+/// Waits until no other run of these tests uses [`FOLDER`], another user's included.
+fn lock_folder() -> File {
+    let path = format!("{FOLDER}.lock");
+    // Another user's lock file cannot be written, and a lock needs no more than to read it.
+    let file = File::open(&path).or_else(|_| File::create_new(&path)).or_else(|_| File::open(&path)).unwrap();
+    file.lock().unwrap();
+    file
+}
+
 #[test]
 fn every_recorded_script_gives_the_kubelets_own_updates() {
+    let _lock = lock_folder();
     let queue = Arc::new(Mutex::new(scripts()));
     let total = queue.lock().unwrap().len();
     let workers: Vec<_> = (0..WORKERS)
@@ -272,6 +285,7 @@ fn every_recorded_script_gives_the_kubelets_own_updates() {
         })
         .collect();
     let wrong: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    fs::remove_dir(FOLDER).unwrap();
     assert_eq!(total, 52);
     assert!(wrong.is_empty(), "{} of {total} scripts differ:\n{}", wrong.len(), wrong.join("\n"));
 }
