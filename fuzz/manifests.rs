@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
 use super::fuzz;
 
@@ -12,7 +12,7 @@ fn manifests() {
     fuzz("manifests", Vec::new(), |bytes| {
         for kubelet in &kubelets {
             let report = inspect_bytes(Path::new("p.yaml"), bytes, kubelet);
-            assert_eq!(report.verdict == Verdict::Rejected, report.kubelet_reason.is_some());
+            assert_eq!(report.verdict == FileVerdict::Rejected, report.kubelet_reason.is_some());
         }
     });
 }
@@ -33,7 +33,7 @@ fn image_names() {
             let report = inspect_bytes(Path::new("p.yaml"), pod.to_string().as_bytes(), kubelet);
             // The name of an image never decides whether a pod is read; an image without a name does.
             let is_named = !image.is_empty() && image.trim() == image;
-            assert_eq!(report.verdict == Verdict::Loaded, is_named, "{image:?}: {report:?}");
+            assert_eq!(report.verdict == FileVerdict::Loaded, is_named, "{image:?}: {report:?}");
         }
     });
 }

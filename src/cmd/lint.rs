@@ -25,12 +25,12 @@ use super::output::Output;
 use super::render::{Style, github, lint as text, sarif};
 use super::{Error, Exit, complete};
 use crate::kubelet::{KubeletProcess, http};
-use crate::manifests::checks::runtime::{self, Compared};
-use crate::manifests::checks::{self, Surroundings};
+use crate::manifests::checks::runtime::{self, RuntimeComparison};
+use crate::manifests::checks::{self, CheckContext};
 use crate::manifests::lint::LintReport;
 use crate::manifests::podconfig::{ApiPods, WantedPod, inspect_url, mirror_findings};
 use crate::manifests::{
-    self, Check, Finding, Kubelet, KubeletVersion, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
+    self, Check, Kubelet, KubeletVersion, LintFinding, PathKind, SIZE_LIMIT, Severity, SourceReport, upgrade,
 };
 use crate::report::document;
 use crate::report::load::load;
@@ -60,7 +60,7 @@ pub struct LintArgs {
 
     /// The directory under which the kubelet reads the files, where it is not PATH itself; pods' UIDs depend on it
     #[arg(long = "as", value_name = "DIR")]
-    seen_as: Option<PathBuf>,
+    kubelet_path: Option<PathBuf>,
 
     /// Say too what an upgrade to this release restarts and refuses, such as 1.36
     #[arg(long, value_name = "VERSION", value_parser = KubeletVersion::parse)]
@@ -197,7 +197,7 @@ fn render(format: Output, report: &LintReport, style: Style, out: &mut dyn Write
 
 /// Whether the path itself was closed to us. The kubelet, being root, may well read it.
 fn cannot_look(source: &SourceReport) -> bool {
-    let unreadable = |finding: &Finding| finding.id == Check::Unreadable;
+    let unreadable = |finding: &LintFinding| finding.id == Check::Unreadable;
     let file = if source.kind == PathKind::File { source.files.first() } else { None };
     source.findings.iter().any(unreadable) || file.is_some_and(|file| file.findings.iter().any(unreadable))
 }
@@ -226,7 +226,7 @@ fn served(url: &str, headers: &[(String, String)]) -> Result<Target, Error> {
         200 => Ok(answer.body),
         status => Err(format!("`{url}` answers {status}")),
     });
-    Ok(Target { path: PathBuf::from(url), on_node: false, reads: None, served: Some(body) })
+    Ok(Target { path: PathBuf::from(url), on_node: false, manifest_dir: None, served: Some(body) })
 }
 
 /// The API server's pods of the node.
@@ -250,7 +250,7 @@ struct Target {
     /// The node's own, and not a copy of it somewhere.
     on_node: bool,
     /// The directory as the kubelet reads it, where that is not the path itself.
-    reads: Option<PathBuf>,
+    manifest_dir: Option<PathBuf>,
 }
 
 impl Target {
@@ -259,7 +259,7 @@ impl Target {
     }
 
     fn inspect(&self, kubelet: &Kubelet, stdin: &[u8]) -> SourceReport {
-        let kubelet = Kubelet { reads: self.reads.clone(), ..kubelet.clone() };
+        let kubelet = Kubelet { manifest_dir: self.manifest_dir.clone(), ..kubelet.clone() };
         match &self.served {
             Some(Ok(body)) => return inspect_url(&self.path.to_string_lossy(), body, &kubelet),
             Some(Err(why)) => {
@@ -267,7 +267,7 @@ impl Target {
                     path: self.path.clone(),
                     kind: PathKind::Unreadable,
                     files: Vec::new(),
-                    findings: vec![Finding::error(Check::Unreadable, why.clone())],
+                    findings: vec![LintFinding::error(Check::Unreadable, why.clone())],
                 };
             }
             None => {}
@@ -293,12 +293,12 @@ impl Target {
     ) -> SourceReport {
         let mut source = self.inspect(kubelet, stdin);
         let configured = configured.filter(|_| !self.is_stdin()).map(|path| context.host.path(path));
-        let surroundings = Surroundings {
+        let surroundings = CheckContext {
             kubelet,
             configured: configured.as_deref(),
             on_node: self.on_node,
             host: Some(&context.host),
-            told: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::told),
+            kubelet_settings: context.kubelet().filter(|_| self.on_node).map(KubeletProcess::told),
         };
         checks::run(&mut source, &surroundings);
         source
@@ -313,8 +313,8 @@ fn read_stdin() -> Result<Vec<u8>, Error> {
 }
 
 /// Said where pods run of these files and no UID is one that a kubelet could have given them.
-fn not_understood(compared: &Compared, kubelet: &Kubelet) -> Option<NotChecked> {
-    if compared.understood || compared.made.is_empty() {
+fn not_understood(compared: &RuntimeComparison, kubelet: &Kubelet) -> Option<NotChecked> {
+    if compared.uids_reproduced || compared.made.is_empty() {
         return None;
     }
     Some(NotChecked {
@@ -373,15 +373,21 @@ impl LintArgs {
     /// `own` is the node's own path as the kubelet has it.
     fn target(&self, path: &Path, own: &Path, on_node: bool, context: &Context) -> Target {
         let stdin = path.as_os_str() == "-";
-        let seen = match &self.seen_as {
+        let seen = match &self.kubelet_path {
             Some(directory) => Some(directory.clone()),
             None if on_node => Some(own.to_path_buf()),
             None => context.host.on_node(path),
         };
         // A single file is named in its directory.
-        let whole = self.seen_as.is_some() || path.is_dir();
-        let reads = seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
-        Target { path: path.to_path_buf(), on_node, reads: reads.filter(|_| !stdin), served: None }
+        let whole = self.kubelet_path.is_some() || path.is_dir();
+        let manifest_dir =
+            seen.and_then(|seen| if whole { Some(seen) } else { Some(seen.parent()?.to_path_buf()) });
+        Target {
+            path: path.to_path_buf(),
+            on_node,
+            manifest_dir: manifest_dir.filter(|_| !stdin),
+            served: None,
+        }
     }
 
     fn compare(
@@ -390,9 +396,9 @@ impl LintArgs {
         targets: &[Target],
         sources: &[SourceReport],
         kubelet: &Kubelet,
-    ) -> (Compared, Vec<NotChecked>) {
+    ) -> (RuntimeComparison, Vec<NotChecked>) {
         let skipped = |why: String| {
-            (Compared::default(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }])
+            (RuntimeComparison::default(), vec![NotChecked { what: "what the runtime runs".to_owned(), why }])
         };
         if self.no_cri {
             return skipped("--no-cri".to_owned());
@@ -402,7 +408,7 @@ impl LintArgs {
             return skipped("the path is not this node's own, and no runtime was named".to_owned());
         }
         // A directory somewhere says nothing of pods that it has no file of.
-        let whole = self.seen_as.is_some() || targets.iter().any(|target| target.on_node);
+        let whole = self.kubelet_path.is_some() || targets.iter().any(|target| target.on_node);
         match self.ask(context, sources, kubelet, whole) {
             Ok(compared) => {
                 let not_checked = not_understood(&compared, kubelet);
@@ -421,13 +427,13 @@ impl LintArgs {
         sources: &[SourceReport],
         kubelet: &Kubelet,
         whole: bool,
-    ) -> Result<Compared, Error> {
+    ) -> Result<RuntimeComparison, Error> {
         let endpoint = context.endpoint()?;
         let running = block_on(async {
             let client = context.client(&endpoint, ONE_SHOT_TIMEOUT)?;
-            runtime::look(&client).await.map_err(Error::from)
+            runtime::list_static_pods(&client).await.map_err(Error::from)
         })??;
-        let question = runtime::Question {
+        let question = runtime::CompareInput {
             kubelet,
             version_given: self.kubelet_version.is_some(),
             whole_directory: whole

@@ -58,7 +58,7 @@ pub struct RelistArgs {
     #[arg(long)]
     state: Option<ShownState>,
 
-    /// RelistRequest of the rows [default: the kubelet's]
+    /// Order of the rows [default: the kubelet's]
     #[arg(long, value_name = "COLUMN")]
     sort_by: Option<Column>,
 

@@ -1,4 +1,4 @@
-//! The table of checks: one row for each, which findings, `--ignore`, SARIF, `explain` and the manual read.
+//! The table of checks, one row each. Findings, `--ignore`, SARIF, `explain` and the manual read this table.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::{Serialize, Serializer};
 
 use crate::report::{Rule, Severity};
 
-/// One row: what a check is called, how much it matters, and what is known of it.
+/// One row: the section, the severity and the explanation of a check.
 #[derive(Debug)]
 pub struct CheckRow {
-    /// The heading that it stands under.
+    /// The section in which the check is listed.
     pub section: &'static str,
-    /// How much its findings matter, as a rule; a single finding may matter less.
+    /// The usual severity of its findings; a single finding may be less severe.
     pub severity: Severity,
-    /// What is known of it.
+    /// The explanation that `explain` prints.
     pub rule: Rule,
 }
 
@@ -26,7 +26,8 @@ macro_rules! checks {
             never $never:expr;
             act $act:expr;)*
     })*) => {
-        /// A check of a manifest, printed as `SP053`. Gaps are numbers that are kept free, or checks that would guess.
+        /// A check of a manifest, printed as `SP053`. Missing numbers are reserved, or are those of checks that would have
+        /// to guess.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Check {
             $($(
@@ -36,10 +37,10 @@ macro_rules! checks {
         }
 
         impl Check {
-            /// Every check, by number.
+            /// All checks, by number.
             pub const ALL: &[Self] = &[$($(Self::$name),*),*];
 
-            /// Its row of the table.
+            /// The row of the table.
             pub const fn row(self) -> &'static CheckRow {
                 match self {
                     $($(Self::$name => &CheckRow {
@@ -62,12 +63,12 @@ macro_rules! checks {
 }
 
 impl Check {
-    /// The check that is written like this: `SP053`, in any case.
+    /// Returns the check with this id, such as `SP053`, in upper or lower case.
     pub fn named(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|check| check.id().eq_ignore_ascii_case(text))
     }
 
-    /// As it is printed.
+    /// The id as it is printed.
     pub const fn id(self) -> &'static str {
         self.row().rule.id
     }
@@ -689,7 +690,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_rise() {
+    fn check_ids_are_in_ascending_order() {
         assert!(Check::ALL.windows(2).all(|pair| pair[0].id() < pair[1].id()));
     }
 
@@ -700,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_says_all_that_explain_prints() {
+    fn each_row_has_all_fields_that_explain_prints() {
         for check in Check::ALL {
             let Rule { id, title, means, shows, confirm, never, act } = &check.row().rule;
             let lists = [confirm, never, act].map(|list| list.len());

@@ -1,63 +1,64 @@
-//! A tree to a Pod, by the schema and with the leniency of the kubelet's decoder.
+//! Decodes a tree into a Pod, by the schema and as leniently as the kubelet's decoder.
 //!
 //! Unknown fields are dropped, `null` is the zero value, names are case-sensitive, and a wrong JSON type rejects the
-//! file. All faults are collected; the kubelet stops at the first one.
+//! file. All errors are collected; the kubelet stops at the first.
 
 use std::sync::Arc;
 
-use super::path::Path;
+use super::field_path::FieldPath;
 use super::quantity::{NotAQuantity, Quantity};
 use super::reader::float;
-use super::report::{Dropped, DroppedField};
+use super::report::{DropReason, DroppedField};
 use super::schema::{self, Object, Type};
-use super::tree::{Entry, Map, Node, Position, Value};
+use super::tree::{ManifestNode, Map, MapEntry, Position, Value};
 use crate::kubelet::KubeletVersion;
 use crate::manifests::nearest;
 use crate::manifests::timestamp;
 
-/// Something that the decoder refuses.
+/// An error of the decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The field.
+    /// The path of the field.
     pub field: String,
-    /// Where its value stands.
+    /// The position of the value.
     pub position: Position,
-    /// In plain words.
+    /// The problem, in plain words.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: Option<String>,
     /// The kubelet's words.
     pub reason: String,
-    /// What kind of fault it is.
+    /// The kind of error.
     pub fault: DecodeFault,
 }
 
-/// The kinds of fault that the catalogue tells apart.
+/// The kinds of decoding errors that the catalogue distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeFault {
     /// A value has the wrong type.
     Type,
-    /// A text is no quantity.
+    /// A text is not a quantity.
     Quantity,
-    /// A quantity keeps the kubelet busy for ever.
+    /// A quantity that the kubelet never finishes parsing.
     Endless,
 }
 
-/// What the decoder made of a tree.
+/// The result of decoding.
 pub struct Decoded {
-    /// Known fields only.
-    pub pod: Node,
-    /// What was refused.
+    /// The known fields.
+    pub pod: ManifestNode,
+    /// The errors.
     pub errors: Vec<DecodeError>,
-    /// What was dropped.
+    /// The fields that were dropped.
     pub dropped: Vec<DroppedField>,
 }
 
-/// Decodes a Pod. `json` says that the file is JSON, whose numbers count as they are written.
-pub fn decode(root: &Node, json: bool, version: KubeletVersion) -> Decoded {
+/// Decodes a Pod. `json` says that the file is JSON, in which numbers keep their notation.
+pub fn decode(root: &ManifestNode, json: bool, version: KubeletVersion) -> Decoded {
     let mut decoder = Decoder { minor: version.minor(), json, errors: Vec::new(), dropped: Vec::new() };
-    let pod =
-        decoder.object(&schema::POD, None, root, &Path::Root).unwrap_or_else(|| empty_object(root.position));
+    let pod = decoder
+        .object(&schema::POD, None, root, &FieldPath::Root)
+        .unwrap_or_else(|| empty_object(root.position));
     Decoded { pod, errors: decoder.errors, dropped: decoder.dropped }
 }
 
@@ -68,11 +69,11 @@ struct Decoder {
     dropped: Vec<DroppedField>,
 }
 
-fn empty_object(position: Position) -> Node {
-    Node::new(position, Value::Map(Arc::default()))
+fn empty_object(position: Position) -> ManifestNode {
+    ManifestNode::new(position, Value::Map(Arc::default()))
 }
 
-/// Errors, and dropped fields, that are kept; what follows says nothing new.
+/// The maximum number of errors and of dropped fields that are kept.
 const KEPT: usize = 1_000;
 
 impl Decoder {
@@ -88,8 +89,8 @@ impl Decoder {
         }
     }
 
-    /// The decoded value; nothing for `null` and for what is refused.
-    fn value(&mut self, ty: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+    /// Returns the decoded value; `None` for `null` and for an error.
+    fn value(&mut self, ty: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         if node.is_null() {
             return None;
         }
@@ -112,7 +113,13 @@ impl Decoder {
         }
     }
 
-    fn expect(&mut self, node: &Node, path: &Path<'_>, fits: bool, wanted: &str) -> Option<Node> {
+    fn expect(
+        &mut self,
+        node: &ManifestNode,
+        path: &FieldPath<'_>,
+        fits: bool,
+        wanted: &str,
+    ) -> Option<ManifestNode> {
         if fits {
             return Some(node.clone());
         }
@@ -120,7 +127,7 @@ impl Decoder {
         None
     }
 
-    fn mismatch(&mut self, node: &Node, path: &Path<'_>, wanted: &str) {
+    fn mismatch(&mut self, node: &ManifestNode, path: &FieldPath<'_>, wanted: &str) {
         let field = path.to_string();
         let found = node.type_name();
         let fix = (wanted == "a string")
@@ -141,11 +148,11 @@ impl Decoder {
 
     fn integer(
         &mut self,
-        node: &Node,
-        path: &Path<'_>,
+        node: &ManifestNode,
+        path: &FieldPath<'_>,
         range: std::ops::RangeInclusive<i128>,
         kind: &str,
-    ) -> Option<Node> {
+    ) -> Option<ManifestNode> {
         match node.value {
             Value::Int(number) if range.contains(&number) => Some(node.clone()),
             Value::Int(number) => {
@@ -169,24 +176,25 @@ impl Decoder {
         }
     }
 
-    fn quantity(&mut self, node: &Node, path: &Path<'_>) -> Option<Node> {
+    fn quantity(&mut self, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let text = match &node.value {
             Value::Str(text) => text.to_string(),
             Value::Int(_) | Value::Float(_) if self.json => {
                 node.written.as_deref().unwrap_or_default().to_owned()
             }
             Value::Int(number) => number.to_string(),
-            // YAML arrives as JSON, in Go's notation.
+            // The kubelet converts YAML to JSON first, so a float has Go's notation.
             Value::Float(number) => float(*number),
             _ => {
                 self.mismatch(node, path, "a quantity");
                 return None;
             }
         };
-        // Blanks around the amount are stripped; tabs and line breaks are escaped in JSON at that point and stay.
+        // The kubelet trims blanks around the quantity. Tabs and line breaks are escaped in the JSON at that point, so
+        // they are not trimmed.
         let text = text.trim_matches(|letter: char| letter.is_whitespace() && !letter.is_ascii_control());
         match Quantity::parse(text) {
-            Ok(amount) => Some(Node {
+            Ok(amount) => Some(ManifestNode {
                 position: node.position,
                 value: Value::Quantity(Arc::new(amount)),
                 written: Some(Arc::from(text)),
@@ -220,7 +228,7 @@ impl Decoder {
         }
     }
 
-    fn time(&mut self, node: &Node, path: &Path<'_>) -> Option<Node> {
+    fn time(&mut self, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(text) = node.as_str() else {
             self.mismatch(node, path, "a string");
             return None;
@@ -244,9 +252,9 @@ impl Decoder {
         &mut self,
         object: &'static Object,
         more: Option<&'static Object>,
-        node: &Node,
-        path: &Path<'_>,
-    ) -> Option<Node> {
+        node: &ManifestNode,
+        path: &FieldPath<'_>,
+    ) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
             self.mismatch(node, path, "a mapping");
             return None;
@@ -255,7 +263,7 @@ impl Decoder {
         for entry in map.replaced() {
             let field = object.field(&entry.key).or_else(|| more?.field(&entry.key));
             if let Some(field) = field.filter(|field| field.known_in(self.minor)) {
-                self.value(field.ty, &entry.value, &Path::Field(path, &entry.key));
+                self.value(field.ty, &entry.value, &FieldPath::Field(path, &entry.key));
             }
         }
         for entry in map.entries() {
@@ -265,11 +273,11 @@ impl Decoder {
                     continue;
                 }
                 let why = known.map_or_else(
-                    || Dropped::Unknown {
+                    || DropReason::Unknown {
                         near: nearest::field(object, &entry.key),
                         home: nearest::home(object, &entry.key),
                     },
-                    |field| Dropped::TooNew { since: field.since },
+                    |field| DropReason::TooNew { since: field.since },
                 );
                 self.drop_field(DroppedField {
                     parent: path.to_string(),
@@ -284,48 +292,48 @@ impl Decoder {
                     parent: path.to_string(),
                     name: entry.key.to_string(),
                     position: entry.key_position,
-                    why: Dropped::GateClosed { gate },
+                    why: DropReason::GateClosed { gate },
                 });
             }
-            if let Some(value) = self.value(field.ty, &entry.value, &Path::Field(path, &entry.key)) {
-                decoded.insert(Entry {
+            if let Some(value) = self.value(field.ty, &entry.value, &FieldPath::Field(path, &entry.key)) {
+                decoded.insert(MapEntry {
                     key: Arc::clone(&entry.key),
                     key_position: entry.key_position,
                     value,
                 });
             }
         }
-        Some(Node::new(node.position, Value::Map(Arc::new(decoded))))
+        Some(ManifestNode::new(node.position, Value::Map(Arc::new(decoded))))
     }
 
-    fn list(&mut self, item: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+    fn list(&mut self, item: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(items) = node.as_list() else {
             self.mismatch(node, path, "a list");
             return None;
         };
         let decoded = items.iter().enumerate().map(|(index, node)| {
-            let value = self.value(item, node, &Path::Item(path, index));
+            let value = self.value(item, node, &FieldPath::Item(path, index));
             value.unwrap_or_else(|| zero(item, node.position))
         });
-        Some(Node::new(node.position, Value::List(Arc::new(decoded.collect()))))
+        Some(ManifestNode::new(node.position, Value::List(Arc::new(decoded.collect()))))
     }
 
-    fn map(&mut self, value: Type, node: &Node, path: &Path<'_>) -> Option<Node> {
+    fn map(&mut self, value: Type, node: &ManifestNode, path: &FieldPath<'_>) -> Option<ManifestNode> {
         let Some(map) = node.as_map() else {
             self.mismatch(node, path, "a mapping");
             return None;
         };
         let decoded = map.entries().iter().map(|entry| {
-            let decoded = self.value(value, &entry.value, &Path::Key(path, &entry.key));
+            let decoded = self.value(value, &entry.value, &FieldPath::Key(path, &entry.key));
             let value = decoded.unwrap_or_else(|| zero(value, entry.value.position));
-            Entry { key: Arc::clone(&entry.key), key_position: entry.key_position, value }
+            MapEntry { key: Arc::clone(&entry.key), key_position: entry.key_position, value }
         });
-        Some(Node::new(node.position, Value::Map(Arc::new(Map::new(decoded.collect())))))
+        Some(ManifestNode::new(node.position, Value::Map(Arc::new(Map::new(decoded.collect())))))
     }
 }
 
-/// What `null` means inside a list or a mapping.
-fn zero(ty: Type, position: Position) -> Node {
+/// Returns the value of `null` inside a list or a mapping.
+fn zero(ty: Type, position: Position) -> ManifestNode {
     let value = match ty {
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::IntOrString => Value::Int(0),
@@ -335,10 +343,10 @@ fn zero(ty: Type, position: Position) -> Node {
         Type::Any => Value::Null,
         Type::Str | Type::Time => Value::Str(Arc::from("")),
     };
-    Node::new(position, value)
+    ManifestNode::new(position, value)
 }
 
-fn json_name(node: &Node) -> &'static str {
+fn json_name(node: &ManifestNode) -> &'static str {
     match node.value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

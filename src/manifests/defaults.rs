@@ -1,23 +1,23 @@
-//! What the kubelet fills in before it validates.
+//! Fills in the kubelet's defaults.
 //!
-//! All of it is filled in, because all of it is in the UID. A default stands where its parent stands.
+//! All defaults are filled in, because all of them are part of the UID. A default has the position of its parent.
 
 use std::sync::Arc;
 
 use super::edit::{each, edit, fill, with_map};
 use super::image_name;
 use super::quantity::Quantity;
-use super::tree::{Entry, Map, Node, Value};
+use super::tree::{ManifestNode, Map, MapEntry, Value};
 use crate::kubelet::KubeletVersion;
 
-/// Completes a decoded Pod.
-pub fn apply(pod: &mut Node, version: KubeletVersion) {
+/// Fills in the defaults of a decoded Pod.
+pub fn apply(pod: &mut ManifestNode, version: KubeletVersion) {
     fill(pod, "spec", || Value::Map(Arc::default()));
     edit(pod, "spec", |spec| pod_spec(spec, version));
     edit(pod, "status", |status| round_status(status, version));
 }
 
-fn pod_spec(spec: &mut Node, version: KubeletVersion) {
+fn pod_spec(spec: &mut ManifestNode, version: KubeletVersion) {
     text(spec, "restartPolicy", "Always");
     text(spec, "dnsPolicy", "ClusterFirst");
     text(spec, "schedulerName", "default-scheduler");
@@ -30,7 +30,7 @@ fn pod_spec(spec: &mut Node, version: KubeletVersion) {
         }
     });
     copy_service_account(spec);
-    let host_network = spec.get("hostNetwork").and_then(Node::as_bool) == Some(true);
+    let host_network = spec.get("hostNetwork").and_then(ManifestNode::as_bool) == Some(true);
     for list in ["containers", "initContainers"] {
         each(spec, list, |item| {
             container(item, version);
@@ -52,14 +52,14 @@ fn pod_spec(spec: &mut Node, version: KubeletVersion) {
     edit(spec, "resources", round);
 }
 
-/// Requests and limits are kept in thousandths.
-fn round(resources: &mut Node) {
+/// Rounds requests and limits up to thousandths, as the kubelet stores them.
+fn round(resources: &mut ManifestNode) {
     for list in ["limits", "requests"] {
         edit(resources, list, round_list);
     }
 }
 
-fn round_list(list: &mut Node) {
+fn round_list(list: &mut ManifestNode) {
     with_map(list, |map| {
         for value in map.values_mut() {
             if let Value::Quantity(amount) = &mut value.value {
@@ -69,7 +69,7 @@ fn round_list(list: &mut Node) {
     });
 }
 
-fn round_status(status: &mut Node, version: KubeletVersion) {
+fn round_status(status: &mut ManifestNode, version: KubeletVersion) {
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         each(status, list, |item| {
             edit(item, "allocatedResources", round_list);
@@ -82,30 +82,31 @@ fn round_status(status: &mut Node, version: KubeletVersion) {
     }
 }
 
-/// The old name of the field is an alias of the new one.
-fn copy_service_account(spec: &mut Node) {
-    let given =
-        |spec: &Node, name: &str| spec.get(name).and_then(Node::as_str).is_some_and(|text| !text.is_empty());
+/// The deprecated field and the new field are copies of each other.
+fn copy_service_account(spec: &mut ManifestNode) {
+    let given = |spec: &ManifestNode, name: &str| {
+        spec.get(name).and_then(ManifestNode::as_str).is_some_and(|text| !text.is_empty())
+    };
     if !given(spec, "serviceAccount") || given(spec, "serviceAccountName") {
         return;
     }
     if let Some(old) = spec.as_map().and_then(|map| map.entry("serviceAccount")).cloned() {
         with_map(spec, |map| {
-            map.insert(Entry { key: Arc::from("serviceAccountName"), ..old });
+            map.insert(MapEntry { key: Arc::from("serviceAccountName"), ..old });
         });
     }
 }
 
-/// A port of a pod on the node's network is open there.
-fn host_port(port: &mut Node) {
-    let number = port.get("containerPort").and_then(Node::as_int).unwrap_or_default();
+/// A port of a pod in the host network gets the same host port.
+fn host_port(port: &mut ManifestNode) {
+    let number = port.get("containerPort").and_then(ManifestNode::as_int).unwrap_or_default();
     if number != 0 {
         number_if_zero(port, "hostPort", number);
     }
 }
 
-fn container(container: &mut Node, version: KubeletVersion) {
-    let image = container.get("image").and_then(Node::as_str).unwrap_or_default();
+fn container(container: &mut ManifestNode, version: KubeletVersion) {
+    let image = container.get("image").and_then(ManifestNode::as_str).unwrap_or_default();
     let policy = pull_policy(image);
     text(container, "imagePullPolicy", policy);
     text(container, "terminationMessagePath", "/dev/termination-log");
@@ -129,12 +130,12 @@ fn container(container: &mut Node, version: KubeletVersion) {
     });
 }
 
-/// `latest`, written or implied, is pulled each time. What is no name of an image has no tag.
+/// The default pull policy: `Always` for the tag `latest`, written or implied. An invalid image name has no tag.
 pub fn pull_policy(image: &str) -> &'static str {
     if image_name::tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
-fn probe(probe: &mut Node) {
+fn probe(probe: &mut ManifestNode) {
     for (name, number) in
         [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
@@ -144,17 +145,17 @@ fn probe(probe: &mut Node) {
     edit(probe, "grpc", |action| text_if_absent(action, "service", ""));
 }
 
-fn http_get(action: &mut Node) {
+fn http_get(action: &mut ManifestNode) {
     text(action, "path", "/");
     text(action, "scheme", "HTTP");
 }
 
-fn field_ref(reference: &mut Node) {
+fn field_ref(reference: &mut ManifestNode) {
     text(reference, "apiVersion", "v1");
 }
 
-/// Each limit without a request is its own request.
-pub fn requests_from_limits(resources: &mut Node) {
+/// Copies each limit without a request to the requests.
+pub fn requests_from_limits(resources: &mut ManifestNode) {
     let Some(limits) = resources.get("limits").cloned() else {
         return;
     };
@@ -170,7 +171,7 @@ pub fn requests_from_limits(resources: &mut Node) {
     });
 }
 
-fn volume(volume: &mut Node, version: KubeletVersion) {
+fn volume(volume: &mut ManifestNode, version: KubeletVersion) {
     let sourceless =
         volume.as_map().is_none_or(|map| map.entries().iter().all(|entry| &*entry.key == "name"));
     if sourceless {
@@ -207,7 +208,7 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
     });
     edit(volume, "ephemeral", |source| {
         edit(source, "volumeClaimTemplate", |template| {
-            // The claim's spec is no pointer: it is there, and completed, even where the file has none.
+            // The spec of the claim is not a pointer in Go, so it exists and gets defaults even if the file has none.
             fill(template, "spec", || Value::Map(Arc::default()));
             edit(template, "spec", |spec| {
                 text_if_absent(spec, "volumeMode", "Filesystem");
@@ -215,25 +216,26 @@ fn volume(volume: &mut Node, version: KubeletVersion) {
             });
         });
     });
-    // The gate ImageVolume opens in 1.35; before, the default is missing although the field is known.
+    // The gate ImageVolume is on from 1.35; earlier releases know the field, but do not set the default.
     if version.at_least(35) {
         edit(volume, "image", |source| {
-            let policy = pull_policy(source.get("reference").and_then(Node::as_str).unwrap_or_default());
+            let policy =
+                pull_policy(source.get("reference").and_then(ManifestNode::as_str).unwrap_or_default());
             text(source, "pullPolicy", policy);
         });
     }
 }
 
-fn downward_items(source: &mut Node) {
+fn downward_items(source: &mut ManifestNode) {
     each(source, "items", |item| edit(item, "fieldRef", field_ref));
 }
 
-fn text_if_absent(node: &mut Node, key: &str, text: &str) {
+fn text_if_absent(node: &mut ManifestNode, key: &str, text: &str) {
     fill(node, key, || Value::Str(Arc::from(text)));
 }
 
 /// Sets `key` if it is absent or empty.
-fn text(node: &mut Node, key: &str, text: &str) {
+fn text(node: &mut ManifestNode, key: &str, text: &str) {
     text_if_absent(node, key, text);
     edit(node, key, |value| {
         if value.as_str() == Some("") {
@@ -242,7 +244,7 @@ fn text(node: &mut Node, key: &str, text: &str) {
     });
 }
 
-fn number_if_zero(node: &mut Node, key: &str, number: i128) {
+fn number_if_zero(node: &mut ManifestNode, key: &str, number: i128) {
     fill(node, key, || Value::Int(number));
     edit(node, key, |value| {
         if value.as_int() == Some(0) {

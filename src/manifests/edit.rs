@@ -1,18 +1,18 @@
-//! Changing a tree in place: what is shared with the file as it was read is copied first.
+//! Edits a tree in place. Nodes shared with the original tree are copied first.
 
 use std::sync::Arc;
 
-use super::tree::{Entry, Map, Node, Value};
+use super::tree::{ManifestNode, Map, MapEntry, Value};
 
-/// Changes a mapping in place, copying it if it is shared.
-pub fn with_map(node: &mut Node, change: impl FnOnce(&mut Map)) {
+/// Edits a mapping in place, and copies it first if it is shared.
+pub fn with_map(node: &mut ManifestNode, change: impl FnOnce(&mut Map)) {
     if let Value::Map(map) = &mut node.value {
         change(Arc::make_mut(map));
     }
 }
 
-/// Changes the value of `key`, if there is one.
-pub fn edit(node: &mut Node, key: &str, change: impl FnOnce(&mut Node)) {
+/// Edits the value of `key`, if the key is present.
+pub fn edit(node: &mut ManifestNode, key: &str, change: impl FnOnce(&mut ManifestNode)) {
     with_map(node, |map| {
         if let Some(value) = map.get_mut(key) {
             change(value);
@@ -20,8 +20,8 @@ pub fn edit(node: &mut Node, key: &str, change: impl FnOnce(&mut Node)) {
     });
 }
 
-/// Changes each item of the list `key`, if there is one.
-pub fn each(node: &mut Node, key: &str, mut change: impl FnMut(&mut Node)) {
+/// Edits each item of the list `key`, if the key is present.
+pub fn each(node: &mut ManifestNode, key: &str, mut change: impl FnMut(&mut ManifestNode)) {
     edit(node, key, |list| {
         if let Value::List(items) = &mut list.value {
             Arc::make_mut(items).iter_mut().for_each(&mut change);
@@ -30,14 +30,14 @@ pub fn each(node: &mut Node, key: &str, mut change: impl FnMut(&mut Node)) {
 }
 
 /// Sets `key` if it is absent.
-pub fn fill(node: &mut Node, key: &str, value: impl FnOnce() -> Value) {
+pub fn fill(node: &mut ManifestNode, key: &str, value: impl FnOnce() -> Value) {
     let position = node.position;
     with_map(node, |map| {
         if map.get(key).is_none() {
-            map.insert(Entry {
+            map.insert(MapEntry {
                 key: Arc::from(key),
                 key_position: position,
-                value: Node::new(position, value()),
+                value: ManifestNode::new(position, value()),
             });
         }
     });

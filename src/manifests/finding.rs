@@ -1,4 +1,4 @@
-//! What a check says: one finding, with its catalogue id, its place in the file and what to do.
+//! A finding: what a check reports, with its catalogue id, its position in the file and a fix.
 
 use serde::Serialize;
 
@@ -6,20 +6,20 @@ use super::catalogue::Check;
 use super::tree::Position;
 pub use crate::report::Severity;
 
-/// One thing that a check has to say about a file.
+/// One finding about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// Which check.
+pub struct LintFinding {
+    /// The check.
     pub id: Check,
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, in plain words.
+    /// The problem, in plain words.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// The field, written like `spec.containers[0].image`.
+    /// The path of the field, such as `spec.containers[0].image`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     /// Line in the file, from 1.
@@ -30,8 +30,8 @@ pub struct Finding {
     pub column: Option<u32>,
 }
 
-impl Finding {
-    /// A finding without place, field or fix.
+impl LintFinding {
+    /// Creates a finding without position, field or fix.
     pub fn new(check: Check, severity: Severity, message: impl Into<String>) -> Self {
         Self {
             id: check,
@@ -44,36 +44,36 @@ impl Finding {
         }
     }
 
-    /// An error of `check`.
+    /// Creates a finding with the severity error.
     pub fn error(check: Check, message: impl Into<String>) -> Self {
         Self::new(check, Severity::Error, message)
     }
 
-    /// A warning of `check`.
+    /// Creates a finding with the severity warning.
     pub fn warning(check: Check, message: impl Into<String>) -> Self {
         Self::new(check, Severity::Warning, message)
     }
 
-    /// An information of `check`.
+    /// Creates a finding with the severity info.
     pub fn info(check: Check, message: impl Into<String>) -> Self {
         Self::new(check, Severity::Info, message)
     }
 
-    /// The same finding, with what to do.
+    /// Adds a fix.
     #[must_use]
     pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// The same finding, about `field`.
+    /// Adds the path of a field.
     #[must_use]
     pub fn on_field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// The same finding, at `position`.
+    /// Adds a position.
     #[must_use]
     pub fn at(mut self, position: Position) -> Self {
         self.line = Some(position.line);

@@ -1,16 +1,16 @@
-//! Go's file name patterns: what a directory path runs into, and what pods are picked by.
+//! Matches Go's file name patterns: in manifest paths, and in pod names on the command line.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// True if Go's `filepath.Glob` would take the path for a pattern.
+/// Whether Go's `filepath.Glob` would treat the path as a pattern.
 pub fn has_meta(path: &[u8]) -> bool {
     path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-/// The directories that the path, taken as a pattern, stands for; the path itself if it is none.
+/// Returns the directories that match the path as a pattern; the path itself if it is not a pattern.
 pub fn directories(path: &Path) -> Vec<PathBuf> {
     if !has_meta(path.as_os_str().as_bytes()) {
         return vec![path.to_path_buf()];
@@ -36,7 +36,7 @@ pub fn directories(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a name fits a pattern. A malformed pattern fits nothing.
+/// Whether a name matches a pattern. A malformed pattern matches nothing.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
@@ -58,7 +58,7 @@ fn literal(wanted: u8, rest: &[u8], name: &[u8]) -> bool {
     name.split_first().is_some_and(|(byte, tail)| *byte == wanted && matches(rest, tail))
 }
 
-/// The first character, as Go takes it: a byte that is no UTF-8 stands for U+FFFD.
+/// Returns the first character as Go reads it: an invalid UTF-8 byte counts as U+FFFD.
 fn rune(text: &[u8]) -> (char, &[u8]) {
     let longest = text.get(..text.len().min(4)).unwrap_or_default();
     let valid = match std::str::from_utf8(longest) {
@@ -73,7 +73,7 @@ fn rune(text: &[u8]) -> (char, &[u8]) {
     (letter.unwrap_or(char::REPLACEMENT_CHARACTER), text.get(length..).unwrap_or_default())
 }
 
-/// Reads a character class after its `[`: whether the letter is in it, and what follows its `]`.
+/// Reads a character class after its `[`. Returns whether the class contains the letter, and the rest after its `]`.
 fn class(pattern: &[u8], letter: char) -> Option<(bool, &[u8])> {
     let (negated, mut rest) = match pattern.split_first()? {
         (b'^', rest) => (true, rest),
@@ -102,7 +102,7 @@ fn class_letter(pattern: &[u8]) -> Option<(char, &[u8])> {
         (b'\\', rest) => rest,
         _ => pattern,
     };
-    // Go refuses a pattern whose class is no UTF-8.
+    // Go rejects a pattern whose class is not valid UTF-8.
     let (letter, rest) = rune(pattern);
     let broken = letter == char::REPLACEMENT_CHARACTER && !pattern.starts_with("\u{fffd}".as_bytes());
     (!pattern.is_empty() && !broken).then_some((letter, rest))
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_of_several_bytes_is_one() {
+    fn a_multi_byte_character_counts_as_one() {
         assert!(matches("?".as_bytes(), "é".as_bytes()) && !matches("??".as_bytes(), "é".as_bytes()));
         assert!(matches("[à-ü]x".as_bytes(), "éx".as_bytes()));
         assert!(!matches("[à-ü]x".as_bytes(), "ex".as_bytes()));

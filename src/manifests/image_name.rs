@@ -1,14 +1,14 @@
-//! The name of an image as the kubelet takes it apart (`pkg/util/parsers`, by `github.com/distribution/reference`): only its
-//! tag matters, and whether it is a name at all.
+//! Parses image names as the kubelet does (`pkg/util/parsers`, with `github.com/distribution/reference`), to find the
+//! tag and to detect invalid names.
 
-/// Most characters of a name without its registry.
+/// The maximum length of a name without its registry.
 const LONGEST_NAME: usize = 255;
-/// Most characters of a tag.
+/// The maximum length of a tag.
 const LONGEST_TAG: usize = 128;
-/// Hexadecimal digits of an image's id, which is no name.
+/// The number of hexadecimal digits of an image id, which is not a valid name.
 const ID_DIGITS: usize = 64;
 
-/// The tag of `image`, `latest` where it has neither tag nor digest; nothing if this is no name of an image.
+/// Returns the tag of `image`, or `latest` if it has neither tag nor digest; `None` if the name is invalid.
 pub fn tag(image: &str) -> Option<&str> {
     if image.len() == ID_DIGITS && image.bytes().all(is_lower_hex) {
         return None;
@@ -33,7 +33,7 @@ pub fn tag(image: &str) -> Option<&str> {
     fits.then(|| tag.unwrap_or(if digest.is_some() { "" } else { "latest" }))
 }
 
-/// Whether what is before the first slash names a registry and is no part of the path.
+/// Whether the part before the first slash is a registry and not part of the path.
 fn is_domain_like(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
@@ -58,7 +58,8 @@ fn is_domain(domain: &str) -> bool {
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Small letters and digits, with a dot, one or two underscores or any number of dashes between them.
+/// Whether a part of the path has lower-case letters and digits, separated by a dot, one or two underscores or any
+/// number of dashes.
 fn is_component(component: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| is_inner(*byte));
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tag_is_read_or_implied() {
+    fn the_tag_is_read_or_implied() {
         let digest = format!("sha256:{}", "a".repeat(64));
         for (image, expected) in [
             ("busybox", "latest"),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_has_no_tag() {
+    fn an_invalid_image_name_has_no_tag() {
         for image in [
             "",
             "{{ image }}",

@@ -1,46 +1,48 @@
-//! The whole answer of `plegctl static-pods lint`: files, what runs, and the sums.
+//! The complete report of `plegctl static-pods lint`: files, comparison with the runtime, and counts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::checks::runtime::{Compared, Made, RuntimeFinding};
+use super::checks::runtime::{MadeFromFile, RuntimeComparison, RuntimeFinding};
 use super::upgrade::Upgrade;
-use super::{Check, FileReport, Finding, Kubelet, PathKind, PodIdentity, Severity, SourceReport, Verdict};
+use super::{
+    Check, FileReport, FileVerdict, Kubelet, LintFinding, PathKind, PodIdentity, Severity, SourceReport,
+};
 use crate::report::NotChecked;
 
-/// What is said about a manifest path.
+/// The report about one or several manifest paths.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub struct LintReport {
-    /// The name that pods get as a suffix.
+    /// The node name that is appended to pod names.
     pub node: String,
-    /// Whose rules were applied.
+    /// The kubelet release whose rules were applied.
     pub kubelet_version: String,
-    /// Each file in the kubelet's order, then each path that there is something to say about.
+    /// The files in the kubelet's order, and the paths that have findings of their own.
     pub files: Vec<LintedFile>,
-    /// What does not agree with what runs.
+    /// Findings of the comparison with the runtime.
     pub runtime: Vec<RuntimeFinding>,
-    /// What another release makes of the files.
+    /// The verdicts of another kubelet release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
-    /// What could not be looked at, and why.
+    /// What was not checked, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<NotChecked>,
-    /// The sums.
-    pub summary: Summary,
+    /// The counts.
+    pub summary: LintSummary,
 }
 
-/// One file, or a path that was given.
+/// One file, or a path that was given on the command line.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LintedFile {
-    /// Its path, as the kubelet would log it.
+    /// The path, as the kubelet would log it.
     pub path: String,
-    /// What the kubelet does with it.
-    pub verdict: Verdict,
-    /// The pod's name, node name included.
+    /// The kubelet's verdict on the file.
+    pub verdict: FileVerdict,
+    /// The pod's name, including the node name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
     /// The pod's namespace.
@@ -49,43 +51,43 @@ pub struct LintedFile {
     /// The UID that the kubelet gives the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// Why the UID cannot be told.
+    /// Why the UID is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid_unknown: Option<String>,
-    /// Whether what runs was made from this text.
+    /// Whether the running pod was made from this text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub runs: Option<Made>,
-    /// Why it is not loaded.
+    pub runs: Option<MadeFromFile>,
+    /// Why the kubelet does not load the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_reason: Option<String>,
-    /// What that means for the pod.
+    /// The effect on the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consequence: Option<String>,
-    /// What there is to say, in the order of the file.
-    pub findings: Vec<Finding>,
-    /// The text, for who wants to show a line of it.
+    /// The findings, in the order of the file.
+    pub findings: Vec<LintFinding>,
+    /// The text, for renderers that show a source line.
     #[serde(skip)]
     pub text: Option<Arc<str>>,
-    /// The path itself and not a file of it.
+    /// Whether this is the path itself and not a file in it.
     #[serde(skip)]
     pub is_path: bool,
 }
 
-/// The sums.
+/// The counts of files and findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
-    /// Files seen.
+pub struct LintSummary {
+    /// Number of files.
     pub files: usize,
-    /// Files whose pod runs.
+    /// Files whose pod the kubelet runs.
     pub loaded: usize,
-    /// Files that the kubelet refuses.
+    /// Files that the kubelet rejects.
     pub rejected: usize,
     /// Entries that the kubelet does not read.
     pub ignored: usize,
     /// Files whose pod another file replaces.
     pub shadowed: usize,
-    /// Files of which nothing can be said.
+    /// Files without a verdict.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_judged: usize,
     /// Findings that are errors.
@@ -104,30 +106,30 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// A pod, the file that it comes from, and those that would give it too.
+/// A pod, the file that gives it, and the files that are shadowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodOfFile {
     /// Its namespace.
     pub namespace: String,
-    /// Its name, node name included.
+    /// Its name, including the node name.
     pub name: String,
     /// The file that wins.
     pub file: String,
-    /// Its UID, where it can be told.
+    /// Its UID, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Files that are shadowed.
+    /// The shadowed files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shadows: Vec<String>,
 }
 
 impl LintReport {
-    /// Puts together what was found, without the findings of `ignored` checks.
+    /// Puts the report together, without the findings of `ignored` checks.
     pub fn new(
         kubelet: &Kubelet,
         sources: Vec<SourceReport>,
-        compared: Compared,
+        compared: RuntimeComparison,
         upgrade: Option<Upgrade>,
         not_checked: Vec<NotChecked>,
         ignored: &HashSet<Check>,
@@ -140,7 +142,7 @@ impl LintReport {
             runtime: compared.findings,
             upgrade,
             not_checked,
-            summary: Summary { pods, ..Summary::default() },
+            summary: LintSummary { pods, ..LintSummary::default() },
         };
         for file in &mut report.files {
             file.runs = compared.made.get(&file.path).cloned();
@@ -157,11 +159,11 @@ impl LintReport {
         for file in self.files.iter().filter(|file| !file.is_path) {
             summary.files += 1;
             match file.verdict {
-                Verdict::Loaded => summary.loaded += 1,
-                Verdict::Rejected => summary.rejected += 1,
-                Verdict::Ignored => summary.ignored += 1,
-                Verdict::Shadowed => summary.shadowed += 1,
-                Verdict::NotJudged => summary.not_judged += 1,
+                FileVerdict::Loaded => summary.loaded += 1,
+                FileVerdict::Rejected => summary.rejected += 1,
+                FileVerdict::Ignored => summary.ignored += 1,
+                FileVerdict::Shadowed => summary.shadowed += 1,
+                FileVerdict::NotJudged => summary.not_judged += 1,
             }
         }
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
@@ -174,7 +176,7 @@ impl LintReport {
         }
     }
 
-    /// The worst that was found.
+    /// The highest severity of all findings.
     pub fn worst(&self) -> Option<Severity> {
         let in_files = self.files.iter().flat_map(|file| &file.findings).map(|finding| finding.severity);
         in_files.chain(self.runtime.iter().map(|finding| finding.severity)).max()
@@ -184,7 +186,7 @@ impl LintReport {
 fn linted(source: SourceReport) -> Vec<LintedFile> {
     let path = LintedFile {
         path: source.path.to_string_lossy().into_owned(),
-        verdict: Verdict::Ignored,
+        verdict: FileVerdict::Ignored,
         pod_name: None,
         pod_namespace: None,
         pod_uid: None,
@@ -200,7 +202,7 @@ fn linted(source: SourceReport) -> Vec<LintedFile> {
     let mut files: Vec<LintedFile> =
         source.files.into_iter().map(|file| linted_file(file, in_directory)).collect();
     match (source.kind, files.as_mut_slice()) {
-        // The path is the file: one entry for both.
+        // The path is the file: one entry has the findings of both.
         (PathKind::File, [only]) => only.findings.splice(0..0, path.findings).for_each(drop),
         _ => files.push(path),
     }
@@ -218,7 +220,7 @@ const fn path_consequence(kind: PathKind) -> Option<&'static str> {
 }
 
 fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
-    let pod = file.pod.filter(|_| matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed));
+    let pod = file.pod.filter(|_| matches!(file.verdict, FileVerdict::Loaded | FileVerdict::Shadowed));
     let (namespace, name) =
         pod.map_or((None, None), |PodIdentity { namespace, name }| (Some(namespace), Some(name)));
     let (pod_uid, pod_uid_unknown) = match file.uid {
@@ -228,7 +230,7 @@ fn linted_file(file: FileReport, in_directory: bool) -> LintedFile {
     };
     let mut findings = file.findings;
     findings.sort_by_key(|finding| (finding.line, finding.column, finding.id));
-    let consequence = (file.verdict == Verdict::Rejected).then(|| {
+    let consequence = (file.verdict == FileVerdict::Rejected).then(|| {
         if in_directory {
             "a pod that runs from this file is stopped within 20 s, and no new one starts"
         } else {
@@ -259,12 +261,12 @@ fn pods(sources: &[SourceReport]) -> Vec<PodOfFile> {
 fn pods_of(source: &SourceReport) -> Vec<PodOfFile> {
     let path = |file: &FileReport| file.path.to_string_lossy().into_owned();
     let mut shadowed: HashMap<&PodIdentity, Vec<String>> = HashMap::new();
-    for file in source.files.iter().filter(|file| file.verdict == Verdict::Shadowed) {
+    for file in source.files.iter().filter(|file| file.verdict == FileVerdict::Shadowed) {
         if let Some(pod) = &file.pod {
             shadowed.entry(pod).or_default().push(path(file));
         }
     }
-    let loaded = source.files.iter().filter(|file| file.verdict == Verdict::Loaded);
+    let loaded = source.files.iter().filter(|file| file.verdict == FileVerdict::Loaded);
     loaded
         .filter_map(|file| {
             let pod = file.pod.as_ref()?;

@@ -1,9 +1,9 @@
-//! What a kubelet will run from its static pod directory.
+//! Predicts what a kubelet does with the manifests of its static pods.
 //!
-//! Bytes become a tree with positions (`reader`), the tree becomes a Pod by the kubelet's lenient rules (`decode`),
-//! the Pod is completed (`defaults`) and judged (`validate`) as the given kubelet release would. [`inspect`] does
-//! that for each entry of a path and settles who wins between files of the same pod (`source`). It refuses to know
-//! the API server's rules: what counts here is what the kubelet does with a file.
+//! The reader turns bytes into a tree with positions, the decoder turns the tree into a Pod with the kubelet's lenient
+//! rules, and the Pod gets its defaults (`defaults`) and is validated (`validate`) as in the given kubelet release.
+//! [`inspect`] does that for each entry of a path and decides which of several files of the same pod wins (`source`).
+//! The rules of the API server are not applied, only those of the kubelet.
 //!
 //! ```no_run
 //! use plegctl::manifests::{Kubelet, KubeletVersion, inspect};
@@ -22,14 +22,14 @@ pub mod checks;
 mod decode;
 mod defaults;
 mod edit;
+mod field_path;
 mod finding;
 pub(crate) mod glob;
 mod image_name;
 pub(crate) mod lint;
 mod nearest;
-mod path;
 mod pipeline;
-mod place;
+mod pod_field;
 mod pod_resources;
 pub(crate) mod podconfig;
 mod quantity;
@@ -46,39 +46,39 @@ mod validate;
 
 pub use crate::kubelet::KubeletVersion;
 pub use catalogue::Check;
-pub use finding::{Finding, Severity};
+pub use finding::{LintFinding, Severity};
 pub use pipeline::SIZE_LIMIT;
-pub use place::Place;
+pub use pod_field::PodField;
 pub use quantity::Quantity;
 pub use report::{
-    DecodedPod, Document, Dropped, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport,
-    LaterDocument, Merge, Notes, PathKind, PodIdentity, SourceReport, Verdict,
+    DecodedPod, DropReason, DroppedField, DuplicateKey, EntryKind, EntryMeta, FileReport, FileVerdict,
+    LaterDocument, Merge, ParsedManifest, PathKind, PodIdentity, ReaderNotes, SourceReport,
 };
 pub use source::{each_file, inspect, inspect_bytes, inspect_file};
-pub use tree::{Entry, Map, Node, Position, Value};
-pub use uid::NotTold;
+pub use tree::{ManifestNode, Map, MapEntry, Position, Value};
+pub use uid::UidUnknown;
 
-/// The kubelet whose eyes are borrowed.
+/// The kubelet whose rules are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubelet {
-    /// Its release.
+    /// The release.
     pub version: KubeletVersion,
-    /// The name of its node; pods get it as a suffix.
+    /// The name of the node; the kubelet appends it to pod names.
     pub node_name: String,
-    /// The directory as this kubelet reads it, where that is not the path that is read here: a copy, or the host's
-    /// files seen from a container. The path is part of a pod's UID.
-    pub reads: Option<PathBuf>,
+    /// The directory under which this kubelet reads the files, if they are inspected under another path: in a copy, or
+    /// from inside a container. The path is part of a pod's UID.
+    pub manifest_dir: Option<PathBuf>,
 }
 
 impl Kubelet {
-    /// A kubelet that reads its files under the paths that are read here.
+    /// Creates a kubelet that reads its files under the paths that are inspected.
     pub fn new(version: KubeletVersion, node_name: impl Into<String>) -> Self {
-        Self { version, node_name: node_name.into(), reads: None }
+        Self { version, node_name: node_name.into(), manifest_dir: None }
     }
 
-    /// The path that this kubelet has of a file; nothing if that cannot be told.
+    /// Returns the path under which this kubelet reads a file; `None` if it is not known.
     fn path_of(&self, file: &Path) -> Option<PathBuf> {
-        match (&self.reads, file.file_name()) {
+        match (&self.manifest_dir, file.file_name()) {
             (Some(directory), Some(name)) => Some(cleaned(&directory.join(name))),
             _ if file.is_absolute() => Some(cleaned(file)),
             _ => None,
@@ -86,7 +86,7 @@ impl Kubelet {
     }
 }
 
-/// Without `.`, `..` and repeated slashes, as Go's `filepath.Join` gives a path. Links are not followed.
+/// Removes `.`, `..` and repeated slashes, as Go's `filepath.Join` does. Symbolic links are not followed.
 fn cleaned(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {

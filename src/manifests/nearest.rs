@@ -1,8 +1,8 @@
-//! The field that was probably meant.
+//! Suggests a field for an unknown name.
 
 use super::schema::{Object, POD, Type};
 
-/// A field of `object` whose name looks like `name`.
+/// Returns a field of `object` with a similar name.
 pub fn field(object: &Object, name: &str) -> Option<String> {
     let candidates =
         object.fields.iter().map(|field| (strsim::levenshtein(&lower(name), &lower(field.name)), field.name));
@@ -11,7 +11,7 @@ pub fn field(object: &Object, name: &str) -> Option<String> {
     (distance <= allowed).then(|| nearest.to_owned())
 }
 
-/// The shortest path of another object of a Pod that has a field called `name`.
+/// Returns the shortest path of another object of a Pod that has a field `name`.
 pub fn home(except: &Object, name: &str) -> Option<String> {
     let mut level: Vec<(&'static Object, String)> = vec![(&POD, String::new())];
     for _ in 0..6 {
@@ -41,7 +41,7 @@ fn inner_object(ty: Type, suffix: &'static str) -> (Option<&'static Object>, &'s
     }
 }
 
-/// Upper and lower case are the same letter here; a name from outside may be of any length.
+/// Converts to lower case. A name from a file may have any length.
 fn lower(name: &str) -> String {
     name.chars().take(64).flat_map(char::to_lowercase).collect()
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_typo_has_a_near_name() {
+    fn a_misspelt_field_gets_a_similar_name() {
         let Type::Object(spec) = POD.field("spec").unwrap().ty else { unreachable!() };
         assert_eq!(field(spec, "hostnetwork"), Some("hostNetwork".to_owned()));
         assert_eq!(field(spec, "contaners"), Some("containers".to_owned()));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misplaced_field_has_a_home() {
+    fn a_misplaced_field_gets_the_path_where_it_belongs() {
         assert_eq!(home(&POD, "containers"), Some("spec".to_owned()));
         assert_eq!(home(&POD, "image"), Some("spec.containers[]".to_owned()));
         assert_eq!(home(&POD, "nonsense"), None);

@@ -1,40 +1,43 @@
-//! One file through the kubelet's pipeline: read, decode, complete, name, validate, look for API references.
+//! Runs one file through the kubelet's steps: read, decode, default, name, validate, check for API references.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::decode::{DecodeError, DecodeFault, decode};
-use super::finding::Finding;
-use super::place::Place;
-use super::reader::{Fault, Reading, SyntaxError, read};
-use super::report::{DecodedPod, Document, EntryMeta, FileReport, Notes, PodIdentity, Verdict};
-use super::tree::{Map, Node, Value};
-use super::uid::{NotTold, uid};
+use super::finding::LintFinding;
+use super::pod_field::PodField;
+use super::reader::{ReadResult, SyntaxError, SyntaxFault, read};
+use super::report::{
+    DecodedPod, EntryMeta, FileReport, FileVerdict, ParsedManifest, PodIdentity, ReaderNotes,
+};
+use super::tree::{ManifestNode, Map, Value};
+use super::uid::{UidUnknown, uid};
 use super::{Kubelet, defaults, references, validate};
 use crate::manifests::Check;
 
-/// The size at which the kubelet refuses a file unread (maxConfigLength in pkg/kubelet/config/file.go).
+/// The size from which on the kubelet rejects a file without reading it (maxConfigLength in
+/// pkg/kubelet/config/file.go).
 pub const SIZE_LIMIT: u64 = 10 << 20;
 
-/// What stopped the pipeline.
-struct Stop {
-    /// In the kubelet's words; empty where it does not come to say a word.
+/// Why a file is not loaded.
+struct Rejection {
+    /// The kubelet's words; empty if the kubelet never gets to an error.
     reason: String,
-    findings: Vec<Finding>,
+    findings: Vec<LintFinding>,
 }
 
-/// Judges the bytes of one file as if it stood alone.
+/// Returns the verdict on the bytes of one file, without regard to other files.
 pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
     let mut report = unjudged(path, meta, kubelet);
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) >= SIZE_LIMIT {
         return too_large(report);
     }
-    let Reading { text, root, notes } = read(bytes);
-    let mut document = Document { text, root: None, notes, pod: None };
+    let ReadResult { text, root, notes } = read(bytes);
+    let mut document = ParsedManifest { text, root: None, notes, pod: None };
     let outcome = root.map_err(|error| syntax_stop(&error)).and_then(|root| {
         let root = &*document.root.insert(root);
         let pod = document.pod.insert(as_pod(root, &document.notes, kubelet)?);
-        report.uid = pod_uid(&pod.pod, report.seen_as.as_deref(), document.notes.json, kubelet);
+        report.uid = pod_uid(&pod.pod, report.kubelet_path.as_deref(), document.notes.json, kubelet);
         accept(&pod.pod, kubelet, &mut report.findings)
     });
     let decoded = document.pod.is_some();
@@ -50,9 +53,9 @@ pub fn judge(path: &Path, meta: Option<EntryMeta>, bytes: &[u8], kubelet: &Kubel
 fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
-        seen_as: kubelet.path_of(path),
+        kubelet_path: kubelet.path_of(path),
         meta,
-        verdict: Verdict::Rejected,
+        verdict: FileVerdict::Rejected,
         pod: None,
         uid: None,
         kubelet_reason: None,
@@ -61,11 +64,16 @@ fn unjudged(path: &Path, meta: Option<EntryMeta>, kubelet: &Kubelet) -> FileRepo
     }
 }
 
-/// Judges one item of a `PodList`, whose kind is said by the list; `list` is what was read of that.
-pub fn judge_item(source: &Path, item: &Node, list: &Document, kubelet: &Kubelet) -> FileReport {
+/// Returns the verdict on one item of a `PodList`, whose kind comes from the list. `list` is the parsed list.
+pub fn judge_item(
+    source: &Path,
+    item: &ManifestNode,
+    list: &ParsedManifest,
+    kubelet: &Kubelet,
+) -> FileReport {
     let mut report = unjudged(source, None, kubelet);
     let mut document =
-        Document { text: Arc::clone(&list.text), root: None, notes: Notes::default(), pod: None };
+        ParsedManifest { text: Arc::clone(&list.text), root: None, notes: ReaderNotes::default(), pod: None };
     let outcome = decoded(item, list.notes.json, kubelet).and_then(|pod| {
         let pod = document.pod.insert(pod);
         accept(&pod.pod, kubelet, &mut report.findings)
@@ -74,17 +82,17 @@ pub fn judge_item(source: &Path, item: &Node, list: &Document, kubelet: &Kubelet
     report
 }
 
-/// What became of a document: a pod, a reason in the kubelet's words, or no verdict where it comes to none.
-fn conclude(report: &mut FileReport, document: Document, outcome: Result<PodIdentity, Stop>) {
+/// Records the result of a document: a pod, the kubelet's reason, or no verdict if the kubelet never finishes.
+fn conclude(report: &mut FileReport, document: ParsedManifest, outcome: Result<PodIdentity, Rejection>) {
     report.document = Some(document);
     match outcome {
         Ok(identity) => {
-            report.verdict = Verdict::Loaded;
+            report.verdict = FileVerdict::Loaded;
             report.pod = Some(identity);
         }
         Err(stop) => {
             if stop.reason.is_empty() {
-                report.verdict = Verdict::NotJudged;
+                report.verdict = FileVerdict::NotJudged;
             } else {
                 report.kubelet_reason = Some(stop.reason);
             }
@@ -93,32 +101,32 @@ fn conclude(report: &mut FileReport, document: Document, outcome: Result<PodIden
     }
 }
 
-/// The UID is made before the pod is validated, of any that has a name.
+/// Computes the UID before validation, for any pod that has a name.
 fn pod_uid(
-    pod: &Node,
+    pod: &ManifestNode,
     source: Option<&Path>,
     json: bool,
     kubelet: &Kubelet,
-) -> Option<Result<String, NotTold>> {
-    if Place::root(pod).get("metadata").get("name").is_empty() {
+) -> Option<Result<String, UidUnknown>> {
+    if PodField::root(pod).get("metadata").get("name").is_empty() {
         return None;
     }
-    Some(source.ok_or(NotTold::Path).and_then(|source| uid(pod, kubelet, source, json)))
+    Some(source.ok_or(UidUnknown::Path).and_then(|source| uid(pod, kubelet, source, json)))
 }
 
-/// The UID that another kubelet would give the pod of a file that has been read.
-pub fn uid_by(file: &FileReport, kubelet: &Kubelet) -> Option<Result<String, NotTold>> {
+/// Returns the UID that another kubelet would give the pod of a file that has been read.
+pub fn uid_by(file: &FileReport, kubelet: &Kubelet) -> Option<Result<String, UidUnknown>> {
     let document = file.document.as_ref()?;
     let decoded = as_pod(document.root.as_ref()?, &document.notes, kubelet).ok()?;
-    pod_uid(&decoded.pod, file.seen_as.as_deref(), document.notes.json, kubelet)
+    pod_uid(&decoded.pod, file.kubelet_path.as_deref(), document.notes.json, kubelet)
 }
 
-/// What is said of a file at the size limit.
+/// Sets the verdict of a file at the size limit.
 pub fn too_large(mut report: FileReport) -> FileReport {
     let name = report.path.display();
     report.kubelet_reason = Some(format!("can't read config file \"{name}\": the read limit is reached"));
     report.findings.push(
-        Finding::error(
+        LintFinding::error(
             Check::TooLarge,
             format!("the file has {SIZE_LIMIT} bytes or more: the kubelet refuses it unread"),
         )
@@ -127,27 +135,27 @@ pub fn too_large(mut report: FileReport) -> FileReport {
     report
 }
 
-fn syntax_stop(error: &SyntaxError) -> Stop {
+fn syntax_stop(error: &SyntaxError) -> Rejection {
     let check = match error.fault {
-        Fault::Yaml => Check::Syntax,
-        Fault::Encoding => Check::Encoding,
-        Fault::Json => Check::NotJson,
-        Fault::Directive => Check::Directive,
-        Fault::TooLarge => Check::TooLargeToJudge,
+        SyntaxFault::Yaml => Check::Syntax,
+        SyntaxFault::Encoding => Check::Encoding,
+        SyntaxFault::Json => Check::NotJson,
+        SyntaxFault::Directive => Check::Directive,
+        SyntaxFault::TooLarge => Check::TooLargeToJudge,
     };
     let mut finding = match error.fault {
-        Fault::TooLarge => Finding::warning(check, error.message.clone()),
-        _ => Finding::error(check, error.message.clone()),
+        SyntaxFault::TooLarge => LintFinding::warning(check, error.message.clone()),
+        _ => LintFinding::error(check, error.message.clone()),
     };
     finding.fix.clone_from(&error.fix);
     if let Some(position) = error.position {
         finding = finding.at(position);
     }
-    Stop { reason: error.reason.clone(), findings: vec![finding] }
+    Rejection { reason: error.reason.clone(), findings: vec![finding] }
 }
 
-/// Kind and version, then the fields.
-fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, Stop> {
+/// Checks kind and version, then decodes the fields.
+fn as_pod(root: &ManifestNode, notes: &ReaderNotes, kubelet: &Kubelet) -> Result<DecodedPod, Rejection> {
     if let Some(stop) = no_object(root, notes) {
         return Err(stop);
     }
@@ -155,23 +163,23 @@ fn as_pod(root: &Node, notes: &Notes, kubelet: &Kubelet) -> Result<DecodedPod, S
     decoded(root, notes.json, kubelet)
 }
 
-/// Fields and defaults.
-fn decoded(root: &Node, json: bool, kubelet: &Kubelet) -> Result<DecodedPod, Stop> {
+/// Decodes the fields and fills in the defaults.
+fn decoded(root: &ManifestNode, json: bool, kubelet: &Kubelet) -> Result<DecodedPod, Rejection> {
     let version = kubelet.version;
     let decoded = decode(root, json, version);
     if let Some(first) = decoded.errors.first() {
-        // The kubelet goes on to the end of the file before it reports the first fault.
+        // The kubelet reads the file to the end before it reports the first error.
         let endless = decoded.errors.iter().any(|error| error.fault == DecodeFault::Endless);
         let reason = if endless { String::new() } else { first.reason.clone() };
-        return Err(Stop { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
+        return Err(Rejection { reason, findings: decoded.errors.into_iter().map(decode_finding).collect() });
     }
     let mut pod = decoded.pod;
     defaults::apply(&mut pod, version);
     Ok(DecodedPod { pod, dropped: decoded.dropped })
 }
 
-/// A document that holds no mapping.
-fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
+/// Returns the rejection of a document that is not a mapping.
+fn no_object(root: &ManifestNode, notes: &ReaderNotes) -> Option<Rejection> {
     if root.as_map().is_some() {
         return None;
     }
@@ -179,20 +187,20 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
         let reason = "Object 'Kind' is missing in 'null'".to_owned();
         let finding = match later_pod(notes) {
             Some(finding) => finding,
-            None => Finding::error(
+            None => LintFinding::error(
                 Check::NoObject,
                 "the file has no object: a static pod of this file is stopped",
             )
             .with_fix("write the manifest, or remove the file")
             .at(root.position),
         };
-        return Some(Stop { reason, findings: vec![finding] });
+        return Some(Rejection { reason, findings: vec![finding] });
     }
     let found = root.type_name();
-    Some(Stop {
+    Some(Rejection {
         reason: "couldn't get version/kind; json parse error: cannot unmarshal into a struct".to_owned(),
         findings: vec![
-            Finding::error(
+            LintFinding::error(
                 Check::KindOrVersion,
                 format!("the document is {found}, not a mapping with `apiVersion: v1` and `kind: Pod`"),
             )
@@ -201,11 +209,11 @@ fn no_object(root: &Node, notes: &Notes) -> Option<Stop> {
     })
 }
 
-/// A Pod further down, which the kubelet does not reach.
-fn later_pod(notes: &Notes) -> Option<Finding> {
+/// Reports a Pod in a later document, which the kubelet does not read.
+fn later_pod(notes: &ReaderNotes) -> Option<LintFinding> {
     let later = notes.later_documents.iter().find(|document| document.kind.as_deref() == Some("Pod"))?;
     Some(
-        Finding::error(
+        LintFinding::error(
             Check::PodIsLater,
             "the kubelet reads only the first document of a file, so the Pod that starts here is ignored",
         )
@@ -214,17 +222,17 @@ fn later_pod(notes: &Notes) -> Option<Finding> {
     )
 }
 
-/// The two type fields, whose names are matched without regard to case in this one step.
-fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
+/// Checks `kind` and `apiVersion`. Only in this step the kubelet matches their names without regard to case.
+fn kind_and_version(root: &ManifestNode, notes: &ReaderNotes) -> Result<(), Rejection> {
     let kind = type_field(root, "kind", notes)?;
     let version = type_field(root, "apiVersion", notes)?;
-    let stop = |check: Check, reason: String, message: String, at: &Node, fix: &str| {
-        let mut findings = vec![Finding::error(check, message).with_fix(fix).at(at.position)];
+    let stop = |check: Check, reason: String, message: String, at: &ManifestNode, fix: &str| {
+        let mut findings = vec![LintFinding::error(check, message).with_fix(fix).at(at.position)];
         findings.extend(later_pod(notes));
-        Err(Stop { reason, findings })
+        Err(Rejection { reason, findings })
     };
-    let kind_text = kind.and_then(Node::as_str).unwrap_or_default();
-    let version_text = version.and_then(Node::as_str).unwrap_or_default();
+    let kind_text = kind.and_then(ManifestNode::as_str).unwrap_or_default();
+    let version_text = version.and_then(ManifestNode::as_str).unwrap_or_default();
     if kind_text.is_empty() {
         let message = "`kind` is missing, so that the kubelet does not know what this is".to_owned();
         return stop(
@@ -261,7 +269,7 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
         }
         (_, other) => {
             let reason = if core {
-                // The kubelet prints the object as Go dumps it, with all that is in it.
+                // The kubelet prints a Go dump of the whole object.
                 format!("invalid pod: a dump of this {other} follows, its data included")
             } else {
                 format!("no kind \"{other}\" is registered for version \"{version_text}\"")
@@ -278,8 +286,13 @@ fn kind_and_version(root: &Node, notes: &Notes) -> Result<(), Stop> {
     }
 }
 
-/// The last field whose name matches, in the order in which the kubelet meets them: sorted if it made the JSON itself.
-fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'a Node>, Stop> {
+/// Returns the last field whose name matches, in the order in which the kubelet reads them: sorted if the kubelet
+/// converted the YAML itself.
+fn type_field<'a>(
+    root: &'a ManifestNode,
+    name: &str,
+    notes: &ReaderNotes,
+) -> Result<Option<&'a ManifestNode>, Rejection> {
     let entries = root.as_map().map(Map::entries).unwrap_or_default();
     let mut matching: Vec<_> = entries.iter().filter(|entry| same_letters(&entry.key, name)).collect();
     if !notes.json {
@@ -292,12 +305,12 @@ fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'
             Value::Str(_) => last = Some(&entry.value),
             _ => {
                 let found = entry.value.type_name();
-                return Err(Stop {
+                return Err(Rejection {
                     reason: format!(
                         "couldn't get version/kind; json parse error: json: cannot unmarshal into Go struct field .{name} of type string"
                     ),
                     findings: vec![
-                        Finding::error(
+                        LintFinding::error(
                             Check::KindOrVersion,
                             format!("`{name}` must be a string, found {found}"),
                         )
@@ -311,7 +324,7 @@ fn type_field<'a>(root: &'a Node, name: &str, notes: &Notes) -> Result<Option<&'
     Ok(last)
 }
 
-/// Go matches field names by folding case; two letters outside ASCII fold to `s` and `k`.
+/// Compares names with Go's case folding, in which two letters outside ASCII equal `s` and `k`.
 fn same_letters(written: &str, name: &str) -> bool {
     let folded = written.chars().map(|letter| match letter {
         '\u{17f}' => 's',
@@ -321,20 +334,24 @@ fn same_letters(written: &str, name: &str) -> bool {
     folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
 }
 
-fn decode_finding(error: DecodeError) -> Finding {
+fn decode_finding(error: DecodeError) -> LintFinding {
     let check = match error.fault {
         DecodeFault::Type => Check::WrongType,
         DecodeFault::Quantity => Check::BadQuantity,
         DecodeFault::Endless => Check::EndlessQuantity,
     };
-    let mut finding = Finding::error(check, error.message).on_field(error.field).at(error.position);
+    let mut finding = LintFinding::error(check, error.message).on_field(error.field).at(error.position);
     finding.fix = error.fix;
     finding
 }
 
-/// Names the pod, validates it and looks for API references.
-fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<PodIdentity, Stop> {
-    let root = Place::root(pod);
+/// Names the pod, validates it and checks for API references.
+fn accept(
+    pod: &ManifestNode,
+    kubelet: &Kubelet,
+    findings: &mut Vec<LintFinding>,
+) -> Result<PodIdentity, Rejection> {
+    let root = PodField::root(pod);
     let metadata = root.get("metadata");
     if metadata.get("name").is_empty() {
         let message = if metadata.get("generateName").is_empty() {
@@ -342,10 +359,10 @@ fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<
         } else {
             "metadata.name is required: the kubelet does not use generateName"
         };
-        return Err(Stop {
+        return Err(Rejection {
             reason: "invalid pod: name is needed for the pod".to_owned(),
             findings: vec![
-                Finding::error(Check::NoName, message)
+                LintFinding::error(Check::NoName, message)
                     .on_field("metadata.name")
                     .at(metadata.position())
                     .with_fix("set metadata.name"),
@@ -358,11 +375,11 @@ fn accept(pod: &Node, kubelet: &Kubelet, findings: &mut Vec<Finding>) -> Result<
         name: format!("{}-{}", metadata.get("name").str(), kubelet.node_name.to_lowercase()),
     };
     if let Some((reason, objections)) = validate::validate(&root, &identity, kubelet) {
-        return Err(Stop { reason, findings: objections });
+        return Err(Rejection { reason, findings: objections });
     }
     let (refused, references) = references::check(&root, kubelet.version);
     if let Some(reason) = refused {
-        Err(Stop { reason, findings: references })
+        Err(Rejection { reason, findings: references })
     } else {
         findings.extend(references);
         Ok(identity)

@@ -1,17 +1,17 @@
-//! Defaults of resources at pod level (gate `PodLevelResources`, open since 1.34).
+//! Defaults and sums of pod-level resources (gate `PodLevelResources`, on since 1.34).
 
 use std::sync::Arc;
 
 use super::edit::{edit, fill, with_map};
 use super::quantity::Quantity;
-use super::tree::{Entry, Map, Node, Value};
+use super::tree::{ManifestNode, Map, MapEntry, Value};
 use crate::kubelet::KubeletVersion;
 
-/// The first release with the gate open.
+/// The first release with the gate on.
 pub const SINCE: u8 = 34;
 
-/// Fills pod-level limits of huge pages and pod-level requests from the containers and from the pod's limits.
-pub fn apply(spec: &mut Node) {
+/// Fills in pod-level huge page limits and pod-level requests, from the containers and from the pod's limits.
+pub fn apply(spec: &mut ManifestNode) {
     let Some(resources) = spec.get("resources").cloned() else {
         return;
     };
@@ -25,16 +25,16 @@ pub fn apply(spec: &mut Node) {
         let requested = |name: &str| requested.as_ref().is_some_and(|list| list.get(name).is_some());
         let huge = limits.iter().filter(|(name, _)| name.starts_with("hugepages-") && !requested(name));
         complete(resources, "limits", huge);
-        // Requests follow only where the pod has a limit of its own.
+        // Requests are filled in only if the pod has a limit.
         if is_empty(resources, "limits") {
             return;
         }
         let summed = requests.iter().filter(|(name, _)| matches!(&**name, "cpu" | "memory"));
         complete(resources, "requests", summed);
         let own_limits = resources.get("limits").cloned();
-        let own: Vec<(Arc<str>, Node)> = own_limits
+        let own: Vec<(Arc<str>, ManifestNode)> = own_limits
             .iter()
-            .filter_map(Node::as_map)
+            .filter_map(ManifestNode::as_map)
             .flat_map(Map::entries)
             .filter(|entry| is_pod_level(&entry.key))
             .map(|entry| (Arc::clone(&entry.key), entry.value.clone()))
@@ -43,16 +43,20 @@ pub fn apply(spec: &mut Node) {
     });
 }
 
-/// The resources that may stand at pod level.
+/// Whether a resource is allowed at pod level.
 pub fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-fn is_empty(resources: &Node, key: &str) -> bool {
-    resources.get(key).and_then(Node::as_map).is_none_or(|map| map.entries().is_empty())
+fn is_empty(resources: &ManifestNode, key: &str) -> bool {
+    resources.get(key).and_then(ManifestNode::as_map).is_none_or(|map| map.entries().is_empty())
 }
 
-fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &'a (Arc<str>, Node)>) {
+fn complete<'a>(
+    resources: &mut ManifestNode,
+    key: &str,
+    amounts: impl Iterator<Item = &'a (Arc<str>, ManifestNode)>,
+) {
     let amounts: Vec<_> = amounts.collect();
     if amounts.is_empty() {
         return;
@@ -63,17 +67,17 @@ fn complete<'a>(resources: &mut Node, key: &str, amounts: impl Iterator<Item = &
         with_map(list, |map| {
             for (name, value) in amounts {
                 if map.get(name).is_none() {
-                    let value = Node { position, ..value.clone() };
-                    map.insert(Entry { key: Arc::clone(name), key_position: position, value });
+                    let value = ManifestNode { position, ..value.clone() };
+                    map.insert(MapEntry { key: Arc::clone(name), key_position: position, value });
                 }
             }
         });
     });
 }
 
-/// What the kubelet holds against the node: the pod's own requests where it has some, else the sum of its containers',
-/// and its overhead.
-pub fn requested(spec: &Node, version: KubeletVersion) -> Vec<(Arc<str>, Quantity)> {
+/// Returns what the kubelet compares with the node's capacity: the pod's own requests, or else the sum of its
+/// containers' requests, plus the overhead.
+pub fn requested(spec: &ManifestNode, version: KubeletVersion) -> Vec<(Arc<str>, Quantity)> {
     let mut totals = totals(spec, "requests");
     if version.at_least(SINCE) {
         for (name, amount) in amounts(spec.get("resources").and_then(|resources| resources.get("requests"))) {
@@ -87,15 +91,15 @@ pub fn requested(spec: &Node, version: KubeletVersion) -> Vec<(Arc<str>, Quantit
     totals
 }
 
-fn sums(spec: &Node, key: &str) -> Vec<(Arc<str>, Node)> {
+fn sums(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, ManifestNode)> {
     let position = spec.position;
-    let node = |amount| Node::new(position, Value::Quantity(Arc::new(amount)));
+    let node = |amount| ManifestNode::new(position, Value::Quantity(Arc::new(amount)));
     totals(spec, key).into_iter().map(|(name, amount)| (name, node(amount))).collect()
 }
 
-/// What the containers ask for together: regular and restartable init containers add up, each other init container
-/// counts alone with those restartable ones that start before it.
-fn totals(spec: &Node, key: &str) -> Vec<(Arc<str>, Quantity)> {
+/// Sums the containers' resources: regular and restartable init containers are added; each other init container counts
+/// alone, together with the restartable ones that start before it.
+fn totals(spec: &ManifestNode, key: &str) -> Vec<(Arc<str>, Quantity)> {
     let mut totals: Vec<(Arc<str>, Quantity)> = Vec::new();
     for container in items(spec, "containers") {
         add(&mut totals, container, key);
@@ -103,7 +107,7 @@ fn totals(spec: &Node, key: &str) -> Vec<(Arc<str>, Quantity)> {
     let mut sidecars: Vec<(Arc<str>, Quantity)> = Vec::new();
     let mut peaks: Vec<(Arc<str>, Quantity)> = Vec::new();
     for container in items(spec, "initContainers") {
-        if container.get("restartPolicy").and_then(Node::as_str) == Some("Always") {
+        if container.get("restartPolicy").and_then(ManifestNode::as_str) == Some("Always") {
             add(&mut totals, container, key);
             add(&mut sidecars, container, key);
             raise(&mut peaks, &sidecars);
@@ -118,19 +122,19 @@ fn totals(spec: &Node, key: &str) -> Vec<(Arc<str>, Quantity)> {
     totals
 }
 
-fn items<'a>(spec: &'a Node, key: &str) -> &'a [Node] {
-    spec.get(key).and_then(Node::as_list).unwrap_or_default()
+fn items<'a>(spec: &'a ManifestNode, key: &str) -> &'a [ManifestNode] {
+    spec.get(key).and_then(ManifestNode::as_list).unwrap_or_default()
 }
 
-fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &Node, key: &str) {
+fn add(totals: &mut Vec<(Arc<str>, Quantity)>, container: &ManifestNode, key: &str) {
     for (name, amount) in amounts(container.get("resources").and_then(|resources| resources.get(key))) {
         add_one(totals, name, amount);
     }
 }
 
-/// The quantities of a resource list.
-fn amounts(list: Option<&Node>) -> impl Iterator<Item = (&Arc<str>, &Quantity)> {
-    let entries = list.and_then(Node::as_map).map(Map::entries).unwrap_or_default();
+/// Returns the quantities of a resource list.
+fn amounts(list: Option<&ManifestNode>) -> impl Iterator<Item = (&Arc<str>, &Quantity)> {
+    let entries = list.and_then(ManifestNode::as_map).map(Map::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| Some((&entry.key, entry.value.as_quantity()?)))
 }
 

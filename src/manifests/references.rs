@@ -1,28 +1,29 @@
-//! API objects that a static pod may not refer to.
+//! Finds references to API objects, which a static pod must not have.
 //!
-//! Since 1.34 (gate `PreventStaticPodAPIReferences`) the kubelet refuses the first reference it meets, in a fixed
-//! order, after validation. Before, it refuses two kinds only, but the API server refuses the mirror pod of the rest.
+//! Since 1.34 (gate `PreventStaticPodAPIReferences`) the kubelet rejects the first reference that it finds, in a fixed
+//! order, after validation. Earlier releases reject two kinds only, but for the other kinds the API server rejects the
+//! mirror pod.
 
-use super::finding::Finding;
-use super::place::Place;
+use super::finding::LintFinding;
+use super::pod_field::PodField;
 use crate::kubelet::KubeletVersion;
 use crate::manifests::Check;
 
 /// A reference to an API object.
 pub struct Reference<'a> {
-    /// What the kubelet calls the objects.
+    /// The kubelet's name of the kind of object.
     pub what: &'static str,
-    /// Where it is.
-    pub at: Place<'a>,
+    /// The field.
+    pub at: PodField<'a>,
 }
 
-/// The first release with the full ban.
+/// The first release that rejects all references.
 const BAN: u8 = 34;
-/// The first release whose patches refuse resource claims.
+/// The first release with patches that reject resource claims.
 const CLAIMS: u8 = 32;
 
-/// What the kubelet refuses first, if anything, and a finding for each reference.
-pub fn check(pod: &Place<'_>, version: KubeletVersion) -> (Option<String>, Vec<Finding>) {
+/// Returns the kubelet's first rejection, if any, and a finding for each reference.
+pub fn check(pod: &PodField<'_>, version: KubeletVersion) -> (Option<String>, Vec<LintFinding>) {
     let spec = pod.get("spec");
     let references = collect(&spec);
     let refused = |reference: &&Reference<'_>| {
@@ -36,15 +37,15 @@ pub fn check(pod: &Place<'_>, version: KubeletVersion) -> (Option<String>, Vec<F
     (reason, findings)
 }
 
-fn finding(reference: &Reference<'_>, refused: bool) -> Finding {
+fn finding(reference: &Reference<'_>, refused: bool) -> LintFinding {
     let (what, path) = (reference.what, reference.at.path());
     let finding = if refused {
-        Finding::error(
+        LintFinding::error(
             Check::ApiReference,
             format!("static pods may not reference {what} ({path}): the kubelet refuses the pod"),
         )
     } else {
-        Finding::warning(
+        LintFinding::warning(
             Check::ApiReference,
             format!(
                 "{path} references {what}: this kubelet runs the pod, but the API server refuses its mirror pod"
@@ -66,9 +67,9 @@ fn advice(what: &str) -> &'static str {
     }
 }
 
-fn collect<'a>(spec: &Place<'a>) -> Vec<Reference<'a>> {
+fn collect<'a>(spec: &PodField<'a>) -> Vec<Reference<'a>> {
     let mut found = Vec::new();
-    let mut add = |what, at: Place<'a>| found.push(Reference { what, at });
+    let mut add = |what, at: PodField<'a>| found.push(Reference { what, at });
     if !spec.get("serviceAccountName").is_empty() {
         add("serviceaccounts", spec.get("serviceAccountName"));
     }
@@ -105,7 +106,7 @@ fn collect<'a>(spec: &Place<'a>) -> Vec<Reference<'a>> {
     found
 }
 
-fn projected<'a>(source: &Place<'a>) -> (Option<&'static str>, Place<'a>) {
+fn projected<'a>(source: &PodField<'a>) -> (Option<&'static str>, PodField<'a>) {
     for (name, what) in [
         ("configMap", Some("configmaps (via projected volumes)")),
         ("secret", Some("secrets (via projected volumes)")),
@@ -121,15 +122,15 @@ fn projected<'a>(source: &Place<'a>) -> (Option<&'static str>, Place<'a>) {
     (Some("unknown source for projected volume"), source.clone())
 }
 
-fn containers<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
+fn containers<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
     let mut all = spec.get("initContainers").items();
     all.extend(spec.get("containers").items());
     all
 }
 
-/// Fields that name a secret. An empty name counts as none.
-fn secrets<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
-    let mut names: Vec<Place<'a>> =
+/// Returns the fields that name a secret. An empty name is not a reference.
+fn secrets<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
+    let mut names: Vec<PodField<'a>> =
         spec.get("imagePullSecrets").items().iter().map(|item| item.get("name")).collect();
     for container in containers(spec) {
         names.extend(
@@ -158,7 +159,7 @@ fn secrets<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
     names
 }
 
-fn config_maps<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
+fn config_maps<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
     let mut names = Vec::new();
     for container in containers(spec) {
         names.extend(

@@ -1,81 +1,81 @@
-//! What the kubelet makes of a path and of each file below it.
+//! The kubelet's verdicts on a path and on each file in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::finding::Finding;
-use super::tree::{Node, Position};
-use super::uid::NotTold;
+use super::finding::LintFinding;
+use super::tree::{ManifestNode, Position};
+use super::uid::UidUnknown;
 
-/// What the kubelet does with one directory entry.
+/// The kubelet's verdict on one directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
-    /// It runs the pod.
+pub enum FileVerdict {
+    /// The kubelet runs the pod.
     Loaded,
-    /// It reads the file and refuses it, with an error in its log.
+    /// The kubelet reads the file and rejects it, with an error in its log.
     Rejected,
-    /// It never reads the entry.
+    /// The kubelet never reads the entry.
     Ignored,
-    /// It reads the file and accepts it, but another file of the same pod takes its place.
+    /// The kubelet accepts the file, but another file of the same pod replaces the pod.
     Shadowed,
-    /// What it does cannot be told: the file is too large to be read here, or keeps the kubelet busy for ever.
+    /// The verdict is not known: the file is too large for plegctl, or the kubelet would never finish reading it.
     NotJudged,
 }
 
-/// Namespace and name under which the kubelet runs the pod, node name included.
+/// Namespace and name under which the kubelet runs the pod, including the node name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodIdentity {
-    /// The namespace, `default` if the file names none.
+    /// The namespace; `default` if the file has none.
     pub namespace: String,
     /// `<name>-<node name>`.
     pub name: String,
 }
 
-/// What the path given to the kubelet is.
+/// The type of the path given to the kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PathKind {
-    /// A directory: each entry is judged on its own.
+    /// A directory: each entry gets its own verdict.
     Directory,
     /// One regular file.
     File,
-    /// Nothing is there.
+    /// The path does not exist.
     Missing,
     /// A FIFO, a socket or a device.
     Special,
-    /// It cannot be looked at.
+    /// The path cannot be read.
     Unreadable,
 }
 
-/// What a directory entry is, symbolic links followed.
+/// The type of a directory entry, after following symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link to nothing.
+    /// A symbolic link to a missing file.
     DanglingLink,
     /// A FIFO. Never opened.
     Fifo,
-    /// A file of the kernel's, such as `/proc/kmsg`, that may never end. Never opened.
+    /// A file of the kernel that may never end, such as `/proc/kmsg`. Never opened.
     Endless,
     /// A socket or a device. Never opened.
     Special,
-    /// It cannot be looked at.
+    /// The entry cannot be read.
     Unreadable,
 }
 
-/// What the metadata of an entry says, for the checks that care.
+/// The metadata of an entry, as far as checks use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryMeta {
-    /// What it is, links followed.
+    /// The type, after following symbolic links.
     pub kind: EntryKind,
-    /// Its name begins with a dot, so that a directory scan does not see it.
+    /// Whether the name starts with a dot, so that a directory scan skips the entry.
     pub hidden: bool,
-    /// The entry itself is a symbolic link.
+    /// Whether the entry itself is a symbolic link.
     pub symlink: bool,
     /// Size in bytes.
     pub size: u64,
@@ -91,32 +91,32 @@ pub struct EntryMeta {
     pub modified_nanos: Option<i64>,
 }
 
-/// One directory entry, or the single file, and what the kubelet does with it.
+/// One directory entry or single file, and the kubelet's verdict.
 #[derive(Clone, Debug)]
 pub struct FileReport {
     /// The path as the kubelet would log it.
     pub path: PathBuf,
-    /// The path under which the kubelet reads it; absent if that cannot be told.
-    pub seen_as: Option<PathBuf>,
-    /// What the metadata says. Absent for standard input.
+    /// The path under which the kubelet reads the file; absent if it is not known.
+    pub kubelet_path: Option<PathBuf>,
+    /// The metadata. Absent for standard input.
     pub meta: Option<EntryMeta>,
-    /// What the kubelet does with it.
-    pub verdict: Verdict,
+    /// The verdict.
+    pub verdict: FileVerdict,
     /// The pod, if the file is loaded or shadowed.
     pub pod: Option<PodIdentity>,
-    /// The pod's UID, or why it cannot be told; absent where no named pod was decoded. A pod that is refused later has
-    /// one too.
-    pub uid: Option<Result<String, NotTold>>,
-    /// Why it is not loaded, in the kubelet's words as far as they are known.
+    /// The pod's UID, or why it is not known; absent if no pod with a name was decoded. A pod that is rejected later
+    /// has a UID too.
+    pub uid: Option<Result<String, UidUnknown>>,
+    /// Why the file is not loaded, in the kubelet's words as far as they are known.
     pub kubelet_reason: Option<String>,
-    /// What the kubelet's own rules have to say. Other checks add theirs.
-    pub findings: Vec<Finding>,
-    /// What was read, if it could be read.
-    pub document: Option<Document>,
+    /// The findings of the kubelet's own rules. Other checks add theirs.
+    pub findings: Vec<LintFinding>,
+    /// The content, if the file could be read.
+    pub document: Option<ParsedManifest>,
 }
 
 impl FileReport {
-    /// The UID that the file itself gives its pod.
+    /// The UID that the file itself sets.
     pub fn fixed_uid(&self) -> Option<String> {
         let pod = &self.document.as_ref()?.pod.as_ref()?.pod;
         let uid = pod.get("metadata")?.get("uid")?.as_str()?;
@@ -124,111 +124,110 @@ impl FileReport {
     }
 }
 
-/// The text of a file and what was understood of it.
+/// The text of a file and its parsed forms.
 #[derive(Clone, Debug)]
-pub struct Document {
-    /// The text, decoded to UTF-8; what could not be decoded is U+FFFD.
+pub struct ParsedManifest {
+    /// The text as UTF-8, with U+FFFD for bytes that cannot be decoded.
     pub text: Arc<str>,
     /// The first document as a tree, if it parses.
-    pub root: Option<Node>,
-    /// What the reader noticed on the way.
-    pub notes: Notes,
+    pub root: Option<ManifestNode>,
+    /// The properties of the text that the reader noted.
+    pub notes: ReaderNotes,
     /// The decoded Pod, if it is one.
     pub pod: Option<DecodedPod>,
 }
 
-/// What the reader noticed, whether or not it is an error.
+/// Properties of the text, whether or not they are errors.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent observations, each with a check of its own")]
-pub struct Notes {
+pub struct ReaderNotes {
     /// The file starts with a byte order mark.
     pub byte_order_mark: bool,
     /// The file is UTF-16.
     pub utf16: bool,
     /// The file has carriage returns.
     pub carriage_returns: bool,
-    /// It was read as JSON.
+    /// The file was read as JSON.
     pub json: bool,
-    /// Keys given more than once in one mapping.
+    /// Keys that occur more than once in one mapping.
     pub duplicate_keys: Vec<DuplicateKey>,
     /// `<<` merges, in order.
     pub merges: Vec<Merge>,
-    /// Anchors or aliases are used.
+    /// Whether anchors or aliases are used.
     pub anchors: bool,
-    /// What follows the first document.
+    /// The documents after the first.
     pub later_documents: Vec<LaterDocument>,
 }
 
-/// A key given twice. The value of the later place counts.
+/// A key that occurs twice. The later value counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateKey {
     /// The key.
     pub key: String,
-    /// Where it stood first.
+    /// The position of the first occurrence.
     pub first: Position,
-    /// Where it stands again.
+    /// The position of the repeated occurrence.
     pub again: Position,
 }
 
-/// One `<<`.
+/// One `<<` merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
-    /// Where the `<<` stands.
+    /// The position of the `<<`.
     pub position: Position,
-    /// Keys that stood before it and whose values it replaced.
+    /// Keys written before the merge whose values the merge replaced.
     pub overrides: Vec<String>,
 }
 
-/// A document after the first one. The kubelet never looks at it.
+/// A document after the first. The kubelet never reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaterDocument {
-    /// Where its `---` stands.
+    /// The position of its `---`.
     pub position: Position,
-    /// It has something in it besides comments.
+    /// Whether the document has content besides comments.
     pub has_content: bool,
-    /// Its top-level `kind`, as far as it can be told without parsing.
+    /// Its top-level `kind`, as far as it is found without parsing.
     pub kind: Option<String>,
 }
 
-/// A Pod after decoding and defaulting, as the kubelet holds it before it adds its own node name.
+/// A Pod with defaults, before the kubelet adds its node name.
 #[derive(Clone, Debug)]
 pub struct DecodedPod {
-    /// Known fields only, nulls resolved, defaults filled in. Defaults stand at the place of their parent.
-    pub pod: Node,
-    /// Fields that were dropped.
+    /// The known fields, with nulls resolved and defaults filled in. A default has the position of its parent.
+    pub pod: ManifestNode,
+    /// The fields that were dropped.
     pub dropped: Vec<DroppedField>,
 }
 
-/// A field that the kubelet drops without a word.
+/// A field that the kubelet drops silently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedField {
-    /// Path of the object that held it, `spec.containers[0]`; empty at the top.
+    /// The path of the object that contains the field, such as `spec.containers[0]`; empty for the Pod itself.
     pub parent: String,
-    /// Its name as written.
+    /// The name as written.
     pub name: String,
-    /// Where the name stands.
+    /// The position of the name.
     pub position: Position,
-    /// Why it is dropped.
-    pub why: Dropped,
+    /// The reason.
+    pub why: DropReason,
 }
 
 /// Why a field is dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Dropped {
-    /// No release knows it here. `near` is a known name of this object that looks like it, `home` a path where a field
-    /// of exactly this name belongs.
+pub enum DropReason {
+    /// No release knows the field in this object.
     Unknown {
         /// A similar field name of the same object.
         near: Option<String>,
-        /// The path of an object that has a field of this name.
+        /// The path of another object that has a field with this name.
         home: Option<String>,
     },
-    /// Known from release `1.since` on.
+    /// The field is known from release `1.since` on.
     TooNew {
-        /// The minor release.
+        /// The first minor release that knows the field.
         since: u8,
     },
-    /// Known and checked for its type, but behind a feature gate that is closed by default in this release: it has no
+    /// The field is known and its type is checked, but its feature gate is off by default in this release, so it has no
     /// effect.
     GateClosed {
         /// The name of the gate.
@@ -236,15 +235,15 @@ pub enum Dropped {
     },
 }
 
-/// What the kubelet makes of a path.
+/// The kubelet's verdicts on a path.
 #[derive(Clone, Debug)]
 pub struct SourceReport {
-    /// The path as given, trailing slashes stripped.
+    /// The path as given, without trailing slashes.
     pub path: PathBuf,
-    /// What it is.
+    /// The type of the path.
     pub kind: PathKind,
-    /// The entries in the kubelet's order, hidden ones included.
+    /// The entries in the kubelet's order, including hidden ones.
     pub files: Vec<FileReport>,
     /// Findings about the path itself.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LintFinding>,
 }

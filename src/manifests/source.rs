@@ -1,4 +1,4 @@
-//! The kubelet's way through its manifest path: what it lists, in which order, what it opens, and who wins.
+//! Reads a manifest path as the kubelet does: which entries, in which order, and which file wins.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -8,14 +8,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::Kubelet;
-use super::finding::Finding;
+use super::finding::LintFinding;
 use super::glob;
 use super::pipeline::{SIZE_LIMIT, judge, too_large};
-use super::report::{EntryKind, EntryMeta, FileReport, PathKind, PodIdentity, SourceReport, Verdict};
+use super::report::{EntryKind, EntryMeta, FileReport, FileVerdict, PathKind, PodIdentity, SourceReport};
 use crate::manifests::Check;
 use crate::report::load::opened;
 
-/// What the kubelet makes of `path`, without changing or opening anything but regular files.
+/// Returns the kubelet's verdicts on `path`. Changes nothing and opens only regular files.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     let mut files = Vec::new();
     let mut report = each_file(path, kubelet, &mut |file| files.push(file));
@@ -26,8 +26,8 @@ pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
     report
 }
 
-/// The same file by file, in the kubelet's order, so that none has to be kept. Which of two files of a pod wins is not said:
-/// it is the later one. What comes back has no files.
+/// Passes each file to `take` in the kubelet's order, so that none has to be kept in memory. Of two files of a pod the
+/// later one wins; this function does not mark the earlier one. The returned report has no files.
 pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) -> SourceReport {
     let path = strip_slashes(path);
     let mut report = SourceReport { path, kind: PathKind::Missing, files: Vec::new(), findings: Vec::new() };
@@ -43,7 +43,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
         Ok(_) => {
             report.kind = PathKind::Special;
             report.findings.push(
-                Finding::error(
+                LintFinding::error(
                     Check::PathOfOtherKind,
                     "the manifest path is a FIFO, a socket or a device, which the kubelet never reads",
                 )
@@ -51,7 +51,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
             );
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => report.findings.push(
-            Finding::error(
+            LintFinding::error(
                 Check::PathMissing,
                 "the manifest path does not exist: the kubelet removes every static pod that came from it",
             )
@@ -59,7 +59,7 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
         ),
         Err(error) => {
             report.kind = PathKind::Unreadable;
-            report.findings.push(Finding::error(
+            report.findings.push(LintFinding::error(
                 Check::Unreadable,
                 format!("the manifest path cannot be looked at: {error}"),
             ));
@@ -68,17 +68,18 @@ pub fn each_file(path: &Path, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport
     report
 }
 
-/// Judges one entry of a directory as an event about it has the kubelet do: its name does not matter any more.
+/// Returns the verdict on one directory entry as after an inotify event, for which the kubelet ignores whether the name
+/// is hidden.
 pub fn inspect_file(path: &Path, kubelet: &Kubelet) -> FileReport {
     entry(path, kubelet)
 }
 
-/// Judges bytes that did not come from a path, such as standard input.
+/// Returns the verdict on bytes without a path, such as standard input.
 pub fn inspect_bytes(name: &Path, bytes: &[u8], kubelet: &Kubelet) -> FileReport {
     judge(name, None, bytes, kubelet)
 }
 
-/// The kubelet strips trailing slashes first, so that `/` becomes nothing at all.
+/// The kubelet strips trailing slashes first, so `/` becomes an empty path.
 fn strip_slashes(path: &Path) -> PathBuf {
     let mut bytes = path.as_os_str().as_bytes();
     while let Some(shorter) = bytes.strip_suffix(b"/") {
@@ -90,7 +91,7 @@ fn strip_slashes(path: &Path) -> PathBuf {
 fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(FileReport)) {
     if glob::has_meta(report.path.as_os_str().as_bytes()) {
         report.findings.push(
-            Finding::error(
+            LintFinding::error(
                 Check::PathIsPattern,
                 "the kubelet treats this directory path as a pattern (`*`, `?`, `[` or `\\`) and sees other files or none",
             )
@@ -101,8 +102,8 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
     for directory in glob::directories(&report.path) {
         match fs::read_dir(&directory) {
             Ok(entries) => paths.extend(entries.filter_map(Result::ok).map(|entry| entry.path())),
-            // The kubelet's listing swallows this error and looks empty.
-            Err(error) => report.findings.push(Finding::error(
+            // The kubelet ignores this error and sees an empty directory.
+            Err(error) => report.findings.push(LintFinding::error(
                 Check::Unreadable,
                 format!("the directory cannot be listed ({error}): to the kubelet it looks empty"),
             )),
@@ -114,15 +115,16 @@ fn directory(report: &mut SourceReport, kubelet: &Kubelet, take: &mut dyn FnMut(
     }
 }
 
-/// The store is keyed by namespace and name, and filled in order: the last file wins.
+/// Marks shadowed files. The kubelet's store has namespace and name as key and is filled in order, so the last file
+/// wins.
 fn settle_duplicates(files: &mut [FileReport]) {
     let mut winners: HashMap<PodIdentity, PathBuf> = HashMap::new();
     for file in files.iter_mut().rev() {
-        let (Verdict::Loaded, Some(pod)) = (file.verdict, &file.pod) else {
+        let (FileVerdict::Loaded, Some(pod)) = (file.verdict, &file.pod) else {
             continue;
         };
         if let Some(winner) = winners.get(pod) {
-            file.verdict = Verdict::Shadowed;
+            file.verdict = FileVerdict::Shadowed;
             file.kubelet_reason = Some(format!("{} defines the same pod and comes later", winner.display()));
         } else {
             winners.insert(pod.clone(), file.path.clone());
@@ -148,14 +150,14 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         EntryKind::DanglingLink => (
             "Could not get metadata",
             Some(
-                Finding::error(Check::DanglingLink, "the symbolic link points to nothing, so the kubelet skips it")
+                LintFinding::error(Check::DanglingLink, "the symbolic link points to nothing, so the kubelet skips it")
                     .with_fix("correct the link, or remove it"),
             ),
         ),
         EntryKind::Fifo => (
             "Manifest path is not a directory or file",
             Some(
-                Finding::error(
+                LintFinding::error(
                     Check::Fifo,
                     "a FIFO here hangs the kubelet's file source: it opens it on the next event and never sees another change",
                 )
@@ -163,9 +165,9 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
             ),
         ),
         EntryKind::Endless => {
-            report.verdict = Verdict::NotJudged;
+            report.verdict = FileVerdict::NotJudged;
             report.findings.push(
-                Finding::error(
+                LintFinding::error(
                     Check::Fifo,
                     "this leads to a file of the kernel's, which may never end: reading it hangs the kubelet's file source, and no static pod is started, changed or stopped",
                 )
@@ -175,11 +177,11 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
         }
         EntryKind::Special => (
             "Manifest path is not a directory or file",
-            Some(Finding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it")),
+            Some(LintFinding::error(Check::OddEntry, "a socket or a device is skipped").with_fix("remove it")),
         ),
         EntryKind::Unreadable => (
             "Could not get metadata",
-            Some(Finding::error(Check::Unreadable, "the entry cannot be looked at, so the kubelet probably cannot either")),
+            Some(LintFinding::error(Check::Unreadable, "the entry cannot be looked at, so the kubelet probably cannot either")),
         ),
     };
     report.kubelet_reason = Some(reason.to_owned());
@@ -190,9 +192,9 @@ fn entry(path: &Path, kubelet: &Kubelet) -> FileReport {
 fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
     FileReport {
         path: path.to_path_buf(),
-        seen_as: None,
+        kubelet_path: None,
         meta,
-        verdict: Verdict::Ignored,
+        verdict: FileVerdict::Ignored,
         pod: None,
         uid: None,
         kubelet_reason: None,
@@ -203,16 +205,16 @@ fn skipped(path: &Path, meta: Option<EntryMeta>) -> FileReport {
 
 fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
     if report.meta.as_ref().is_some_and(|meta| meta.size >= SIZE_LIMIT) {
-        report.verdict = Verdict::Rejected;
+        report.verdict = FileVerdict::Rejected;
         return too_large(report);
     }
     match read_up_to_limit(&report.path) {
         Ok(bytes) => judge(&report.path, report.meta, &bytes, kubelet),
         Err(error) => {
-            report.verdict = Verdict::Rejected;
+            report.verdict = FileVerdict::Rejected;
             report.kubelet_reason = Some(error.to_string());
             report.findings.push(
-                Finding::error(
+                LintFinding::error(
                     Check::Unreadable,
                     format!(
                         "the file cannot be read ({error}); if the kubelet cannot either, the pod is removed"
@@ -258,7 +260,7 @@ fn meta(path: &Path) -> Option<EntryMeta> {
     })
 }
 
-/// Whether a file lies in a file system that the kernel makes up, whose regular files need not end.
+/// Whether a file is in a virtual file system of the kernel, whose regular files may never end.
 fn is_kernels(path: &Path) -> bool {
     /// proc, debugfs and tracefs (linux/magic.h).
     const MADE_UP: [u64; 3] = [0x9fa0, 0x6462_6720, 0x7472_6163];

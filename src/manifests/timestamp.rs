@@ -1,11 +1,11 @@
-//! Times, only as far as to say whether a text is one.
+//! Checks whether a text is a time.
 
-/// True if Go's `time.Parse(time.RFC3339, …)` takes the text.
+/// Whether Go's `time.Parse(time.RFC3339, …)` accepts the text.
 pub fn is_rfc3339(text: &str) -> bool {
     rfc3339(text.as_bytes()).is_some()
 }
 
-/// True if go-yaml takes the text for a time: a date, or a date and a time, either with digits left out
+/// Whether go-yaml accepts the text as a time: a date, or a date and a time, with or without leading zeros
 /// (`allowedTimestampFormats` in resolve.go).
 pub fn is_yaml_time(text: &str) -> bool {
     yaml_time(text.as_bytes()).is_some()
@@ -19,7 +19,7 @@ fn rfc3339(text: &[u8]) -> Option<()> {
     expect(&mut rest, b'-')?;
     in_range(number(&mut rest, 2)?, 1, days_in(year, month))?;
     expect(&mut rest, b'T')?;
-    // Go takes an hour of one digit.
+    // Go accepts an hour with one digit.
     in_range(short_number(&mut rest)?, 0, 23)?;
     expect(&mut rest, b':')?;
     in_range(number(&mut rest, 2)?, 0, 59)?;
@@ -52,7 +52,7 @@ fn yaml_time(text: &[u8]) -> Option<()> {
     }
 }
 
-/// Takes a fraction of a second away, if one is there.
+/// Skips a fraction of a second, if there is one.
 fn skip_fraction(rest: &mut &[u8]) -> bool {
     let [b'.' | b',', tail @ ..] = *rest else { return false };
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -76,7 +76,7 @@ fn zone(rest: &[u8]) -> Option<()> {
     }
 }
 
-/// A number of one or two digits.
+/// Reads a number of one or two digits.
 fn short_number(rest: &mut &[u8]) -> Option<u32> {
     let digits = if matches!(rest, [_, next, ..] if next.is_ascii_digit()) { 2 } else { 1 };
     number(rest, digits)
@@ -113,7 +113,7 @@ mod tests {
     use super::{is_rfc3339, is_yaml_time};
 
     #[test]
-    fn times_that_go_takes_are_taken() {
+    fn times_that_go_accepts_are_accepted() {
         for text in [
             "2024-02-29T23:59:59Z",
             "2024-01-02T03:04:05.678+02:00",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_no_time() {
+    fn a_text_that_is_no_time_is_rejected() {
         for text in [
             "",
             "yesterday",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_takes_short_dates_and_times_and_nothing_that_only_starts_like_one() {
+    fn yaml_accepts_short_dates_and_times_and_rejects_trailing_text() {
         for text in [
             "2024-01-02",
             "2024-1-2",

@@ -1,12 +1,12 @@
-//! What a manifest says, with line and column on every node, before and after decoding.
+//! The tree of a manifest, with line and column on every node.
 //!
-//! The reader makes this tree from bytes; the decoder makes a second one from it, which holds known fields only.
+//! The reader builds one tree from the bytes; the decoder builds a second tree with known fields only.
 
 use std::sync::Arc;
 
 use super::quantity::Quantity;
 
-/// A place in the file: line and column in characters, both from 1.
+/// A position in the file: line and column in characters, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Line, from 1.
@@ -20,100 +20,101 @@ impl Position {
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// A value and where it stands. Cloning is cheap: collections and strings are shared.
+/// A value with its position. Cloning is cheap, because collections and strings are shared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct ManifestNode {
     /// Where the value starts.
     pub position: Position,
     /// The value.
     pub value: Value,
-    /// How a plain (unquoted) YAML scalar or a JSON number was written, if it is not a string: `0100`, `yes`, `1.20`.
+    /// How a plain (unquoted) YAML scalar or a JSON number was written, if the value is not a string: `0100`, `yes`,
+    /// `1.20`.
     pub written: Option<Arc<str>>,
 }
 
-/// What a node holds, in JSON's types.
+/// The value of a node, with JSON's types.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `null`, `~` or nothing.
+    /// `null`, `~` or an empty value.
     Null,
     /// `true`, `yes`, …
     Bool(bool),
-    /// A number that the kubelet hands to an integer field.
+    /// A number that the kubelet accepts for an integer field.
     Int(i128),
-    /// A number that no integer field takes.
+    /// A number that no integer field accepts.
     Float(f64),
     /// Text.
     Str(Arc<str>),
-    /// An amount. Only decoding makes one, where the schema asks for it.
+    /// A resource quantity. Only the decoder creates it, where the schema requires one.
     Quantity(Arc<Quantity>),
     /// A list.
-    List(Arc<Vec<Node>>),
-    /// A mapping, with each key once.
+    List(Arc<Vec<ManifestNode>>),
+    /// A mapping with unique keys.
     Map(Arc<Map>),
 }
 
-/// A mapping in the order of first appearance.
+/// A mapping in the order in which the keys first occur.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
-    entries: Vec<Entry>,
-    /// What later values of the same key replaced, where the kubelet decodes it all the same.
-    replaced: Vec<Entry>,
+    entries: Vec<MapEntry>,
+    /// Values that later values of the same key replaced, but which the kubelet decodes nevertheless.
+    replaced: Vec<MapEntry>,
 }
 
 /// One key of a mapping and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// The key as the kubelet sees it: `1` is `"1"`.
+pub struct MapEntry {
+    /// The key as the kubelet reads it: `1` is `"1"`.
     pub key: Arc<str>,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_position: Position,
     /// The value.
-    pub value: Node,
+    pub value: ManifestNode,
 }
 
 impl Map {
-    /// A mapping with these entries; the caller answers for unique keys.
-    pub fn new(entries: Vec<Entry>) -> Self {
+    /// Creates a mapping with these entries; the caller ensures that the keys are unique.
+    pub fn new(entries: Vec<MapEntry>) -> Self {
         Self { entries, replaced: Vec::new() }
     }
 
-    /// A mapping with what later values replaced.
-    pub fn with_replaced(entries: Vec<Entry>, replaced: Vec<Entry>) -> Self {
+    /// Creates a mapping with values that later values replaced.
+    pub fn with_replaced(entries: Vec<MapEntry>, replaced: Vec<MapEntry>) -> Self {
         Self { entries, replaced }
     }
 
-    /// Values of repeated JSON keys before the last: they have no effect, but their types count.
-    pub fn replaced(&self) -> &[Entry] {
+    /// Values of repeated JSON keys except the last. These values have no effect, but their types are checked.
+    pub fn replaced(&self) -> &[MapEntry] {
         &self.replaced
     }
 
-    /// The entry of `key`.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    /// Returns the entry of `key`.
+    pub fn entry(&self, key: &str) -> Option<&MapEntry> {
         self.entries.iter().find(|entry| &*entry.key == key)
     }
 
-    /// The value of `key`.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    /// Returns the value of `key`.
+    pub fn get(&self, key: &str) -> Option<&ManifestNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The value of `key`, to be changed.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+    /// Returns the value of `key`, mutably.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut ManifestNode> {
         self.entries.iter_mut().find(|entry| &*entry.key == key).map(|entry| &mut entry.value)
     }
 
-    /// All values, to be changed.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+    /// Returns all values, mutably.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut ManifestNode> {
         self.entries.iter_mut().map(|entry| &mut entry.value)
     }
 
-    /// All entries, in the order of first appearance.
-    pub fn entries(&self) -> &[Entry] {
+    /// Returns all entries, in the order in which the keys first occur.
+    pub fn entries(&self) -> &[MapEntry] {
         &self.entries
     }
 
-    /// Adds an entry, or replaces the one that has its key. Gives back what was replaced.
-    pub fn insert(&mut self, entry: Entry) -> Option<Entry> {
+    /// Adds an entry or replaces the entry with the same key. Returns the replaced entry.
+    pub fn insert(&mut self, entry: MapEntry) -> Option<MapEntry> {
         if let Some(old) = self.entries.iter_mut().find(|old| old.key == entry.key) {
             return Some(std::mem::replace(old, entry));
         }
@@ -122,18 +123,18 @@ impl Map {
     }
 }
 
-impl Node {
-    /// A node with this value at this place.
+impl ManifestNode {
+    /// Creates a node with this value at this position.
     pub fn new(position: Position, value: Value) -> Self {
         Self { position, value, written: None }
     }
 
-    /// A string at this place.
+    /// Creates a string at this position.
     pub fn string(position: Position, text: &str) -> Self {
         Self::new(position, Value::Str(Arc::from(text)))
     }
 
-    /// The mapping, if it is one.
+    /// Returns the mapping, if the node is one.
     pub fn as_map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
@@ -141,15 +142,15 @@ impl Node {
         }
     }
 
-    /// The items, if it is a list.
-    pub fn as_list(&self) -> Option<&[Node]> {
+    /// Returns the items, if the node is a list.
+    pub fn as_list(&self) -> Option<&[ManifestNode]> {
         match &self.value {
             Value::List(items) => Some(items),
             _ => None,
         }
     }
 
-    /// The text, if it is a string.
+    /// Returns the text, if the node is a string.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::Str(text) => Some(text),
@@ -157,7 +158,7 @@ impl Node {
         }
     }
 
-    /// The number, if it is an integer.
+    /// Returns the number, if the node is an integer.
     pub fn as_int(&self) -> Option<i128> {
         match self.value {
             Value::Int(number) => Some(number),
@@ -165,7 +166,7 @@ impl Node {
         }
     }
 
-    /// The truth value, if it is one.
+    /// Returns the boolean, if the node is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self.value {
             Value::Bool(truth) => Some(truth),
@@ -173,12 +174,12 @@ impl Node {
         }
     }
 
-    /// The value of `key`, if this is a mapping that has it.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    /// Returns the value of `key`, if the node is a mapping with this key.
+    pub fn get(&self, key: &str) -> Option<&ManifestNode> {
         self.as_map()?.get(key)
     }
 
-    /// The amount, if it is one.
+    /// Returns the quantity, if the node is one.
     pub fn as_quantity(&self) -> Option<&Quantity> {
         match &self.value {
             Value::Quantity(amount) => Some(amount),
@@ -186,12 +187,12 @@ impl Node {
         }
     }
 
-    /// True for `null`.
+    /// Whether the node is `null`.
     pub fn is_null(&self) -> bool {
         self.value == Value::Null
     }
 
-    /// What a reader of the manifest would call this: `a string`, `an integer`, …
+    /// The type in plain words: `a string`, `an integer`, …
     pub fn type_name(&self) -> &'static str {
         match self.value {
             Value::Null => "null",

@@ -1,72 +1,72 @@
-//! What another release of the kubelet makes of the same files: which pods restart, which are refused, what is newly
-//! read.
+//! Compares the verdicts of two kubelet releases on the same files: which pods restart, which are rejected, and which
+//! fields are newly read.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::{Document, Dropped, DroppedField};
-use super::{FileReport, Finding, Kubelet, SourceReport, Verdict};
+use super::report::{DropReason, DroppedField, ParsedManifest};
+use super::{FileReport, FileVerdict, Kubelet, LintFinding, SourceReport};
 use crate::manifests::Check;
 
-/// Two releases and each file that one of them reads.
+/// The verdicts of two releases on each file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Upgrade {
-    /// The release now.
+    /// The present release.
     pub from: String,
-    /// The release then.
+    /// The other release.
     pub to: String,
     /// The files, in the kubelet's order.
     pub files: Vec<UpgradedFile>,
 }
 
-/// One file, read by two releases.
+/// The verdicts of two releases on one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradedFile {
     /// Its path.
     pub path: String,
-    /// Its pod, as `namespace/name`, if one of the two loads it.
+    /// The pod as `namespace/name`, if one of the releases loads it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// What the old release does with it.
-    pub verdict_from: Verdict,
-    /// What the new one does.
-    pub verdict_to: Verdict,
-    /// The pod's UID with the old release, where it can be told.
+    /// The verdict of the present release.
+    pub verdict_from: FileVerdict,
+    /// The verdict of the other release.
+    pub verdict_to: FileVerdict,
+    /// The pod's UID with the present release, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_from: Option<String>,
-    /// The pod's UID with the new one.
+    /// The pod's UID with the other release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid_to: Option<String>,
-    /// Whether the pod is stopped and started again. Absent where the UIDs cannot be told.
+    /// Whether the pod is stopped and started again. Absent if a UID is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts: Option<bool>,
-    /// Why the new release does not load it, in its own words.
+    /// Why the other release does not load the file, in the kubelet's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Fields that the old release drops and the new one obeys.
+    /// Fields that the present release drops and the other release reads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub newly_read: Vec<String>,
 }
 
 impl UpgradedFile {
-    /// The old release runs it and the new one does not.
+    /// Whether only the present release runs the pod.
     pub fn is_lost(&self) -> bool {
-        self.verdict_from == Verdict::Loaded && self.verdict_to != Verdict::Loaded
+        self.verdict_from == FileVerdict::Loaded && self.verdict_to != FileVerdict::Loaded
     }
 }
 
-/// Compares what two kubelets make of the same sources, and says so in the findings of `before`.
+/// Compares the verdicts of two kubelets on the same sources, and adds findings to `before`.
 pub fn compare(before: &mut [SourceReport], after: &[SourceReport], old: &Kubelet, new: &Kubelet) -> Upgrade {
     let later: HashMap<&Path, &FileReport> =
         after.iter().flat_map(|source| &source.files).map(|file| (file.path.as_path(), file)).collect();
     let mut files = Vec::new();
     for file in before.iter_mut().flat_map(|source| &mut source.files) {
         let Some(later) = later.get(file.path.as_path()) else { continue };
-        if file.verdict == Verdict::Ignored {
+        if file.verdict == FileVerdict::Ignored {
             continue;
         }
         let upgraded = upgraded(file, later);
@@ -79,7 +79,7 @@ pub fn compare(before: &mut [SourceReport], after: &[SourceReport], old: &Kubele
 fn upgraded(file: &FileReport, later: &FileReport) -> UpgradedFile {
     let uid = |file: &FileReport| file.uid.clone().and_then(Result::ok);
     let (uid_from, uid_to) = (uid(file), uid(later));
-    let runs_on = file.verdict == Verdict::Loaded && later.verdict == Verdict::Loaded;
+    let runs_on = file.verdict == FileVerdict::Loaded && later.verdict == FileVerdict::Loaded;
     let restarts = match (&uid_from, &uid_to) {
         _ if !runs_on => Some(false),
         (Some(old), Some(new)) => Some(old != new),
@@ -99,14 +99,15 @@ fn upgraded(file: &FileReport, later: &FileReport) -> UpgradedFile {
     }
 }
 
-/// Fields that only the newer release knows, or for which only there the gate is open.
+/// Returns fields that only the newer release knows, or whose feature gate only the newer release turns on.
 fn newly_read(file: &FileReport, later: &FileReport) -> Vec<String> {
     let dropped = dropped(later);
     let still = |field: &DroppedField| {
         dropped.iter().any(|other| other.parent == field.parent && other.name == field.name)
     };
-    let waiting =
-        |field: &&DroppedField| matches!(field.why, Dropped::TooNew { .. } | Dropped::GateClosed { .. });
+    let waiting = |field: &&DroppedField| {
+        matches!(field.why, DropReason::TooNew { .. } | DropReason::GateClosed { .. })
+    };
     self::dropped(file)
         .iter()
         .filter(waiting)
@@ -119,16 +120,16 @@ fn newly_read(file: &FileReport, later: &FileReport) -> Vec<String> {
 }
 
 fn dropped(file: &FileReport) -> &[DroppedField] {
-    let decoded = file.document.as_ref().and_then(|Document { pod, .. }| pod.as_ref());
+    let decoded = file.document.as_ref().and_then(|ParsedManifest { pod, .. }| pod.as_ref());
     decoded.map(|decoded| decoded.dropped.as_slice()).unwrap_or_default()
 }
 
-fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Kubelet) -> Vec<Finding> {
+fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Kubelet) -> Vec<LintFinding> {
     let (old, new) = (old.version, new.version);
     let mut findings = Vec::new();
     if upgraded.is_lost() {
         let why = later.findings.iter().find(|finding| finding.severity >= super::Severity::Error);
-        let mut finding = Finding::error(
+        let mut finding = LintFinding::error(
             Check::NotLoadedThen,
             format!(
                 "kubelet {new} does not load this file, which kubelet {old} runs: the upgrade stops the pod{}",
@@ -136,24 +137,24 @@ fn findings(upgraded: &UpgradedFile, later: &FileReport, old: &Kubelet, new: &Ku
             ),
         );
         if let Some(why) = why {
-            finding = Finding { id: finding.id, message: finding.message, ..why.clone() };
+            finding = LintFinding { id: finding.id, message: finding.message, ..why.clone() };
         }
         findings.push(finding);
     }
-    if upgraded.verdict_from == Verdict::Rejected && upgraded.verdict_to == Verdict::Loaded {
-        findings.push(Finding::warning(
+    if upgraded.verdict_from == FileVerdict::Rejected && upgraded.verdict_to == FileVerdict::Loaded {
+        findings.push(LintFinding::warning(
             Check::LoadedThen,
             format!("kubelet {new} loads this file, which kubelet {old} refuses: the upgrade starts the pod"),
         ));
     }
     if upgraded.restarts == Some(true) {
-        findings.push(Finding::info(
+        findings.push(LintFinding::info(
             Check::RestartsThen,
             format!("the upgrade to kubelet {new} restarts this pod, because its UID is another one there"),
         ));
     }
     if !upgraded.newly_read.is_empty() {
-        findings.push(Finding::warning(
+        findings.push(LintFinding::warning(
             Check::ObeyedThen,
             format!("kubelet {new} obeys what kubelet {old} drops: {}", upgraded.newly_read.join(", ")),
         ));

@@ -41,7 +41,7 @@ pub struct GenericPleg {
     settings: PlegSettings,
     records: HashMap<String, PodRecord>,
     known: KnownMembers,
-    /// ListedPods whose status fetch failed in the previous relist. Only the releases that retry in a second round use
+    /// Pods whose status fetch failed in the previous relist. Only the releases that retry in a second round use
     /// this.
     failed: Vec<PodRef>,
     calls: CallLog,

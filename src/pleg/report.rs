@@ -41,7 +41,7 @@ pub struct RelistCost {
 /// Numbers of pods, sandboxes and containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// ListedPods.
+    /// Pods.
     pub pods: u64,
     /// Sandboxes by state.
     pub sandboxes: SandboxCounts,

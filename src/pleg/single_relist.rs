@@ -22,7 +22,7 @@ use crate::report::{PodRef, RuntimeRef};
 pub enum Inspect {
     /// None: only the two list calls are made.
     Nothing,
-    /// All pods; the kubelet pods_to_inspect one pod at a time.
+    /// All pods; the kubelet inspects one pod at a time.
     Everything {
         /// How many pods are inspected at once.
         concurrency: usize,

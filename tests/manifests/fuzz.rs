@@ -1,8 +1,8 @@
-//! Arbitrary bytes and mutated manifests: a verdict each time, and no panic.
+//! Feeds random bytes and mutated manifests to the reader: each must get a verdict without a panic.
 
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 use proptest::prelude::*;
 
 const SEED: &str = r#"apiVersion: v1
@@ -32,14 +32,14 @@ spec:
 kind: Service
 "#;
 
-fn judge(bytes: &[u8]) -> Verdict {
-    let mut last = Verdict::Ignored;
+fn judge(bytes: &[u8]) -> FileVerdict {
+    let mut last = FileVerdict::Ignored;
     for minor in [28, 36] {
         let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
         let report = inspect_bytes(Path::new("p.yaml"), bytes, &kubelet);
-        assert_eq!(report.verdict == Verdict::Loaded, report.pod.is_some());
-        assert_eq!(report.verdict == Verdict::Rejected, report.kubelet_reason.is_some());
-        if report.verdict == Verdict::Rejected {
+        assert_eq!(report.verdict == FileVerdict::Loaded, report.pod.is_some());
+        assert_eq!(report.verdict == FileVerdict::Rejected, report.kubelet_reason.is_some());
+        if report.verdict == FileVerdict::Rejected {
             assert!(!report.findings.is_empty());
         }
         last = report.verdict;
@@ -47,7 +47,7 @@ fn judge(bytes: &[u8]) -> Verdict {
     last
 }
 
-/// Pieces of YAML and JSON that tend to matter to a parser.
+/// Pieces of YAML and JSON syntax.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
@@ -116,7 +116,7 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
-/// `PROPTEST_CASES` makes the run longer.
+/// The number of cases; `PROPTEST_CASES` overrides it.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(2_000), failure_persistence: None, ..default }
@@ -158,5 +158,5 @@ proptest! {
 
 #[test]
 fn the_seed_of_the_mutations_loads() {
-    assert_eq!(judge(SEED.as_bytes()), Verdict::Loaded);
+    assert_eq!(judge(SEED.as_bytes()), FileVerdict::Loaded);
 }

@@ -1,10 +1,10 @@
-//! Manifests in the shape of real control planes load without an objection.
+//! Real control plane manifests must load without a finding.
 
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
-/// kubeadm's shape: one container on the host's network, host paths, probes by port name.
+/// kubeadm's manifest: one container in the host network, host paths, probes with port names.
 const KUBEADM: &str = r"apiVersion: v1
 kind: Pod
 metadata:
@@ -70,7 +70,7 @@ spec:
 status: {}
 ";
 
-/// RKE2's shape: an explicit uid, a null timestamp, env, file host paths, resources.
+/// RKE2's manifest: a fixed uid, a null timestamp, env, file host paths, resources.
 const RKE2: &str = r"apiVersion: v1
 kind: Pod
 metadata:
@@ -110,10 +110,10 @@ spec:
 status: {}
 ";
 
-/// `OpenShift`'s shape: JSON on one line, several containers, init containers, tolerations, fields of the pod in env.
+/// `OpenShift`'s manifest: JSON on one line, several containers, init containers, tolerations, pod fields in env.
 const OPENSHIFT: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"kube-controller-manager","namespace":"openshift-kube-controller-manager","creationTimestamp":null,"labels":{"app":"kube-controller-manager","revision":"7"},"annotations":{"kubectl.kubernetes.io/default-container":"kube-controller-manager","target.workload.openshift.io/management":"{\"effect\": \"PreferredDuringScheduling\"}"}},"spec":{"volumes":[{"name":"resource-dir","hostPath":{"path":"/etc/kubernetes/static-pod-resources/kube-controller-manager-pod-7"}},{"name":"cert-dir","hostPath":{"path":"/etc/kubernetes/static-pod-resources/kube-controller-manager-certs"}}],"initContainers":[{"name":"wait-for-host-port","image":"quay.io/openshift@sha256:0000000000000000000000000000000000000000000000000000000000000000","command":["/usr/bin/timeout","30","/bin/bash","-c"],"args":["true"],"resources":{}}],"containers":[{"name":"kube-controller-manager","image":"quay.io/openshift:x","command":["/bin/bash","-euxo","pipefail","-c"],"args":["exec hyperkube kube-controller-manager\n"],"ports":[{"containerPort":10257}],"env":[{"name":"POD_NAME","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"resources":{"requests":{"cpu":"60m","memory":"200Mi"}},"volumeMounts":[{"name":"resource-dir","mountPath":"/etc/kubernetes/static-pod-resources"}],"livenessProbe":{"httpGet":{"path":"healthz","port":10257,"scheme":"HTTPS"},"initialDelaySeconds":45,"timeoutSeconds":10},"startupProbe":{"httpGet":{"path":"healthz","port":10257,"scheme":"HTTPS"},"timeoutSeconds":3},"terminationMessagePolicy":"FallbackToLogsOnError","imagePullPolicy":"IfNotPresent"},{"name":"cluster-policy-controller","image":"quay.io/openshift:y","ports":[{"containerPort":10357}],"resources":{},"volumeMounts":[{"name":"cert-dir","mountPath":"/etc/kubernetes/static-pod-certs"}]}],"terminationGracePeriodSeconds":135,"hostNetwork":true,"tolerations":[{"operator":"Exists"}],"priorityClassName":"system-node-critical"},"status":{}}"#;
 
-/// `MicroShift`'s shape: a single etcd beside the binary, with memory limits and a sidecar.
+/// `MicroShift`'s manifest: a single etcd, with memory limits and a sidecar.
 const MICROSHIFT: &str = r#"# generated
 ---
 apiVersion: v1
@@ -155,7 +155,7 @@ fn control_plane_manifests_load_everywhere_without_a_finding() {
         for minor in 28..=36 {
             let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "cp-1");
             let report = inspect_bytes(Path::new(name), text.as_bytes(), &kubelet);
-            assert_eq!(report.verdict, Verdict::Loaded, "{name} 1.{minor}: {:?}", report.kubelet_reason);
+            assert_eq!(report.verdict, FileVerdict::Loaded, "{name} 1.{minor}: {:?}", report.kubelet_reason);
             assert!(report.findings.is_empty(), "{name} 1.{minor}: {:?}", report.findings);
             assert!(report.document.unwrap().pod.unwrap().dropped.is_empty(), "{name} 1.{minor}");
         }

@@ -1,4 +1,4 @@
-//! The manual's table of checks is the program's.
+//! Compares the table of checks in the manual with the program's table.
 //!
 //! After a change of the table: `PLEGCTL_BLESS=1 cargo test --test product manifests::manual -- --nocapture` shows what it changes.
 

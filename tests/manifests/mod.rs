@@ -1,5 +1,5 @@
-//! The kubelet's view of its manifest directory: verdicts recorded from real kubelets, rules by example, good manifests
-//! that stay silent, hostile bytes.
+//! Tests of the predicted verdicts on manifests: recordings of real kubelets, examples of each rule, real manifests,
+//! and hostile bytes.
 
 mod fuzz;
 mod good;

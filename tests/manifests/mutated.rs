@@ -1,8 +1,8 @@
-//! What mutated files brought to light: each cause of a verdict that was not the kubelet's, by the smallest file.
+//! The smallest manifest for each cause of a wrong verdict that mutated files have revealed.
 
 use std::path::Path;
 
-use plegctl::manifests::{FileReport, Kubelet, KubeletVersion, Node, Verdict, inspect_bytes};
+use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, ManifestNode, inspect_bytes};
 
 const HEAD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n";
 
@@ -13,11 +13,11 @@ fn judge(text: impl AsRef<[u8]>) -> FileReport {
 
 fn loads(text: &str) -> bool {
     let report = judge(text);
-    assert_ne!(report.verdict, Verdict::NotJudged, "{text}");
-    report.verdict == Verdict::Loaded
+    assert_ne!(report.verdict, FileVerdict::NotJudged, "{text}");
+    report.verdict == FileVerdict::Loaded
 }
 
-/// The pod with more fields in its only container; each line of them is indented already.
+/// The pod with more fields in its only container; each line must already be indented.
 fn container(fields: &str) -> String {
     format!("{HEAD}spec:\n  containers:\n  - name: c\n    image: img:1\n    {fields}")
 }
@@ -26,7 +26,7 @@ fn unknown(value: &str) -> String {
     format!("{HEAD}unknown: {value}\nspec: {{containers: [{{name: c, image: img}}]}}\n")
 }
 
-/// The texts of a list in the only container, as the kubelet has them.
+/// The items of a string list in the only container, after decoding.
 fn texts(text: &str, field: &str) -> Option<Vec<String>> {
     let pod = judge(text).document?.pod?.pod;
     let list = pod.get("spec")?.get("containers")?.as_list()?.first()?.get(field)?.as_list()?;
@@ -42,7 +42,7 @@ fn list(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn an_exclamation_mark_in_quotes_starts_no_tag() {
+fn an_exclamation_mark_in_quotes_is_not_a_tag() {
     assert_eq!(args(r#"["!x", "y"]"#), Some(list(&["!x", "y"])));
     assert_eq!(args(r#"["a", "!$(X)", "c"]"#), Some(list(&["a", "!$(X)", "c"])));
     assert_eq!(args("['-!a, b', ':!c, d', 'e;~$@+(']"), Some(list(&["-!a, b", ":!c, d", "e;~$@+("])));
@@ -51,18 +51,18 @@ fn an_exclamation_mark_in_quotes_starts_no_tag() {
 }
 
 #[test]
-fn a_tag_may_hold_brackets_and_commas_and_ends_at_a_blank() {
+fn a_tag_may_contain_brackets_and_commas_and_ends_at_a_blank() {
     for tag in ["!a[b]", "!a]b", "!a,b", "!,", "!!str", "!<a,[b]>"] {
         assert_eq!(args(&format!("[{tag} c, d]")), Some(list(&["c", "d"])), "{tag}");
         assert!(loads(&container("").replace("img:1", &format!("{tag} img:1"))), "{tag}");
     }
-    // It reaches to the next blank, over what would end the list.
+    // The tag extends to the next blank, beyond the end of the list.
     assert_eq!(args("[!a]"), None);
     assert_eq!(args("[!a, b]"), Some(list(&["b"])));
 }
 
 #[test]
-fn a_timestamp_tag_wants_a_time() {
+fn a_timestamp_tag_requires_a_time() {
     assert!(loads(&unknown("{!!timestamp 2024-01-01 : 1}")));
     assert!(loads(&unknown("!!timestamp 2024-1-1 3:4:5")));
     assert!(!loads(&unknown("{!!timestamp 2024-01-01 :1}")));
@@ -80,7 +80,7 @@ fn the_first_value_of_a_repeated_json_key_is_decoded_too() {
     assert!(loads(&json(r#""hostNetwork":false,"hostNetwork":true"#)));
     assert!(!loads(&json(r#""hostNetwork":"x","hostNetwork":true"#)));
     assert!(!loads(&json(r#""volumes":[{"name":1}],"volumes":[]"#)));
-    // In YAML the last one is all that is left.
+    // In YAML only the last value is decoded.
     let yaml = format!(
         "{HEAD}spec:\n  hostNetwork: x\n  hostNetwork: true\n  containers: [{{name: c, image: i}}]\n"
     );
@@ -88,12 +88,12 @@ fn the_first_value_of_a_repeated_json_key_is_decoded_too() {
 }
 
 #[test]
-fn a_byte_order_mark_past_the_start_is_a_letter_of_the_key() {
+fn a_byte_order_mark_after_the_start_is_part_of_the_key() {
     let pod = format!("{HEAD}spec: {{containers: [{{name: c, image: img}}]}}\n");
     assert!(loads(&format!("\u{feff}{pod}")));
     assert!(!loads(&pod.replace("spec:", "\u{feff}spec:")));
     assert!(loads(&pod.replace("spec:", "\u{feff}more: x\nspec:")));
-    // Where the kubelet's buffer starts with one, it skips the first letter of each line, whatever that is.
+    // If the kubelet's buffer starts with a byte order mark, it skips the first letter of each line.
     let shifted =
         pod.replace("\nkind", "\n-kind").replace("\nspec", "\n-spec").replace("\nmetadata", "\n-metadata");
     assert!(loads(&format!("\u{feff}\u{feff}{}", shifted.replace("\n  name: p", "\n   name: p"))));
@@ -101,7 +101,7 @@ fn a_byte_order_mark_past_the_start_is_a_letter_of_the_key() {
 }
 
 #[test]
-fn keys_that_are_no_numbers_of_json_have_names() {
+fn infinite_and_nan_are_valid_keys_and_invalid_values() {
     for key in [".nan", ".inf", "-.inf", ".NaN"] {
         assert!(loads(&unknown(&format!("{{{key}: a}}"))), "{key}");
         assert!(!loads(&unknown(key)), "{key}");
@@ -109,7 +109,7 @@ fn keys_that_are_no_numbers_of_json_have_names() {
 }
 
 #[test]
-fn keys_beyond_64_bits_are_floats_and_those_within_but_unsigned_are_none() {
+fn keys_beyond_64_bits_are_floats_and_large_unsigned_keys_are_rejected() {
     for (key, loaded) in [
         ("9223372036854775807", true),
         ("9223372036854775808", false),
@@ -123,7 +123,7 @@ fn keys_beyond_64_bits_are_floats_and_those_within_but_unsigned_are_none() {
 }
 
 #[test]
-fn a_last_line_of_blanks_leaves_a_block_its_line_break() {
+fn a_last_line_of_blanks_keeps_the_line_break_of_a_block() {
     let block = |ending: &str| texts(&container(&format!("args:\n    - |\n      a{ending}")), "args");
     assert_eq!(block(""), Some(list(&["a"])));
     assert_eq!(block("\n"), Some(list(&["a\n"])));
@@ -132,7 +132,7 @@ fn a_last_line_of_blanks_leaves_a_block_its_line_break() {
 }
 
 #[test]
-fn a_number_below_64_bits_is_no_integer() {
+fn a_number_below_the_64_bit_minimum_is_not_an_integer() {
     let grace = |number: &str| {
         loads(&format!(
             "{HEAD}spec:\n  terminationGracePeriodSeconds: {number}\n  containers: [{{name: c, image: i}}]\n"
@@ -154,17 +154,17 @@ fn tolerations_in_an_annotation_may_be_null() {
     assert!(!with("{}"));
 }
 
-/// A tree of which nothing is kept but that it could be read.
+/// Reads a file with very deep nesting in which only its depth matters.
 #[test]
-fn nesting_costs_no_more_than_its_size() {
-    // A scanner that looks at every open bracket for each token would take minutes for this.
+fn deep_nesting_is_read_in_linear_time() {
+    // A scanner that scans every open bracket for each token would need minutes.
     let deep = 9_000;
     let wide = unknown(&format!("{}{}{}", "[".repeat(deep), "a, ".repeat(400_000), "]".repeat(deep)));
     assert!(loads(&wide));
     let text = judge(unknown(&"[".repeat(2_000_000)));
-    assert_eq!(text.verdict, Verdict::Rejected);
+    assert_eq!(text.verdict, FileVerdict::Rejected);
     assert!(text.kubelet_reason.unwrap().contains("exceeded max depth of 10000"));
-    assert!(judge(unknown("[]")).document.unwrap().root.as_ref().and_then(Node::as_map).is_some());
+    assert!(judge(unknown("[]")).document.unwrap().root.as_ref().and_then(ManifestNode::as_map).is_some());
 }
 
 fn reason(text: &str, minor: u8) -> Option<String> {
@@ -177,7 +177,7 @@ fn volume(source: &str) -> String {
 }
 
 #[test]
-fn the_two_names_of_a_claims_source_say_the_same() {
+fn the_two_source_fields_of_a_claim_must_be_equal() {
     let claim = |sources: &str| {
         volume(&format!(
             "ephemeral: {{volumeClaimTemplate: {{spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}, {sources}}}}}}}"
@@ -202,13 +202,13 @@ fn the_two_names_of_a_claims_source_say_the_same() {
         "dataSource: {kind: K, name: a}".to_owned(),
         "dataSource: {kind: PersistentVolumeClaim}".to_owned(),
     ] {
-        let said = reason(&claim(&bad), 33).unwrap_or_else(|| panic!("{bad} loads"));
-        assert!(said.contains("spec.volumes[0].ephemeral.volumeClaimTemplate.spec"), "{said}");
+        let message = reason(&claim(&bad), 33).unwrap_or_else(|| panic!("{bad} loads"));
+        assert!(message.contains("spec.volumes[0].ephemeral.volumeClaimTemplate.spec"), "{message}");
     }
 }
 
 #[test]
-fn a_pod_certificate_is_judged_before_it_is_refused() {
+fn a_pod_certificate_is_validated_before_it_is_rejected() {
     let certificate =
         |fields: &str| volume(&format!("projected: {{sources: [{{podCertificate: {{{fields}}}}}]}}"));
     let good = "keyType: ED25519, signerName: example.com/signer, credentialBundlePath: bundle";
@@ -225,29 +225,29 @@ fn a_pod_certificate_is_judged_before_it_is_refused() {
             ".maxExpirationSeconds: Invalid value",
         ),
     ] {
-        let said = reason(&certificate(&good.replace(from, to)), 36).unwrap();
-        assert!(said.contains(&format!("{at}{wrong}")), "{said}");
+        let message = reason(&certificate(&good.replace(from, to)), 36).unwrap();
+        assert!(message.contains(&format!("{at}{wrong}")), "{message}");
     }
 }
 
 #[test]
-fn an_empty_projected_source_is_unknown_to_those_that_look_for_references() {
+fn an_empty_projected_source_is_rejected_by_the_reference_check() {
     let empty = volume("projected: {sources: [{}]}");
     assert_eq!(reason(&empty, 33), None);
     assert!(reason(&empty, 36).unwrap().contains("unknown source for projected volume"));
 }
 
 #[test]
-fn a_pod_without_spec_lacks_its_containers_and_nothing_else() {
+fn a_pod_without_spec_misses_only_its_containers() {
     for minor in [28, 36] {
-        let said = reason(HEAD, minor).unwrap();
-        assert_eq!(said.matches("spec.").count(), 1, "{said}");
-        assert!(said.contains("spec.containers: Required value"), "{said}");
+        let message = reason(HEAD, minor).unwrap();
+        assert_eq!(message.matches("spec.").count(), 1, "{message}");
+        assert!(message.contains("spec.containers: Required value"), "{message}");
     }
 }
 
 #[test]
-fn refusals_name_fields_as_the_kubelets_log_does() {
+fn rejections_name_fields_as_in_the_kubelets_log() {
     for (text, name) in [
         (
             volume("downwardAPI: {items: [{path: a}, {path: ../b, fieldRef: {fieldPath: metadata.name}}]}"),
@@ -269,10 +269,10 @@ fn refusals_name_fields_as_the_kubelets_log_does() {
             "spec.overhead.limits[cpu]",
         ),
     ] {
-        let said = reason(&text, 36).unwrap_or_else(|| panic!("{text} loads"));
+        let message = reason(&text, 36).unwrap_or_else(|| panic!("{text} loads"));
         assert!(
-            said.contains(&format!("[{name}: ")) || said.contains(&format!(" {name}: ")),
-            "{name}: {said}"
+            message.contains(&format!("[{name}: ")) || message.contains(&format!(" {name}: ")),
+            "{name}: {message}"
         );
     }
 }

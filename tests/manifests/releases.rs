@@ -1,32 +1,32 @@
-//! Nine kubelets, file by file: the verdict and the UID of each.
+//! Compares verdict and UID of each file with those of nine kubelet releases.
 //!
-//! `static-pods-1.28-1.36` holds 161 files, half of them at the corners of what changed between releases;
-//! `static-pods-odd` holds 718 mutated ones.
+//! `static-pods-1.28-1.36` has 161 files, half of them about changes between releases; `static-pods-odd` has 718
+//! mutated files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use plegctl::manifests::{Kubelet, KubeletVersion, NotTold, Verdict, inspect_bytes};
+use plegctl::manifests::{FileVerdict, Kubelet, KubeletVersion, UidUnknown, inspect_bytes};
 
 use crate::support::static_pods::{content, nine_releases, odd};
 
-/// Name, namespace and UID of a pod that was loaded; nothing if it was refused. The UID of a file that gives a time
-/// cannot be told.
-type Pod = Option<(String, String, Result<String, NotTold>)>;
+/// Namespace, name and UID of a loaded pod; `None` if the file was rejected. The UID of a file with a time cannot be
+/// computed.
+type LoadedPod = Option<(String, String, Result<String, UidUnknown>)>;
 
-/// What this program makes of a file that lies where the recorded kubelets had it.
-fn ours(file: &str, bytes: &[u8], minor: u8) -> Pod {
+/// Returns our result for a file at the path of the recorded kubelets.
+fn ours(file: &str, bytes: &[u8], minor: u8) -> LoadedPod {
     let kubelet = Kubelet::new(KubeletVersion::nearest(minor), "node1");
     let path = Path::new("/etc/kubernetes/manifests").join(file);
     let report = inspect_bytes(&path, bytes, &kubelet);
-    let pod = report.pod.filter(|_| report.verdict == Verdict::Loaded)?;
+    let pod = report.pod.filter(|_| report.verdict == FileVerdict::Loaded)?;
     Some((pod.name, pod.namespace, report.uid.unwrap()))
 }
 
-/// Equal and unequal answers of one release.
+/// The numbers of equal and different results of one release.
 #[derive(Default)]
-struct Tally {
+struct AgreementCount {
     files: usize,
     verdicts: usize,
     loaded: usize,
@@ -36,16 +36,16 @@ struct Tally {
 
 #[derive(Default)]
 struct Comparison {
-    by_release: BTreeMap<u8, Tally>,
+    by_release: BTreeMap<u8, AgreementCount>,
     different: String,
 }
 
 impl Comparison {
-    fn add(&mut self, file: &str, bytes: &[u8], minor: u8, theirs: &Pod) {
+    fn add(&mut self, file: &str, bytes: &[u8], minor: u8, theirs: &LoadedPod) {
         let ours = ours(file, bytes, minor);
         let tally = self.by_release.entry(minor).or_default();
         tally.files += 1;
-        let name = |pod: &Pod| pod.as_ref().map(|(name, namespace, _)| format!("{namespace}/{name}"));
+        let name = |pod: &LoadedPod| pod.as_ref().map(|(name, namespace, _)| format!("{namespace}/{name}"));
         if name(&ours) == name(theirs) {
             tally.verdicts += 1;
         } else {
@@ -57,18 +57,18 @@ impl Comparison {
         let our_uid = ours.map(|(_, _, uid)| uid);
         if our_uid.as_ref() == Some(uid) {
             tally.uids += 1;
-        } else if our_uid == Some(Err(NotTold::Time)) {
+        } else if our_uid == Some(Err(UidUnknown::Time)) {
             tally.with_times += 1;
         } else {
             writeln!(self.different, "1.{minor} {file}: uid {our_uid:?}, the kubelet: {uid:?}").unwrap();
         }
     }
 
-    /// Equal of all, by release.
+    /// Formats the numbers by release.
     fn table(&self) -> String {
         let mut text = "release   verdicts    uids\n".to_owned();
         for (minor, tally) in &self.by_release {
-            let Tally { files, verdicts, loaded, uids, with_times } = tally;
+            let AgreementCount { files, verdicts, loaded, uids, with_times } = tally;
             let uids = format!("{uids}/{loaded}");
             writeln!(text, "1.{minor}      {verdicts}/{files}    {uids} and {with_times} with times")
                 .unwrap();
@@ -82,12 +82,12 @@ fn minor(version: &str) -> u8 {
 }
 
 #[test]
-fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
+fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     let mut comparison = Comparison::default();
     for record in nine_releases() {
         let bytes = content(&record);
         for (version, kubelet) in record["kubelet"].as_object().unwrap() {
-            // A dotfile, at which the kubelet never looked.
+            // A hidden file, which the kubelet never reads.
             if kubelet["ok"].is_null() {
                 continue;
             }
@@ -102,7 +102,7 @@ fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
 }
 
 #[test]
-fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
+fn every_verdict_and_uid_of_a_mutated_file_equals_that_of_nine_kubelet_releases() {
     let mut comparison = Comparison::default();
     for (file, bytes, kubelets) in odd() {
         for (version, kubelet) in kubelets.as_object().unwrap() {
@@ -115,7 +115,7 @@ fn every_verdict_and_uid_of_a_mutated_file_equals_those_of_nine_kubelets() {
     assert!(comparison.different.is_empty(), "{}\n{}", comparison.table(), comparison.different);
 }
 
-/// The field paths that validation objected to.
+/// Extracts the field paths from a validation error.
 fn paths(reason: &str) -> BTreeSet<String> {
     const KINDS: &[&str] = &[
         ": Required value",
@@ -128,7 +128,7 @@ fn paths(reason: &str) -> BTreeSet<String> {
         ": Not found",
     ];
     let start = |end: usize| reason[..end].rfind([' ', '[']).map_or(0, |blank| blank + 1);
-    // A path may hold brackets of its own.
+    // A path may contain brackets.
     let whole = |end: usize| {
         let mut from = start(end);
         while from > 0 && reason[from..end].matches(']').count() > reason[from..end].matches('[').count() {
@@ -141,7 +141,7 @@ fn paths(reason: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn nine_of_ten_refusals_name_the_very_field_paths_of_the_kubelet() {
+fn nine_of_ten_rejections_have_the_kubelets_field_paths() {
     let (mut same, mut all, mut different) = (0, 0, String::new());
     for record in nine_releases() {
         let bytes = content(&record);

@@ -1,8 +1,8 @@
-//! Each validation rule of the kubelet: a manifest that keeps it and one that breaks it.
+//! Tests each validation rule of the kubelet with manifests that keep it and manifests that break it.
 
 use std::path::Path;
 
-use plegctl::manifests::{FileReport, Kubelet, KubeletVersion, Verdict, inspect_bytes};
+use plegctl::manifests::{FileReport, FileVerdict, Kubelet, KubeletVersion, inspect_bytes};
 
 const ALL: [u8; 4] = [28, 31, 32, 36];
 
@@ -12,17 +12,17 @@ fn judge(text: &str, minor: u8) -> FileReport {
 }
 
 fn loads(text: &str, minor: u8) -> bool {
-    judge(text, minor).verdict == Verdict::Loaded
+    judge(text, minor).verdict == FileVerdict::Loaded
 }
 
-/// A pod with more in its metadata, its spec and its container; each line of an addition is indented already.
+/// A pod with more metadata, spec and container fields; each line must already be indented.
 fn pod(metadata: &str, spec: &str, container: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n{metadata}\nspec:\n{spec}\n  containers:\n  - name: c\n    image: img:1\n{container}\n"
     )
 }
 
-/// Indents a compact flow-style addition and puts it where it belongs.
+/// Indents a compact flow-style addition and inserts it.
 fn in_spec(addition: &str) -> String {
     pod("", &format!("  {addition}"), "")
 }
@@ -39,14 +39,14 @@ fn with_volume(source: &str) -> String {
     in_spec(&format!("volumes: [{{name: v, {source}}}]"))
 }
 
-/// Checks every text in every recorded release.
+/// Checks every text in four recorded releases.
 fn table(place: fn(&str) -> String, good: &[&str], bad: &[&str]) {
     for addition in good {
         for minor in ALL {
             let report = judge(&place(addition), minor);
             assert_eq!(
                 report.verdict,
-                Verdict::Loaded,
+                FileVerdict::Loaded,
                 "1.{minor} loads {addition}: {:?}",
                 report.kubelet_reason
             );
@@ -55,19 +55,19 @@ fn table(place: fn(&str) -> String, good: &[&str], bad: &[&str]) {
     for addition in bad {
         for minor in ALL {
             let report = judge(&place(addition), minor);
-            assert_eq!(report.verdict, Verdict::Rejected, "1.{minor} rejects {addition}");
+            assert_eq!(report.verdict, FileVerdict::Rejected, "1.{minor} rejects {addition}");
             assert!(!report.findings.is_empty(), "{addition} has a finding");
             assert!(report.findings.iter().any(|finding| finding.line.is_some()), "{addition} has a line");
         }
     }
 }
 
-/// Checks a text whose verdict depends on the release: those that load it are listed.
+/// Checks a text in each release; `loading` are the releases that load it.
 fn by_release(text: &str, loading: &[u8]) {
     for minor in ALL {
         let report = judge(text, minor);
         assert_eq!(
-            report.verdict == Verdict::Loaded,
+            report.verdict == FileVerdict::Loaded,
             loading.contains(&minor),
             "1.{minor}: {:?}\n{text}",
             report.kubelet_reason
@@ -190,7 +190,7 @@ fn container_rules() {
 }
 
 #[test]
-fn an_image_has_no_blanks_around_it_and_a_name_is_a_label() {
+fn an_image_must_not_have_blanks_around_it_and_a_name_must_be_a_label() {
     let with = |name: &str, image: &str| {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: {name}, image: '{image}'}}]}}\n"
@@ -318,7 +318,7 @@ fn security_rules_of_containers() {
 }
 
 #[test]
-fn annotations_and_fields_agree() {
+fn annotations_and_fields_must_agree() {
     let both = |annotation: &str, context: &str| {
         pod(&format!("  annotations: {{{annotation}}}"), &format!("  securityContext: {{{context}}}"), "")
     };
@@ -615,7 +615,7 @@ fn windows_pods_may_not_set_what_only_linux_has() {
 }
 
 #[test]
-fn references_to_api_objects_are_refused_by_new_kubelets_only() {
+fn only_new_kubelets_reject_references_to_api_objects() {
     for addition in [
         "serviceAccountName: default",
         "serviceAccount: x",
@@ -643,7 +643,7 @@ fn references_to_api_objects_are_refused_by_new_kubelets_only() {
 }
 
 #[test]
-fn resources_of_the_pod_count_where_the_kubelet_knows_them() {
+fn pod_level_resources_are_validated_by_kubelets_that_know_them() {
     by_release(&in_spec("resources: {requests: {cpu: 2}, limits: {cpu: 1}}"), &[28, 31, 32]);
     by_release(&in_spec("resources: {limits: {disk: 1}}"), &[28, 31, 32]);
     by_release(&in_spec("resources: {limits: {cpu: 1}}"), &ALL);
@@ -658,7 +658,7 @@ fn resources_of_the_pod_count_where_the_kubelet_knows_them() {
 }
 
 #[test]
-fn host_network_gives_each_port_to_the_host() {
+fn in_the_host_network_each_port_is_a_host_port() {
     let two = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  hostNetwork: true\n  containers:\n  - {name: a, image: i, ports: [{containerPort: 80}]}\n  - {name: b, image: i, ports: [{containerPort: 80}]}\n";
     by_release(two, &[]);
     by_release(&two.replace("hostNetwork: true", "hostNetwork: false"), &ALL);
@@ -666,7 +666,7 @@ fn host_network_gives_each_port_to_the_host() {
 }
 
 #[test]
-fn a_finding_says_where_and_what_to_do() {
+fn a_finding_has_a_position_and_a_fix() {
     let report = judge(&in_spec("restartPolicy: always"), 36);
     let finding = &report.findings[0];
     assert_eq!(finding.id.to_string(), "SP089");

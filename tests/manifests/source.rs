@@ -1,4 +1,4 @@
-//! The kubelet's way through a directory, a file and a missing path, and through bytes of every kind.
+//! Tests of directories, files and missing paths, and of bytes of every kind.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use plegctl::manifests::{
-    EntryKind, FileReport, Kubelet, KubeletVersion, PathKind, SourceReport, Verdict, inspect, inspect_bytes,
+    EntryKind, FileReport, FileVerdict, Kubelet, KubeletVersion, PathKind, SourceReport, inspect,
+    inspect_bytes,
 };
 
 const POD: &str =
@@ -16,7 +17,7 @@ fn kubelet() -> Kubelet {
     Kubelet::new(KubeletVersion::NEWEST, "node1")
 }
 
-/// A fresh directory below cargo's own temporary one.
+/// Creates an empty directory in cargo's temporary directory.
 fn directory(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("source").join(name);
     let _ = fs::remove_dir_all(&path);
@@ -24,7 +25,7 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-fn look(path: &Path) -> SourceReport {
+fn inspect_path(path: &Path) -> SourceReport {
     inspect(path, &kubelet())
 }
 
@@ -41,20 +42,25 @@ fn ids(file: &FileReport) -> Vec<String> {
 }
 
 #[test]
-fn every_name_without_a_dot_in_front_is_read_in_byte_order() {
+fn every_name_without_a_leading_dot_is_read_in_byte_order() {
     let path = directory("order");
     for (number, name) in
         ["a_old.yaml", "#a#", "a.yaml~", "README.md", "a.yaml", ".hidden", "a-old.yaml"].iter().enumerate()
     {
         fs::write(path.join(name), POD.replace("name: p", &format!("name: p{number}"))).unwrap();
     }
-    let report = look(&path);
+    let report = inspect_path(&path);
     let names: Vec<_> =
         report.files.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["#a#", ".hidden", "README.md", "a-old.yaml", "a.yaml", "a.yaml~", "a_old.yaml"]);
     for file in &report.files {
         let hidden = file.meta.as_ref().unwrap().hidden;
-        assert_eq!(file.verdict, if hidden { Verdict::Ignored } else { Verdict::Loaded }, "{:?}", file.path);
+        assert_eq!(
+            file.verdict,
+            if hidden { FileVerdict::Ignored } else { FileVerdict::Loaded },
+            "{:?}",
+            file.path
+        );
     }
 }
 
@@ -64,15 +70,15 @@ fn the_last_of_two_files_of_one_pod_wins() {
     for name in ["a.yaml", "a.yaml.bak", "a-old.yaml"] {
         fs::write(path.join(name), POD).unwrap();
     }
-    let report = look(&path);
-    assert_eq!(file(&report, "a.yaml.bak").verdict, Verdict::Loaded);
-    assert_eq!(file(&report, "a.yaml").verdict, Verdict::Shadowed);
-    assert_eq!(file(&report, "a-old.yaml").verdict, Verdict::Shadowed);
+    let report = inspect_path(&path);
+    assert_eq!(file(&report, "a.yaml.bak").verdict, FileVerdict::Loaded);
+    assert_eq!(file(&report, "a.yaml").verdict, FileVerdict::Shadowed);
+    assert_eq!(file(&report, "a-old.yaml").verdict, FileVerdict::Shadowed);
     assert_eq!(file(&report, "a.yaml").pod.as_ref().unwrap().name, "p-node1");
 }
 
 #[test]
-fn what_is_no_regular_file_is_never_opened() {
+fn only_regular_files_are_opened() {
     let path = directory("special");
     fs::create_dir(path.join("sub")).unwrap();
     fs::write(path.join("sub/inner.yaml"), POD).unwrap();
@@ -82,7 +88,7 @@ fn what_is_no_regular_file_is_never_opened() {
     rustix_free_fifo(&path.join("fifo"));
     fs::write(path.join("real.txt"), POD).unwrap();
     symlink("real.txt", path.join("link.yaml")).unwrap();
-    let report = look(&path);
+    let report = inspect_path(&path);
     let kind = |name: &str| file(&report, name).meta.as_ref().unwrap().kind;
     assert_eq!(kind("sub"), EntryKind::Directory);
     assert_eq!(kind("dangling"), EntryKind::DanglingLink);
@@ -90,35 +96,35 @@ fn what_is_no_regular_file_is_never_opened() {
     assert_eq!(kind("socket"), EntryKind::Special);
     assert_eq!(kind("fifo"), EntryKind::Fifo);
     for (name, id) in [("dangling", "SP014"), ("fifo", "SP016"), ("socket", "SP017"), ("loop", "SP019")] {
-        assert_eq!(file(&report, name).verdict, Verdict::Ignored, "{name}");
+        assert_eq!(file(&report, name).verdict, FileVerdict::Ignored, "{name}");
         assert_eq!(ids(file(&report, name)), [id], "{name}");
     }
-    assert_eq!(file(&report, "sub").verdict, Verdict::Ignored);
-    // Link and target are the same pod; the later name is the target's.
+    assert_eq!(file(&report, "sub").verdict, FileVerdict::Ignored);
+    // Link and target give the same pod; the target's name is later.
     assert!(file(&report, "link.yaml").meta.as_ref().unwrap().symlink);
-    assert_eq!(file(&report, "link.yaml").verdict, Verdict::Shadowed);
-    assert_eq!(file(&report, "real.txt").verdict, Verdict::Loaded);
+    assert_eq!(file(&report, "link.yaml").verdict, FileVerdict::Shadowed);
+    assert_eq!(file(&report, "real.txt").verdict, FileVerdict::Loaded);
 }
 
-/// Makes a FIFO with the tool that every Unix has: the standard library cannot.
+/// Creates a FIFO with the mkfifo tool, because the standard library cannot.
 #[expect(clippy::disallowed_methods, reason = "only a test needs a FIFO")]
 fn rustix_free_fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 #[test]
-fn paths_that_are_no_directory_say_what_they_are() {
+fn a_path_that_is_no_directory_has_the_right_kind() {
     let path = directory("paths");
-    assert_eq!(look(&path.join("missing")).kind, PathKind::Missing);
-    assert_eq!(look(Path::new("/")).kind, PathKind::Missing);
+    assert_eq!(inspect_path(&path.join("missing")).kind, PathKind::Missing);
+    assert_eq!(inspect_path(Path::new("/")).kind, PathKind::Missing);
     rustix_free_fifo(&path.join("fifo"));
-    assert_eq!(look(&path.join("fifo")).kind, PathKind::Special);
+    assert_eq!(inspect_path(&path.join("fifo")).kind, PathKind::Special);
     fs::write(path.join(".single"), POD).unwrap();
-    let single = look(&path.join(".single"));
+    let single = inspect_path(&path.join(".single"));
     assert_eq!(single.kind, PathKind::File);
-    assert_eq!(single.files[0].verdict, Verdict::Loaded);
+    assert_eq!(single.files[0].verdict, FileVerdict::Loaded);
     let slashes = PathBuf::from(format!("{}///", path.display()));
-    assert_eq!(look(&slashes).kind, PathKind::Directory);
+    assert_eq!(inspect_path(&slashes).kind, PathKind::Directory);
 }
 
 #[test]
@@ -126,16 +132,16 @@ fn a_directory_name_with_brackets_is_a_pattern() {
     let path = directory("glob");
     fs::create_dir(path.join("s[2]")).unwrap();
     fs::write(path.join("s[2]/p.yaml"), POD).unwrap();
-    let report = look(&path.join("s[2]"));
+    let report = inspect_path(&path.join("s[2]"));
     assert!(report.files.is_empty());
     assert_eq!(report.findings[0].id.to_string(), "SP003");
     fs::create_dir(path.join("s2")).unwrap();
     fs::write(path.join("s2/q.yaml"), POD).unwrap();
-    assert_eq!(look(&path.join("s[2]")).files.len(), 1);
+    assert_eq!(inspect_path(&path.join("s[2]")).files.len(), 1);
 }
 
 #[test]
-fn the_size_limit_holds_to_the_byte() {
+fn the_size_limit_is_exact() {
     let path = directory("size");
     for (name, size) in [("under", 10_485_759), ("at", 10_485_760)] {
         let mut text = POD.to_owned();
@@ -143,9 +149,9 @@ fn the_size_limit_holds_to_the_byte() {
         text.push_str(&"x".repeat(size - text.len()));
         fs::write(path.join(name), text).unwrap();
     }
-    let report = look(&path);
-    assert_eq!(file(&report, "under").verdict, Verdict::Loaded);
-    assert_eq!(file(&report, "at").verdict, Verdict::Rejected);
+    let report = inspect_path(&path);
+    assert_eq!(file(&report, "under").verdict, FileVerdict::Loaded);
+    assert_eq!(file(&report, "at").verdict, FileVerdict::Rejected);
     assert_eq!(ids(file(&report, "at")), ["SP018"]);
 }
 
@@ -179,7 +185,7 @@ fn encodings_that_the_kubelet_reads_are_read() {
         let report = judge(&good);
         assert_eq!(
             report.verdict,
-            Verdict::Loaded,
+            FileVerdict::Loaded,
             "{:?}: {:?}",
             String::from_utf8_lossy(&good),
             report.kubelet_reason
@@ -188,7 +194,7 @@ fn encodings_that_the_kubelet_reads_are_read() {
 }
 
 #[test]
-fn bytes_that_the_kubelet_refuses_say_why() {
+fn rejected_bytes_have_the_kubelets_reason() {
     let latin = [POD.as_bytes(), b"# caf\xe9 x\n"].concat();
     let nul = [POD.as_bytes(), b"# \0\n"].concat();
     let bare_utf16: Vec<u8> = POD.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -220,7 +226,7 @@ fn bytes_that_the_kubelet_refuses_say_why() {
     ] {
         let report = judge(&bytes);
         let shown = String::from_utf8_lossy(&bytes).into_owned();
-        assert_eq!(report.verdict, Verdict::Rejected, "{shown:?}");
+        assert_eq!(report.verdict, FileVerdict::Rejected, "{shown:?}");
         assert_eq!(ids(&report), [id], "{shown:?}: {:?}", report.findings);
     }
 }
@@ -247,8 +253,8 @@ fn kinds_other_than_pod_are_refused() {
 }
 
 #[test]
-fn letters_of_the_type_fields_may_have_any_case_and_no_others() {
-    let loads = |from: &str, to: &str| judge(POD.replace(from, to).as_bytes()).verdict == Verdict::Loaded;
+fn only_the_type_fields_ignore_case() {
+    let loads = |from: &str, to: &str| judge(POD.replace(from, to).as_bytes()).verdict == FileVerdict::Loaded;
     assert!(loads("kind:", "Kind:"));
     assert!(loads("kind:", "KIND:"));
     assert!(loads("apiVersion:", "apiversion:"));
@@ -258,7 +264,7 @@ fn letters_of_the_type_fields_may_have_any_case_and_no_others() {
     assert!(!loads("name: p", "generateName: p"));
 }
 
-/// The values of the facts' table, one by one.
+/// The values of the table in the kubelet's facts.
 #[test]
 fn scalars_have_the_types_of_yaml_1_1() {
     let verdict = |from: &str, to: &str| judge(POD.replace(from, to).as_bytes()).verdict;
@@ -271,12 +277,12 @@ fn scalars_have_the_types_of_yaml_1_1() {
         ("img:1", "img\n    ports: [{containerPort: 80.5}]"),
         ("spec:", "spec:\n  hostNetwork: 'true'"),
     ] {
-        assert_eq!(verdict(from, to), Verdict::Rejected, "{to}");
+        assert_eq!(verdict(from, to), FileVerdict::Rejected, "{to}");
     }
     for to in ["0100", "80.0", "8e1", "0x50", "0b11", "0o20", "1_0", "+80", "08"] {
         assert_eq!(
             verdict("img:1", &format!("img\n    ports: [{{containerPort: {to}}}]")),
-            Verdict::Loaded,
+            FileVerdict::Loaded,
             "{to}"
         );
     }
@@ -285,9 +291,9 @@ fn scalars_have_the_types_of_yaml_1_1() {
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p"}},"spec":{{"containers":[{{"name":"c","image":"i","ports":[{{"containerPort":{number}}}]}}]}}}}"#
         )
     };
-    assert_eq!(judge(json("80").as_bytes()).verdict, Verdict::Loaded);
-    assert_eq!(judge(json("80.0").as_bytes()).verdict, Verdict::Rejected);
-    assert_eq!(judge(json("8e1").as_bytes()).verdict, Verdict::Rejected);
+    assert_eq!(judge(json("80").as_bytes()).verdict, FileVerdict::Loaded);
+    assert_eq!(judge(json("80.0").as_bytes()).verdict, FileVerdict::Rejected);
+    assert_eq!(judge(json("8e1").as_bytes()).verdict, FileVerdict::Rejected);
     let octal = judge(POD.replace("img:1", "img\n    ports: [{containerPort: 0100}]").as_bytes());
     let pod = octal.document.unwrap().pod.unwrap().pod;
     let port = pod.get("spec").and_then(|spec| spec.get("containers")).unwrap().as_list().unwrap()[0]
@@ -297,7 +303,7 @@ fn scalars_have_the_types_of_yaml_1_1() {
 }
 
 #[test]
-fn merges_and_repeated_keys_count_in_the_order_in_which_they_stand() {
+fn merges_and_repeated_keys_count_in_written_order() {
     let name = |text: &str| judge(text.as_bytes()).pod.map(|pod| pod.name);
     let merged = "x: &a {name: z}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  <<: *a\nspec: {containers: [{name: c, image: i}]}\n";
     assert_eq!(name(merged).as_deref(), Some("z-node1"));
@@ -314,7 +320,7 @@ fn merges_and_repeated_keys_count_in_the_order_in_which_they_stand() {
 #[test]
 fn commas_after_a_tag_belong_to_the_tag() {
     let report = judge(POD.replace("img:1", "img\n    args: [!foo, a, 'x !y, z', b !c, d]").as_bytes());
-    assert_eq!(report.verdict, Verdict::Loaded, "{:?}", report.kubelet_reason);
+    assert_eq!(report.verdict, FileVerdict::Loaded, "{:?}", report.kubelet_reason);
     let pod = report.document.unwrap().pod.unwrap().pod;
     let container = &pod.get("spec").unwrap().get("containers").unwrap().as_list().unwrap()[0];
     let args: Vec<_> =
@@ -322,24 +328,24 @@ fn commas_after_a_tag_belong_to_the_tag() {
     assert_eq!(args, ["a", "x !y, z", "b !c", "d"]);
 }
 
-/// Where go-yaml and the scanner below us are of two minds, go-yaml's counts.
+/// Where go-yaml and libyaml differ, the reader must do what go-yaml does.
 #[test]
-fn the_dialect_is_that_of_go_yaml() {
+fn where_yaml_parsers_differ_go_yaml_counts() {
     let with = |value: &str| judge(POD.replace("img:1", value).as_bytes());
-    assert_eq!(with("img\n    args: [\"it\\'s\", \"\\'\\'\", '\\']").verdict, Verdict::Loaded);
-    assert_eq!(with("img\n    args: [\"a\\/b\"]").verdict, Verdict::Rejected);
-    assert_eq!(with("img\n    args: [\"a\\\\/b\", 'a\\/b']").verdict, Verdict::Loaded);
-    assert_eq!(with("img\n    args: [a?b]").verdict, Verdict::Rejected);
-    assert_eq!(with("img\n    args: ['a?b']\n    command:\n    - a?b").verdict, Verdict::Loaded);
-    assert_eq!(with("img\n    args: [\"\\q\"]").verdict, Verdict::Rejected);
+    assert_eq!(with("img\n    args: [\"it\\'s\", \"\\'\\'\", '\\']").verdict, FileVerdict::Loaded);
+    assert_eq!(with("img\n    args: [\"a\\/b\"]").verdict, FileVerdict::Rejected);
+    assert_eq!(with("img\n    args: [\"a\\\\/b\", 'a\\/b']").verdict, FileVerdict::Loaded);
+    assert_eq!(with("img\n    args: [a?b]").verdict, FileVerdict::Rejected);
+    assert_eq!(with("img\n    args: ['a?b']\n    command:\n    - a?b").verdict, FileVerdict::Loaded);
+    assert_eq!(with("img\n    args: [\"\\q\"]").verdict, FileVerdict::Rejected);
 }
 
 #[test]
-fn letters_beyond_ascii_move_nothing() {
+fn non_ascii_letters_do_not_change_the_reading() {
     let with = |value: &str| judge(POD.replace("img:1", &format!("img # äöü\n    {value}")).as_bytes());
-    assert_eq!(with("args: [\"ä\", \"it\\'s\", \"\\'\"]").verdict, Verdict::Loaded);
-    assert_eq!(with("args: [\"ä\", \"a\\/b\"]").verdict, Verdict::Rejected);
-    assert_eq!(with("args: [\"a\", 'a\\/b']").verdict, Verdict::Loaded);
+    assert_eq!(with("args: [\"ä\", \"it\\'s\", \"\\'\"]").verdict, FileVerdict::Loaded);
+    assert_eq!(with("args: [\"ä\", \"a\\/b\"]").verdict, FileVerdict::Rejected);
+    assert_eq!(with("args: [\"a\", 'a\\/b']").verdict, FileVerdict::Loaded);
     let text =
         POD.replace("img:1\n", "img # äöüäöü\n    command:\n    - |\n      ü\n    args:\n    - |\n      b");
     let pod = judge(text.as_bytes()).document.unwrap().pod.unwrap().pod;
@@ -349,7 +355,7 @@ fn letters_beyond_ascii_move_nothing() {
     assert_eq!((first("command").as_str(), first("args").as_str()), ("ü\n", "b"));
 }
 
-/// In flow style libyaml refuses a plain value with a colon before a bracket or comma; to go-yaml it is part of it.
+/// In flow style libyaml rejects a plain value with a colon before a bracket or comma; go-yaml accepts it.
 #[test]
 fn a_colon_without_a_blank_is_part_of_a_plain_value() {
     let args = |value: &str| {
@@ -364,35 +370,35 @@ fn a_colon_without_a_blank_is_part_of_a_plain_value() {
     assert_eq!(args("[http://x:, 'y:']"), texts(&["http://x:", "y:"]));
     assert_eq!(args("[a:[b]]"), None);
     let private = judge(POD.replace("img:1", "\u{e001} # {\n    args: [a:]").as_bytes());
-    assert_eq!(private.verdict, Verdict::Loaded);
+    assert_eq!(private.verdict, FileVerdict::Loaded);
     let dropped = judge(POD.replace("img:1", "img\n    tty: false\n    resources: {limits:}").as_bytes());
-    assert_eq!(dropped.verdict, Verdict::Loaded);
+    assert_eq!(dropped.verdict, FileVerdict::Loaded);
     let dropped = dropped.document.unwrap().pod.unwrap().dropped;
     assert_eq!(dropped.len(), 1, "{dropped:?}");
 }
 
-/// Inputs on which the scanner below us gives up for good, before it was changed.
+/// Inputs that crashed the original scanner.
 #[test]
-fn what_a_scanner_may_stumble_over_is_an_error() {
+fn inputs_that_once_crashed_the_scanner_are_errors() {
     for text in
         ["a: |\n  text", "|+\n #", "\"\\", "[&a !b, c]", "[\"x\"!b, c]", "[*x !b, c]", "{? !<a,b>, c}"]
     {
-        assert_eq!(judge(text.as_bytes()).verdict, Verdict::Rejected, "{text}");
+        assert_eq!(judge(text.as_bytes()).verdict, FileVerdict::Rejected, "{text}");
     }
     let block = |value: &str| {
         let report = judge(POD.replace("    image: img:1\n", &format!("    image: {value}")).as_bytes());
         (report.verdict, report.document.unwrap().root)
     };
-    // Without a last line break the value has none either, and so no blank at its end.
-    assert_eq!(block("|\n      img").0, Verdict::Loaded);
-    assert_eq!(block("|\n      img\n").0, Verdict::Rejected);
-    assert_eq!(block("|-\n      img\n").0, Verdict::Loaded);
+    // Without a last line break the value has no line break either, so it has no blank at its end.
+    assert_eq!(block("|\n      img").0, FileVerdict::Loaded);
+    assert_eq!(block("|\n      img\n").0, FileVerdict::Rejected);
+    assert_eq!(block("|-\n      img\n").0, FileVerdict::Loaded);
 }
 
 #[test]
-fn later_documents_are_noticed_and_not_read() {
+fn later_documents_are_noted_and_not_parsed() {
     let report = judge(format!("{POD}---\n# nothing\n---\napiVersion: v1\nkind: Service\n").as_bytes());
-    assert_eq!(report.verdict, Verdict::Loaded);
+    assert_eq!(report.verdict, FileVerdict::Loaded);
     let later = report.document.unwrap().notes.later_documents;
     assert_eq!(later.len(), 2);
     assert!(!later[0].has_content);
@@ -401,14 +407,14 @@ fn later_documents_are_noticed_and_not_read() {
 }
 
 #[test]
-fn dropped_fields_are_remembered_with_what_was_meant() {
-    use plegctl::manifests::Dropped;
+fn dropped_fields_are_listed_with_the_field_that_was_meant() {
+    use plegctl::manifests::DropReason;
     let text = POD
         .replace("    image: img:1\n", "    image: img:1\n    comand: [a]\n")
         .replace("spec:\n", "replicas: 3\nspec:\n  hostnetwork: true\n  image: x\n");
     let dropped = judge(text.as_bytes()).document.unwrap().pod.unwrap().dropped;
     let near = |name: &str| match &dropped.iter().find(|field| field.name == name).unwrap().why {
-        Dropped::Unknown { near, home } => (near.clone(), home.clone()),
+        DropReason::Unknown { near, home } => (near.clone(), home.clone()),
         other => panic!("{other:?}"),
     };
     assert_eq!(near("comand").0.as_deref(), Some("command"));
@@ -418,7 +424,7 @@ fn dropped_fields_are_remembered_with_what_was_meant() {
 }
 
 #[test]
-fn bombs_and_deep_nesting_are_bounded() {
+fn alias_bombs_and_deep_nesting_are_limited() {
     use std::fmt::Write as _;
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..9 {
@@ -428,36 +434,36 @@ fn bombs_and_deep_nesting_are_bounded() {
     assert_eq!(ids(&judge(bomb.as_bytes())), ["SP033"]);
     for deep in [9_000, 10_001, 100_000] {
         let json = format!("{{\"a\":{}{}}}", "[".repeat(deep), "]".repeat(deep));
-        assert_eq!(judge(json.as_bytes()).verdict, Verdict::Rejected);
+        assert_eq!(judge(json.as_bytes()).verdict, FileVerdict::Rejected);
     }
     let within = format!("{POD}unknown: {}{}\n", "[".repeat(3_000), "]".repeat(3_000));
-    assert_eq!(judge(within.as_bytes()).verdict, Verdict::Loaded);
+    assert_eq!(judge(within.as_bytes()).verdict, FileVerdict::Loaded);
     let beyond = format!("{POD}unknown: {}{}\n", "[".repeat(10_000), "]".repeat(10_000));
-    assert_eq!(judge(beyond.as_bytes()).verdict, Verdict::Rejected);
+    assert_eq!(judge(beyond.as_bytes()).verdict, FileVerdict::Rejected);
     let open = format!("{POD}unknown: {}{}\n", "[".repeat(5_000), "a,".repeat(30_000));
-    assert_eq!(judge(open.as_bytes()).verdict, Verdict::Rejected);
+    assert_eq!(judge(open.as_bytes()).verdict, FileVerdict::Rejected);
     let block: String = (0..3_000).fold(POD.to_owned() + "unknown:\n", |mut text, level| {
         let _ = writeln!(text, "{}a:", " ".repeat(level + 1));
         text
     });
-    assert_eq!(judge(block.as_bytes()).verdict, Verdict::Loaded);
+    assert_eq!(judge(block.as_bytes()).verdict, FileVerdict::Loaded);
 }
 
 #[test]
-fn the_number_of_values_in_a_file_is_bounded() {
-    for (values, verdict) in [(100_000, Verdict::Loaded), (600_000, Verdict::NotJudged)] {
+fn the_number_of_values_in_a_file_is_limited() {
+    for (values, verdict) in [(100_000, FileVerdict::Loaded), (600_000, FileVerdict::NotJudged)] {
         let yaml = format!("{POD}unknown:\n{}", "- 1\n".repeat(values));
         assert_eq!(judge(yaml.as_bytes()).verdict, verdict);
     }
 }
 
 #[test]
-fn a_mapping_with_very_many_keys_takes_no_quadratic_time() {
+fn a_mapping_with_many_keys_is_read_in_linear_time() {
     use std::fmt::Write as _;
     let mut text = POD.to_owned();
     text.push_str("unknown:\n");
     for number in 0..200_000 {
         let _ = writeln!(text, "  k{number}: v");
     }
-    assert_eq!(judge(text.as_bytes()).verdict, Verdict::Loaded);
+    assert_eq!(judge(text.as_bytes()).verdict, FileVerdict::Loaded);
 }

@@ -1,4 +1,4 @@
-//! UIDs: each form of a quantity as the kubelet prints it, and that a UID changes exactly when the content does.
+//! Tests of UIDs: a UID changes exactly when the content changes.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 use plegctl::manifests::{Kubelet, KubeletVersion, inspect_bytes};
 use serde_json::{Map, Value, json};
 
-/// `SplitMix64`: the same files on every machine.
+/// `SplitMix64`, so that the files are the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ fn seed() -> Value {
     })
 }
 
-/// Edits that the kubelet sees: a place and the values that it may take there.
+/// Edits that the kubelet notices: a JSON pointer and the values for it.
 const EDITS: &[(&str, &[&str])] = &[
     ("/metadata/namespace", &["\"default\"", "\"kube-system\"", "\"other\""]),
     ("/metadata/labels/a", &["\"c\"", "\"\"", "\"line\\nbreak\""]),
@@ -104,13 +104,13 @@ fn set(root: &mut Value, pointer: &str, value: Value) {
     root.pointer_mut(parent).unwrap().as_object_mut().unwrap().insert(key.to_owned(), value);
 }
 
-/// The same content as text, in one of many ways: key order, blanks, comments, nulls, unknown fields, JSON or YAML.
+/// Formats the same content in a random way: key order, blanks, comments, nulls, unknown fields, JSON or YAML.
 fn written(value: &Value, random: &mut Random) -> String {
     if random.once_in(2) {
         let mut text = String::new();
         flow(value, random, &mut text);
         let trailer = if random.once_in(2) { "\n--- # not read\n}" } else { "" };
-        // With a comment before it, this is YAML.
+        // With a comment in front, the text is YAML.
         return if random.once_in(2) { text } else { format!("# a comment\n{text}{trailer}") };
     }
     let mut text = if random.once_in(2) { "---\n".to_owned() } else { String::new() };
@@ -126,7 +126,7 @@ fn shuffled<'a>(map: &'a Map<String, Value>, random: &mut Random) -> Vec<(&'a St
     entries
 }
 
-/// Something that decoding drops: an unknown field, or a known one that is null.
+/// Returns a field that decoding drops: an unknown field, or a known field that is null.
 fn noise(random: &mut Random) -> Option<&'static str> {
     let all = ["unknownField", "hostAliases", "selfLink", "subdomain"];
     random.once_in(6).then(|| all[random.below(all.len())])
@@ -137,7 +137,7 @@ fn flow(value: &Value, random: &mut Random, text: &mut String) {
     match value {
         Value::Object(map) => {
             text.push('{');
-            // Only struct-like objects: a label called `unknownField` would be content.
+            // Only in objects with known fields: a label called `unknownField` would be content.
             if map.contains_key("name")
                 && let Some(field) = noise(random)
             {
@@ -214,9 +214,9 @@ fn a_uid_changes_exactly_when_the_decoded_content_does() {
     assert!(uid_of.len() > 1_500, "{}", uid_of.len());
 }
 
-/// The kubelet prints lists without quotes, so that one argument with a blank in it is two to it.
+/// The kubelet prints lists without quotes, so one argument with a blank and two arguments give the same UID.
 #[test]
-fn a_blank_within_an_argument_does_not_show_in_the_uid() {
+fn a_blank_within_an_argument_does_not_change_the_uid() {
     let with = |arguments: Value| {
         let mut pod = seed();
         set(&mut pod, "/spec/containers/0/args", arguments);
@@ -227,7 +227,7 @@ fn a_blank_within_an_argument_does_not_show_in_the_uid() {
 }
 
 #[test]
-fn the_path_the_node_and_the_release_are_part_of_the_uid_and_a_given_one_is_not_changed() {
+fn the_uid_depends_on_path_node_and_release_and_a_fixed_uid_is_kept() {
     let text = seed().to_string();
     let of = |path: &str, node: &str, text: &str| {
         let kubelet = Kubelet::new(KubeletVersion::NEWEST, node);
@@ -247,9 +247,9 @@ fn the_path_the_node_and_the_release_are_part_of_the_uid_and_a_given_one_is_not_
     assert_eq!(of("/anywhere", "node1", &fixed), "mine");
 }
 
-/// Without quotes these are numbers of YAML, and the kubelet sees the number and not how it was written.
+/// Without quotes these are YAML numbers, and the kubelet sees the number and not how it was written.
 #[test]
-fn an_unquoted_number_is_the_quantity_that_it_reads_as() {
+fn an_unquoted_number_is_a_quantity_by_its_value() {
     let of = |amount: &str| {
         let text = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec:\n  containers:\n  - {{name: c, image: i, resources: {{limits: {{memory: {amount}}}}}}}\n"

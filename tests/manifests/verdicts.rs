@@ -1,8 +1,8 @@
-//! The verdict of each recorded file equals that of four real kubelets.
+//! Compares the verdict on each recorded file with those of four real kubelets.
 
 use std::path::PathBuf;
 
-use plegctl::manifests::{self, Kubelet, KubeletVersion, Verdict};
+use plegctl::manifests::{self, FileVerdict, Kubelet, KubeletVersion};
 use serde_json::Value;
 
 use crate::support::static_pods::{RECORDINGS, content};
@@ -18,7 +18,7 @@ fn verdict_differs(record: &Value, minor: u8, expected: &Value) -> Option<String
     assert_eq!(report.files.len(), 1, "{name}");
     let file = &report.files[0];
     let found = match (file.verdict, &file.pod) {
-        (Verdict::Loaded, Some(pod)) => format!("loaded {}/{}", pod.namespace, pod.name),
+        (FileVerdict::Loaded, Some(pod)) => format!("loaded {}/{}", pod.namespace, pod.name),
         (verdict, _) => format!("{verdict:?}").to_lowercase(),
     };
     let wanted = match expected["ok"].as_bool() {

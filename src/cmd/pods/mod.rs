@@ -239,7 +239,11 @@ impl PodsArgs {
     fn kubelet(&self, context: &Context) -> Kubelet {
         let version = self.kubelet_version.unwrap_or(KubeletVersion::NEWEST);
         let node_name = self.node_name.clone().or_else(|| context.node_name());
-        Kubelet { version, node_name: node_name.unwrap_or_else(|| "localhost".to_owned()), reads: None }
+        Kubelet {
+            version,
+            node_name: node_name.unwrap_or_else(|| "localhost".to_owned()),
+            manifest_dir: None,
+        }
     }
 
     fn names_a_source(&self) -> bool {

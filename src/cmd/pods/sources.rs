@@ -77,8 +77,14 @@ impl Configured {
 
 /// What was given, or else what the running kubelet was told.
 pub fn configured(arguments: &PodsArgs, context: &Context, kubelet: &Kubelet) -> Result<Configured, Error> {
-    let file = |path: &Path, reads: Option<PathBuf>| {
-        FileSource::new(path, Kubelet { reads: reads.or_else(|| kubelet.reads.clone()), ..kubelet.clone() })
+    let file = |path: &Path, manifest_dir: Option<PathBuf>| {
+        FileSource::new(
+            path,
+            Kubelet {
+                manifest_dir: manifest_dir.or_else(|| kubelet.manifest_dir.clone()),
+                ..kubelet.clone()
+            },
+        )
     };
     // A relative path says nothing of what the kubelet hashes; it means what it means here.
     let given =
@@ -126,8 +132,8 @@ fn own(
             context.note(1, &format!("source file: {} ({})", setting.value, setting.source));
             // Below another root the kubelet still knows its files by its own path.
             let here = context.host.path(&setting.value);
-            let reads = (here != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
-            found.file = Some(file(&here, reads));
+            let manifest_dir = (here != Path::new(&setting.value)).then(|| PathBuf::from(setting.value));
+            found.file = Some(file(&here, manifest_dir));
         }
         Ok(None) => {}
         Err(why) => {

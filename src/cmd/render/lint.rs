@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use super::words::or_none;
 use super::{Style, table as columns};
-use crate::manifests::checks::runtime::{Made, RuntimeFinding};
+use crate::manifests::checks::runtime::{MadeFromFile, RuntimeFinding};
 use crate::manifests::lint::{LintReport, LintedFile};
 use crate::manifests::upgrade::{Upgrade, UpgradedFile};
-use crate::manifests::{Check, Finding, Severity, Verdict};
+use crate::manifests::{Check, FileVerdict, LintFinding, Severity};
 use crate::report::escape::escaped;
 
 /// The widest part of a line that is shown.
@@ -82,17 +82,17 @@ fn headline(linted: &LintedFile) -> String {
     }
 }
 
-const fn verdict(verdict: Verdict) -> &'static str {
+const fn verdict(verdict: FileVerdict) -> &'static str {
     match verdict {
-        Verdict::Loaded => "loaded",
-        Verdict::Rejected => "rejected",
-        Verdict::Ignored => "ignored",
-        Verdict::Shadowed => "shadowed",
-        Verdict::NotJudged => "not judged",
+        FileVerdict::Loaded => "loaded",
+        FileVerdict::Rejected => "rejected",
+        FileVerdict::Ignored => "ignored",
+        FileVerdict::Shadowed => "shadowed",
+        FileVerdict::NotJudged => "not judged",
     }
 }
 
-fn one(finding: &Finding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn one(finding: &LintFinding, lines: &[&str], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let label = label(finding.severity, finding.id.id(), style);
     let place = match (finding.line, finding.column) {
         (Some(line), Some(column)) => format!(" line {line}, column {column}"),
@@ -194,11 +194,11 @@ fn verdicts(report: &LintReport, style: Style, out: &mut dyn Write) -> io::Resul
 }
 
 /// What runs, against the file.
-fn made(made: &Made) -> String {
+fn made(made: &MadeFromFile) -> String {
     match made {
-        Made::Same { by } => format!("this text, by kubelet {}", by.join(" or ")),
-        Made::Another => "another text".to_owned(),
-        Made::Unknown => "<unknown>".to_owned(),
+        MadeFromFile::Same { by } => format!("this text, by kubelet {}", by.join(" or ")),
+        MadeFromFile::Another => "another text".to_owned(),
+        MadeFromFile::Unknown => "<unknown>".to_owned(),
     }
 }
 
@@ -233,10 +233,10 @@ fn upgrade(upgrade: &Upgrade, style: Style, out: &mut dyn Write) -> io::Result<(
 fn after(file: &UpgradedFile) -> &'static str {
     match (file.verdict_from, file.verdict_to, file.restarts) {
         _ if file.is_lost() => "refused",
-        (Verdict::Loaded, Verdict::Loaded, Some(true)) => "restarts",
-        (Verdict::Loaded, Verdict::Loaded, Some(false)) => "runs on",
-        (Verdict::Loaded, Verdict::Loaded, None) => "<unknown>",
-        (_, Verdict::Loaded, _) => "starts",
+        (FileVerdict::Loaded, FileVerdict::Loaded, Some(true)) => "restarts",
+        (FileVerdict::Loaded, FileVerdict::Loaded, Some(false)) => "runs on",
+        (FileVerdict::Loaded, FileVerdict::Loaded, None) => "<unknown>",
+        (_, FileVerdict::Loaded, _) => "starts",
         _ => "as before",
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::json;
 use crate::manifests::checks::runtime::RuntimeFinding;
 use crate::manifests::lint::{LintReport, LintedFile};
-use crate::manifests::{Check, Finding, Severity};
+use crate::manifests::{Check, LintFinding, Severity};
 
 /// The document: one run.
 #[derive(Serialize)]
@@ -158,7 +158,7 @@ fn outcome<'a>(
     }
 }
 
-fn in_file<'a>(file: &LintedFile, finding: &'a Finding) -> Outcome<'a> {
+fn in_file<'a>(file: &LintedFile, finding: &'a LintFinding) -> Outcome<'a> {
     let region = finding
         .line
         .zip(finding.column)

@@ -1,4 +1,4 @@
-//! Between the files of one directory: SP100 to SP102. The table of who gives which pod (SP105) is the summary's.
+//! Checks across the files of one directory: SP100 to SP102. The summary reports which file gives which pod (SP105).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::containers::containers;
 use super::files::looks_like_backup;
 use crate::manifests::Check;
 use crate::manifests::reader::json_text;
-use crate::manifests::{FileReport, Finding, Node, Place, PodIdentity, Position, Verdict};
+use crate::manifests::{FileReport, FileVerdict, LintFinding, ManifestNode, PodField, PodIdentity, Position};
 
 pub fn check(files: &mut [FileReport]) {
     duplicates(files);
@@ -18,13 +18,13 @@ pub fn check(files: &mut [FileReport]) {
 fn duplicates(files: &mut [FileReport]) {
     let winners: HashMap<PodIdentity, String> = files
         .iter()
-        .filter(|file| file.verdict == Verdict::Loaded)
+        .filter(|file| file.verdict == FileVerdict::Loaded)
         .filter_map(|file| Some((file.pod.clone()?, file_name(&file.path))))
         .collect();
-    for file in files.iter_mut().filter(|file| file.verdict == Verdict::Shadowed) {
+    for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Shadowed) {
         let Some(winner) = file.pod.as_ref().and_then(|pod| winners.get(pod)) else { continue };
         let loser = file_name(&file.path);
-        // The last name wins, whatever it looks like: what is stray is another question.
+        // The file with the last name wins, even if it looks like a backup.
         let (stray, real) = if looks_like_backup(&loser) && !looks_like_backup(winner) {
             (&loser, winner)
         } else if looks_like_backup(winner) || winner.len() > loser.len() {
@@ -33,7 +33,7 @@ fn duplicates(files: &mut [FileReport]) {
             (&loser, winner)
         };
         file.findings.push(
-            Finding::error(
+            LintFinding::error(
                 Check::SamePod,
                 format!(
                     "{winner} defines the same pod and wins at every scan: an edit of {loser} lasts 20 s at most"
@@ -51,11 +51,11 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn loaded_pod(file: &FileReport) -> Option<Place<'_>> {
-    if file.verdict != Verdict::Loaded {
+fn loaded_pod(file: &FileReport) -> Option<PodField<'_>> {
+    if file.verdict != FileVerdict::Loaded {
         return None;
     }
-    Some(Place::root(&file.document.as_ref()?.pod.as_ref()?.pod))
+    Some(PodField::root(&file.document.as_ref()?.pod.as_ref()?.pod))
 }
 
 fn same_uid(files: &mut [FileReport]) {
@@ -82,7 +82,7 @@ fn same_uid(files: &mut [FileReport]) {
             };
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
-                    Finding::error(Check::SameUid, message)
+                    LintFinding::error(Check::SameUid, message)
                         .with_fix("remove metadata.uid")
                         .on_field("metadata.uid")
                         .at(position),
@@ -92,11 +92,11 @@ fn same_uid(files: &mut [FileReport]) {
     }
 }
 
-/// What the kubelet compares to tell whether a pod of the same UID was changed; the name is not part of it.
+/// Whether the kubelet sees no change between two pods with the same UID. It does not compare the names.
 fn looks_the_same(left: &FileReport, right: &FileReport) -> bool {
     let compared = |file: &FileReport| {
         let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
-        let text = |node: Option<&Node>| node.map(json_text).unwrap_or_default();
+        let text = |node: Option<&ManifestNode>| node.map(json_text).unwrap_or_default();
         let metadata = pod.get("metadata");
         let of_metadata = |field: &str| text(metadata.and_then(|metadata| metadata.get(field)));
         Some([text(pod.get("spec")), of_metadata("labels"), of_metadata("annotations")])
@@ -104,7 +104,7 @@ fn looks_the_same(left: &FileReport, right: &FileReport) -> bool {
     compared(left).is_some() && compared(left) == compared(right)
 }
 
-/// One port of the node that a pod wants.
+/// A host port that a pod uses.
 struct HostPort {
     file: usize,
     protocol: String,
@@ -115,7 +115,7 @@ struct HostPort {
 }
 
 impl HostPort {
-    /// No address, and the IPv4 wildcard, mean every address.
+    /// Whether the port is bound to every address: no address, or the IPv4 wildcard.
     fn everywhere(&self) -> bool {
         matches!(self.address.as_str(), "" | "0.0.0.0")
     }
@@ -144,7 +144,7 @@ fn host_ports(files: &mut [FileReport]) {
         };
         let Some(file) = files.get_mut(port.file) else { continue };
         file.findings.push(
-            Finding::error(
+            LintFinding::error(
                 Check::HostPortShared,
                 format!(
                     "{other} takes host port {}/{} too: whichever pod comes later is rejected with NodePorts",
@@ -161,9 +161,9 @@ fn host_ports(files: &mut [FileReport]) {
 fn ports_of(index: usize, file: &FileReport) -> Vec<HostPort> {
     let Some(pod) = loaded_pod(file) else { return Vec::new() };
     let spec = pod.get("spec");
-    // Init containers that go on running are the only ones whose ports the kubelet counts.
+    // Of the init containers, the kubelet counts only the ports of those that keep running.
     let regular = spec.get("containers").items().len();
-    let all: Vec<Place<'_>> = containers(&spec).collect();
+    let all: Vec<PodField<'_>> = containers(&spec).collect();
     let first_regular = all.len().saturating_sub(regular);
     let counted = all.into_iter().enumerate().filter(|(place, container)| {
         *place >= first_regular || container.get("restartPolicy").str() == "Always"
@@ -189,7 +189,7 @@ mod tests {
     use crate::manifests::checks::testing::{Directory, GOOD, NONE, in_container, in_metadata, in_spec};
 
     #[test]
-    fn sp100_names_the_winner_and_never_the_backup_as_the_real_one() {
+    fn sp100_names_the_winning_file_and_not_the_backup() {
         let directory = Directory::new().with("a.yaml", GOOD).with("a.yaml.bak", GOOD);
         assert_eq!(directory.found(), [("a.yaml".to_owned(), vec![100]), ("a.yaml.bak".to_owned(), vec![])]);
         let other = Directory::new().with("a.yaml", GOOD).with("b.yaml", GOOD.replace("web", "db"));
@@ -207,17 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn sp101_says_of_pods_that_look_the_same_that_they_do_not_change_for_ever() {
+    fn sp101_distinguishes_pods_that_the_kubelet_considers_equal() {
         use crate::manifests::Check;
-        use crate::manifests::checks::Surroundings;
+        use crate::manifests::checks::CheckContext;
         use crate::manifests::checks::testing::kubelet;
         let first = in_metadata("uid: u");
-        let said = |second: &str| {
+        let messages_with = |second: &str| {
             let directory = Directory::new().with("a.yaml", &first).with("b.yaml", second);
             let kubelet = kubelet();
             let mut report = crate::manifests::inspect(&directory.0, &kubelet);
-            let nowhere =
-                Surroundings { kubelet: &kubelet, configured: None, on_node: false, host: None, told: None };
+            let nowhere = CheckContext {
+                kubelet: &kubelet,
+                configured: None,
+                on_node: false,
+                host: None,
+                kubelet_settings: None,
+            };
             crate::manifests::checks::run(&mut report, &nowhere);
             let findings = report.files.into_iter().flat_map(|file| file.findings);
             findings
@@ -226,12 +231,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let twin = first.replace("name: web", "name: db");
-        let messages = said(&twin);
+        let messages = messages_with(&twin);
         assert_eq!(messages.len(), 2);
         assert!(
             messages.iter().all(|message| message.contains("never runs") && !message.contains("for ever"))
         );
-        let other = said(&twin.replace("app:1.0", "app:2.0"));
+        let other = messages_with(&twin.replace("app:1.0", "app:2.0"));
         assert!(other.len() == 2 && other.iter().all(|message| message.contains("for ever")), "{other:?}");
     }
 
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn sp102_knows_that_no_address_is_every_address() {
+    fn sp102_treats_a_missing_address_as_every_address() {
         assert_eq!(ports("hostPort: 80", "hostPort: 80"), [102]);
         assert_eq!(ports("hostPort: 80, hostIP: 127.0.0.1", "hostPort: 80"), [102]);
         assert_eq!(ports("hostPort: 80, hostIP: 0.0.0.0", "hostPort: 80, hostIP: 10.0.0.1"), [102]);

@@ -1,21 +1,22 @@
-//! What the kubelet loads and then does not run: SP073 and SP074, where the file and this node's own facts decide.
+//! Checks whether the kubelet runs a pod that it has loaded: SP073 and SP074, as far as the file and the facts of this
+//! node decide.
 //!
-//! The kubelet's admission refuses a pod after its source has loaded it, and some containers can never be made. Neither
-//! shows in the verdict, and neither is tried again before the file changes.
+//! The kubelet's admission may refuse a pod after its source has loaded it, and some containers can never be created.
+//! The verdict does not show either, and the kubelet does not try again before the file changes.
 
 use std::fs;
 use std::path::Path;
 
-use super::Surroundings;
+use super::CheckContext;
 use super::containers::containers;
 use crate::host::{HostRoot, kernel_text};
 use crate::manifests::pod_resources;
-use crate::manifests::{Check, FileReport, Finding, KubeletVersion, Place, Verdict};
+use crate::manifests::{Check, FileReport, FileVerdict, KubeletVersion, LintFinding, PodField};
 
-/// Where a kubelet has its directory, if it was not told another.
+/// The kubelet's root directory, unless it is configured.
 const ROOT_DIRECTORY: &str = "/var/lib/kubelet";
 
-/// Sysctls that a pod may set without the kubelet being told so, and the release from which on
+/// The sysctls that a pod may set without kubelet configuration, and the first release of each
 /// (`pkg/kubelet/sysctl/safe_sysctls.go`).
 const SAFE_SYSCTLS: &[(&str, u8)] = &[
     ("kernel.shm_rmid_forced", 28),
@@ -32,18 +33,18 @@ const SAFE_SYSCTLS: &[(&str, u8)] = &[
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// The first release that obeys `hostUsers: false` with default gates (`UserNamespacesSupport`).
+/// The first release that applies `hostUsers: false` with default gates (`UserNamespacesSupport`).
 const USER_NAMESPACES: u8 = 33;
 
-pub fn check(files: &mut [FileReport], surroundings: &Surroundings<'_>) {
-    let node = surroundings.host.filter(|_| surroundings.on_node).map(|host| Node::of(host, surroundings));
-    for file in files.iter_mut().filter(|file| file.verdict == Verdict::Loaded) {
+pub fn check(files: &mut [FileReport], context: &CheckContext<'_>) {
+    let node = context.host.filter(|_| context.on_node).map(|host| NodeFacts::of(host, context));
+    for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Loaded) {
         let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { continue };
-        let spec = Place::root(&pod.pod).get("spec");
+        let spec = PodField::root(&pod.pod).get("spec");
         let mut findings = Vec::new();
-        let version = surroundings.kubelet.version;
+        let version = context.kubelet.version;
         operating_system(&spec, &mut findings);
-        sysctls(&spec, version, surroundings, &mut findings);
+        sysctls(&spec, version, context, &mut findings);
         for container in containers(&spec) {
             image_name(&container, &mut findings);
             root_against_policy(&container, &spec, &mut findings);
@@ -58,19 +59,19 @@ pub fn check(files: &mut [FileReport], surroundings: &Surroundings<'_>) {
     }
 }
 
-/// Refused at admission: the pod fails, and nothing of it is ever made.
-fn refused(at: &Place<'_>, why: &str, fix: &str) -> Finding {
+/// Reports a pod that is refused at admission: it fails, and no container of it is created.
+fn refused(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod and then refuses to run it: {why}");
-    Finding::warning(Check::Refused, message).with_fix(fix).on_field(at.path()).at(at.position())
+    LintFinding::warning(Check::Refused, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-/// Admitted, and its containers cannot be made.
-fn never_starts(at: &Place<'_>, why: &str, fix: &str) -> Finding {
+/// Reports a pod that is admitted, but whose containers cannot be created.
+fn never_starts(at: &PodField<'_>, why: &str, fix: &str) -> LintFinding {
     let message = format!("the kubelet loads this pod, but it can never start: {why}");
-    Finding::warning(Check::NeverStarts, message).with_fix(fix).on_field(at.path()).at(at.position())
+    LintFinding::warning(Check::NeverStarts, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn operating_system(spec: &Place<'_>, findings: &mut Vec<Finding>) {
+fn operating_system(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let name = spec.get("os").get("name");
     if !name.is_empty() && name.str() != "linux" {
         let why = format!("it is for {}, and this kubelet runs on linux (PodOSNotSupported)", name.str());
@@ -79,21 +80,23 @@ fn operating_system(spec: &Place<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn sysctls(
-    spec: &Place<'_>,
+    spec: &PodField<'_>,
     version: KubeletVersion,
-    surroundings: &Surroundings<'_>,
-    findings: &mut Vec<Finding>,
+    context: &CheckContext<'_>,
+    findings: &mut Vec<LintFinding>,
 ) {
-    let told = surroundings.told.map(|told| told.setting("allowed-unsafe-sysctls", "allowedUnsafeSysctls"));
-    let allowed = match told {
-        // What cannot be read may allow it.
+    let kubelet_settings = context
+        .kubelet_settings
+        .map(|kubelet_settings| kubelet_settings.setting("allowed-unsafe-sysctls", "allowedUnsafeSysctls"));
+    let allowed = match kubelet_settings {
+        // A setting that cannot be read may allow the sysctl.
         Some(Err(_)) => return,
         Some(Ok(list)) => list.map(|list| list.value).unwrap_or_default(),
         None => String::new(),
     };
     for sysctl in spec.get("securityContext").get("sysctls").items() {
         let at = sysctl.get("name");
-        // Both spellings are one sysctl: the first separator decides which.
+        // Both spellings name the same sysctl: the first separator decides which one is used.
         let name = dotted(at.str());
         let safe = SAFE_SYSCTLS.iter().any(|(safe, since)| *safe == name && version.at_least(*since));
         if name.is_empty() || safe || allowed.split(',').any(|pattern| allows(&dotted(pattern), &name)) {
@@ -107,7 +110,7 @@ fn sysctls(
     }
 }
 
-/// `net/ipv4/x` as `net.ipv4.x`; after a slash a dot is part of a name, and the other way round.
+/// Converts `net/ipv4/x` into `net.ipv4.x`. In the spelling with slashes, a dot is part of a name, and vice versa.
 fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(first) if name.get(first..).is_some_and(|rest| rest.starts_with('/')) => name
@@ -129,8 +132,9 @@ fn allows(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What the kubelet asks of an image's name before it hands it to the runtime (`reference.ParseNormalizedNamed`).
-fn image_name(container: &Place<'_>, findings: &mut Vec<Finding>) {
+/// Applies the kubelet's check of an image name before the name is passed to the runtime
+/// (`reference.ParseNormalizedNamed`).
+fn image_name(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     if let Some(why) = bad_image(at.str()) {
         let why = format!("`{}` is no name of an image, {why} (InvalidImageName)", at.str());
@@ -159,7 +163,7 @@ fn bad_image(image: &str) -> Option<&'static str> {
     (!good).then_some("because it is not written like one")
 }
 
-/// Whether what stands before the first slash is a registry.
+/// Whether the part before the first slash is a registry.
 fn is_domain(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.chars().any(char::is_uppercase)
 }
@@ -188,7 +192,7 @@ const fn is_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// Runs of letters and digits, held together by `.`, `_`, `__` or dashes.
+/// Whether a text has letters and digits, joined by `.`, `_`, `__` or dashes.
 fn is_component(component: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = component.bytes().next().is_some_and(alphanumeric)
@@ -213,13 +217,13 @@ fn is_digest(digest: &str) -> bool {
     })
 }
 
-/// A field of the security context, of the container or else of the pod.
-fn effective<'a>(container: &Place<'a>, spec: &Place<'a>, field: &str) -> Place<'a> {
+/// Returns a field of the container's security context, or else of the pod's.
+fn effective<'a>(container: &PodField<'a>, spec: &PodField<'a>, field: &str) -> PodField<'a> {
     let own = container.get("securityContext").get(field);
     if own.is_set() { own } else { spec.get("securityContext").get(field) }
 }
 
-fn root_against_policy(container: &Place<'_>, spec: &Place<'_>, findings: &mut Vec<Finding>) {
+fn root_against_policy(container: &PodField<'_>, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let user = effective(container, spec, "runAsUser");
     if effective(container, spec, "runAsNonRoot").is_true() && user.opt_int() == Some(0) {
         let why = format!(
@@ -230,27 +234,30 @@ fn root_against_policy(container: &Place<'_>, spec: &Place<'_>, findings: &mut V
     }
 }
 
-/// What this node has.
-struct Node {
-    /// Processors that are on.
+/// The facts of this node.
+struct NodeFacts {
+    /// The number of online processors.
     processors: Option<u64>,
-    /// Bytes of memory.
+    /// The memory in bytes.
     memory: Option<u64>,
     /// Whether the kernel enforces `AppArmor`.
     app_armor: bool,
-    /// The profiles that are loaded, if that can be read.
+    /// The loaded profiles, if they can be read.
     profiles: Option<Vec<String>>,
-    /// Whether the kernel makes user namespaces.
+    /// Whether the kernel supports user namespaces.
     user_namespaces: bool,
-    /// Where the kubelet looks for seccomp profiles, in its words, and whether each is there in ours.
+    /// The directory in which the kubelet looks for seccomp profiles.
     seccomp: String,
     host: HostRoot,
 }
 
-impl Node {
-    fn of(host: &HostRoot, surroundings: &Surroundings<'_>) -> Self {
+impl NodeFacts {
+    fn of(host: &HostRoot, context: &CheckContext<'_>) -> Self {
         let text = |path: &str| kernel_text(&host.path(path)).ok();
-        let root = surroundings.told.and_then(|told| told.flag("root-dir")).unwrap_or(ROOT_DIRECTORY);
+        let root = context
+            .kubelet_settings
+            .and_then(|kubelet_settings| kubelet_settings.flag("root-dir"))
+            .unwrap_or(ROOT_DIRECTORY);
         let profiles = fs::read_to_string(host.path("/sys/kernel/security/apparmor/profiles")).ok();
         Self {
             processors: text("/sys/devices/system/cpu/online").and_then(|list| counted(&list)),
@@ -258,15 +265,15 @@ impl Node {
             app_armor: text("/sys/module/apparmor/parameters/enabled")
                 .is_some_and(|enabled| enabled.trim().starts_with('Y')),
             profiles: profiles.map(|text| text.lines().map(|line| profile(line).to_owned()).collect()),
-            // A kernel that does not say has none to give, or is not looked at whole.
+            // A kernel without this file has no limit, or `/proc` is incomplete.
             user_namespaces: text("/proc/sys/user/max_user_namespaces").is_none_or(|most| most.trim() != "0"),
             seccomp: format!("{}/seccomp", root.trim_end_matches('/')),
             host: host.clone(),
         }
     }
 
-    /// A pod that asks for more than the node has, let alone than it may give away.
-    fn resources(&self, spec: &Place<'_>, version: KubeletVersion, findings: &mut Vec<Finding>) {
+    /// Checks whether a pod requests more than the node has. What the kubelet reserves is not subtracted.
+    fn resources(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
         let Some(node) = spec.node() else { return };
         for (name, amount) in pod_resources::requested(node, version) {
             let (has, unit, reason) = match &*name {
@@ -283,7 +290,7 @@ impl Node {
         }
     }
 
-    fn app_armor(&self, spec: &Place<'_>, findings: &mut Vec<Finding>) {
+    fn app_armor(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
         for container in containers(spec) {
             let profile = effective(&container, spec, "appArmorProfile");
             let kind = profile.get("type").str();
@@ -293,7 +300,7 @@ impl Node {
             if !self.app_armor {
                 let why = "it asks for AppArmor, which this node's kernel does not enforce (AppArmor)";
                 findings.push(refused(&profile, why, "remove appArmorProfile, or load AppArmor"));
-                // Said once: the kubelet refuses the pod for the first.
+                // Reported once: the kubelet refuses the pod for the first container.
                 return;
             }
             let name = profile.get("localhostProfile");
@@ -305,7 +312,7 @@ impl Node {
         }
     }
 
-    fn seccomp(&self, spec: &Place<'_>, findings: &mut Vec<Finding>) {
+    fn seccomp(&self, spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
         for container in containers(spec) {
             let profile = effective(&container, spec, "seccompProfile");
             let name = profile.get("localhostProfile");
@@ -322,7 +329,7 @@ impl Node {
         }
     }
 
-    fn user_namespace(&self, spec: &Place<'_>, version: KubeletVersion, findings: &mut Vec<Finding>) {
+    fn user_namespace(&self, spec: &PodField<'_>, version: KubeletVersion, findings: &mut Vec<LintFinding>) {
         let at = spec.get("hostUsers");
         if at.opt_bool() == Some(false) && version.at_least(USER_NAMESPACES) && !self.user_namespaces {
             let why = "it asks for a user namespace of its own, and this kernel makes none \
@@ -332,7 +339,7 @@ impl Node {
     }
 }
 
-/// How many numbers are in the kernel's list `0-3,8`.
+/// Counts the numbers in the kernel's list format, such as `0-3,8`.
 fn counted(list: &str) -> Option<u64> {
     let ranges = list.trim().split(',').map(|range| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));
@@ -342,14 +349,14 @@ fn counted(list: &str) -> Option<u64> {
     ranges.sum()
 }
 
-/// All memory of the node in bytes, from `/proc/meminfo`.
+/// The total memory of the node in bytes, from `/proc/meminfo`.
 fn memory(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// The name in a line `name (enforce)`.
+/// The profile name in a line `name (enforce)`.
 fn profile(line: &str) -> &str {
     line.rsplit_once(" (").map_or(line, |(name, _)| name)
 }
@@ -403,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn sp074_knows_that_user_0_is_root_wherever_it_is_said() {
+    fn sp074_recognises_user_0_in_pod_and_container() {
         let root = "securityContext: {runAsNonRoot: true, runAsUser: 0}";
         assert_eq!(found(in_container(root)), [74]);
         assert_eq!(found(in_spec(root)), [74]);
@@ -414,7 +421,7 @@ mod tests {
         assert_eq!(found(overridden), NONE);
     }
 
-    /// A node of two processors and a gibibyte, without `AppArmor` and without user namespaces.
+    /// A node with two processors and one gibibyte, without `AppArmor` and user namespaces.
     fn small_node() -> Directory {
         let node = Directory::new();
         for (path, text) in [
@@ -431,14 +438,19 @@ mod tests {
         node
     }
 
-    fn on(node: &Directory, text: &str, told: Option<&Told>) -> Vec<u16> {
+    fn on(node: &Directory, text: &str, kubelet_settings: Option<&Told>) -> Vec<u16> {
         let directory = Directory::new().with("a.yaml", text);
         let kubelet = kubelet();
         let mut report = inspect(&directory.0, &kubelet);
         let host = HostRoot::resolve(Some(&node.0));
-        let surroundings =
-            Surroundings { kubelet: &kubelet, configured: None, on_node: true, host: Some(&host), told };
-        check(&mut report.files, &surroundings);
+        let context = CheckContext {
+            kubelet: &kubelet,
+            configured: None,
+            on_node: true,
+            host: Some(&host),
+            kubelet_settings,
+        };
+        check(&mut report.files, &context);
         ids(&report.files[0])
     }
 
@@ -462,22 +474,23 @@ mod tests {
         };
         assert_eq!(on(&node, &seccomp("there.json"), None), NONE);
         assert_eq!(on(&node, &seccomp("other.json"), None), [74]);
-        // An empty node says nothing of itself.
+        // An empty node gives no facts.
         let silent = Directory::new();
         assert_eq!(on(&silent, &requests("cpu: 9000"), None), NONE);
     }
 
     #[test]
-    fn sp073_and_sp074_know_what_the_kubelet_was_told() {
+    fn sp073_and_sp074_use_the_kubelets_settings() {
         let node = small_node();
-        let told = |flags: &[&str]| Told::of(flags.iter().copied().collect::<Arguments>(), b"");
+        let kubelet_settings = |flags: &[&str]| Told::of(flags.iter().copied().collect::<Arguments>(), b"");
         let sysctl = in_spec("securityContext: {sysctls: [{name: kernel.msgmax, value: \"1\"}]}");
         assert_eq!(on(&node, &sysctl, None), [73]);
-        let allows = told(&["kubelet", "--allowed-unsafe-sysctls=net.core.somaxconn,kernel.msg*"]);
+        let allows =
+            kubelet_settings(&["kubelet", "--allowed-unsafe-sysctls=net.core.somaxconn,kernel.msg*"]);
         assert_eq!(on(&node, &sysctl, Some(&allows)), NONE);
         let seccomp =
             in_spec("securityContext: {seccompProfile: {type: Localhost, localhostProfile: other.json}}");
-        assert_eq!(on(&node, &seccomp, Some(&told(&["kubelet", "--root-dir=/else/"]))), NONE);
+        assert_eq!(on(&node, &seccomp, Some(&kubelet_settings(&["kubelet", "--root-dir=/else/"]))), NONE);
     }
 
     #[test]
@@ -488,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_profiles_has_a_name_and_a_mode() {
+    fn a_profile_line_is_parsed_into_its_name() {
         assert_eq!(profile("cri-containerd.apparmor.d (enforce)"), "cri-containerd.apparmor.d");
         assert_eq!(profile("/usr/bin/man (complain)"), "/usr/bin/man");
     }

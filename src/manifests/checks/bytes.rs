@@ -1,8 +1,9 @@
-//! Bytes and documents: SP031, SP035 to SP037, SP039 and SP040. What rejects a file belongs to the verdict.
+//! Checks of bytes and documents: SP031, SP035 to SP037, SP039 and SP040. Errors that reject a file are part of the
+//! verdict.
 
 use crate::manifests::Check;
-use crate::manifests::report::Notes;
-use crate::manifests::{Document, FileReport, Finding, Node, Position, Value};
+use crate::manifests::report::ReaderNotes;
+use crate::manifests::{FileReport, LintFinding, ManifestNode, ParsedManifest, Position, Value};
 
 pub fn check(file: &mut FileReport) {
     let Some(document) = &file.document else { return };
@@ -20,8 +21,8 @@ pub fn check(file: &mut FileReport) {
     file.findings.extend(findings);
 }
 
-/// A Pod that stands in a later document while the first is none is the verdict's business.
-fn later_documents(document: &Document, findings: &mut Vec<Finding>) {
+/// Reports later documents with content. A Pod in a later document after an empty first one is part of the verdict.
+fn later_documents(document: &ParsedManifest, findings: &mut Vec<LintFinding>) {
     if document.pod.is_none() {
         return;
     }
@@ -32,11 +33,13 @@ fn later_documents(document: &Document, findings: &mut Vec<Finding>) {
         count => format!("the kubelet uses the first document of a file only: {count} later ones never run"),
     };
     findings.push(
-        Finding::warning(Check::MoreDocuments, message).with_fix("one file for each pod").at(first.position),
+        LintFinding::warning(Check::MoreDocuments, message)
+            .with_fix("one file for each pod")
+            .at(first.position),
     );
 }
 
-fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
+fn encoding(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     let what = if notes.utf16 {
         "UTF-16"
     } else if notes.byte_order_mark {
@@ -47,7 +50,7 @@ fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
         return;
     };
     findings.push(
-        Finding::info(
+        LintFinding::info(
             Check::OddEncoding,
             format!("the file has {what}: the kubelet accepts that, other tools may not"),
         )
@@ -55,11 +58,11 @@ fn encoding(notes: &Notes, findings: &mut Vec<Finding>) {
     );
 }
 
-fn duplicate_keys(notes: &Notes, findings: &mut Vec<Finding>) {
+fn duplicate_keys(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     for twice in &notes.duplicate_keys {
         let (key, first, again) = (&twice.key, twice.first.line, twice.again.line);
         findings.push(
-            Finding::warning(
+            LintFinding::warning(
                 Check::KeyTwice,
                 format!(
                     "`{key}` is given on line {first} and again on line {again}: only the later one counts"
@@ -71,11 +74,11 @@ fn duplicate_keys(notes: &Notes, findings: &mut Vec<Finding>) {
     }
 }
 
-fn merges(notes: &Notes, findings: &mut Vec<Finding>) {
+fn merges(notes: &ReaderNotes, findings: &mut Vec<LintFinding>) {
     for merge in notes.merges.iter().filter(|merge| !merge.overrides.is_empty()) {
         let keys = merge.overrides.join("`, `");
         findings.push(
-            Finding::info(
+            LintFinding::info(
                 Check::MergeReplaces,
                 format!("this merge replaces `{keys}`, which stands before it"),
             )
@@ -85,7 +88,7 @@ fn merges(notes: &Notes, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Characters that look like a blank or a quote and are text.
+/// Names a character that looks like a blank or a quote but is part of the text.
 const fn look_alike(character: char) -> Option<&'static str> {
     match character {
         '\u{a0}' | '\u{2007}' | '\u{202f}' => Some("a non-breaking space"),
@@ -95,8 +98,8 @@ const fn look_alike(character: char) -> Option<&'static str> {
     }
 }
 
-/// Keys anywhere; values only where the whole of it stands in such quotes or blanks: prose may contain them.
-fn look_alikes(node: &Node, findings: &mut Vec<Finding>) {
+/// Reports such characters in any key, and in values that start or end with them: normal text may contain them.
+fn look_alikes(node: &ManifestNode, findings: &mut Vec<LintFinding>) {
     match &node.value {
         Value::Map(map) => {
             for entry in map.entries() {
@@ -117,8 +120,8 @@ fn look_alikes(node: &Node, findings: &mut Vec<Finding>) {
     }
 }
 
-fn retype(what: &str, part: &str, at: Position) -> Finding {
-    Finding::warning(
+fn retype(what: &str, part: &str, at: Position) -> LintFinding {
+    LintFinding::warning(
         Check::LooksLikeBlank,
         format!("this {part} has {what} in it, which is text to the kubelet"),
     )
@@ -126,8 +129,8 @@ fn retype(what: &str, part: &str, at: Position) -> Finding {
     .at(at)
 }
 
-/// Values that mean something else than they look like to who learnt YAML 1.2.
-fn surprises(node: &Node, path: &str, findings: &mut Vec<Finding>) {
+/// Reports values that a reader who knows YAML 1.2 would misunderstand.
+fn surprises(node: &ManifestNode, path: &str, findings: &mut Vec<LintFinding>) {
     match &node.value {
         Value::Map(map) => {
             for entry in map.entries() {
@@ -157,19 +160,19 @@ fn surprises(node: &Node, path: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// File modes are the one place where people mean the octal.
+/// Whether a number is not written in octal. File modes are the only fields where octal is intended.
 fn plain_number(written: &str) -> bool {
     let digits = written.strip_prefix('-').unwrap_or(written);
     let decimal = digits.bytes().all(|byte| byte.is_ascii_digit());
     decimal && (digits.len() == 1 || !digits.starts_with('0'))
 }
 
-fn surprise(path: &str, written: &str, read: &str, at: Position) -> Finding {
+fn surprise(path: &str, written: &str, read: &str, at: Position) -> LintFinding {
     let field = path.rsplit('.').next().unwrap_or(path);
     let finding = if matches!(field, "defaultMode" | "mode") {
-        Finding::info(Check::YamlOneOne, format!("{path}: `{written}` is octal and reads as {read}"))
+        LintFinding::info(Check::YamlOneOne, format!("{path}: `{written}` is octal and reads as {read}"))
     } else {
-        Finding::warning(Check::YamlOneOne, format!("{path}: `{written}` reads as {read}"))
+        LintFinding::warning(Check::YamlOneOne, format!("{path}: `{written}` reads as {read}"))
     };
     finding.with_fix(format!("write {read}")).on_field(path).at(at)
 }

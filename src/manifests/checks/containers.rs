@@ -1,16 +1,16 @@
-//! Containers, ports, volumes, probes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. The rest belongs to the
-//! verdict.
+//! Checks of containers, ports, volumes and probes: SP081, SP082, SP086, SP088, SP091, SP093 and SP094. Other errors
+//! are part of the verdict.
 
 use std::collections::HashSet;
 
 use crate::manifests::Check;
-use crate::manifests::{FileReport, Finding, Place};
+use crate::manifests::{FileReport, LintFinding, PodField};
 
 pub fn check(file: &mut FileReport) {
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
-    let written = document.root.as_ref().map(Place::root);
-    let spec = Place::root(&pod.pod).get("spec");
+    let written = document.root.as_ref().map(PodField::root);
+    let spec = PodField::root(&pod.pod).get("spec");
     let mut findings = Vec::new();
     for container in containers(&spec) {
         image(&container, &mut findings);
@@ -21,21 +21,21 @@ pub fn check(file: &mut FileReport) {
     if let Some(written) = written {
         volumes(&spec, &written.get("spec"), &mut findings);
     }
-    let metadata = Place::root(&pod.pod).get("metadata");
+    let metadata = PodField::root(&pod.pod).get("metadata");
     findings.extend(control_plane(&spec, &metadata));
     file.findings.extend(findings);
 }
 
-/// Init containers first, as they run.
-pub fn containers<'a>(spec: &Place<'a>) -> impl Iterator<Item = Place<'a>> + use<'a> {
+/// Returns the init containers, then the regular containers.
+pub fn containers<'a>(spec: &PodField<'a>) -> impl Iterator<Item = PodField<'a>> + use<'a> {
     spec.get("initContainers").items().into_iter().chain(spec.get("containers").items())
 }
 
-fn warn(check: Check, at: &Place<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
+fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl Into<String>) -> LintFinding {
+    LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn image(container: &Place<'_>, findings: &mut Vec<Finding>) {
+fn image(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let at = container.get("image");
     let image = at.str();
     if image.is_empty() {
@@ -56,14 +56,14 @@ fn image(container: &Place<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What follows the last colon behind the last slash.
+/// Returns the text after the last colon behind the last slash.
 fn tag(image: &str) -> Option<&str> {
     let name = image.split('@').next().unwrap_or(image);
     let last = name.rsplit('/').next().unwrap_or(name);
     last.split_once(':').map(|(_, tag)| tag)
 }
 
-fn probes(container: &Place<'_>, findings: &mut Vec<Finding>) {
+fn probes(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let ports: HashSet<&str> =
         container.get("ports").items().iter().map(|port| port.get("name").str()).collect();
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
@@ -84,18 +84,21 @@ fn probes(container: &Place<'_>, findings: &mut Vec<Finding>) {
         }
         let path = probe.get("httpGet").get("path");
         if path.opt_str().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
-            // It is put in when the URL is made, so that the probe works; OpenShift writes it so.
+            // The kubelet adds the slash when it builds the URL, so the probe works; OpenShift writes probes like this.
             findings.push(
-                Finding::info(Check::ProbeNeverSucceeds, "an HTTP path begins with `/`: the kubelet adds it")
-                    .with_fix(format!("write `path: /{}`", path.str()))
-                    .on_field(path.path())
-                    .at(path.position()),
+                LintFinding::info(
+                    Check::ProbeNeverSucceeds,
+                    "an HTTP path begins with `/`: the kubelet adds it",
+                )
+                .with_fix(format!("write `path: /{}`", path.str()))
+                .on_field(path.path())
+                .at(path.position()),
             );
         }
     }
 }
 
-fn environment(container: &Place<'_>, findings: &mut Vec<Finding>) {
+fn environment(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let mut seen = HashSet::new();
     for variable in container.get("env").items() {
         let name = variable.get("name");
@@ -106,7 +109,7 @@ fn environment(container: &Place<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn mount_paths(container: &Place<'_>, findings: &mut Vec<Finding>) {
+fn mount_paths(container: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     for mount in container.get("volumeMounts").items() {
         let path = mount.get("mountPath");
         if !path.is_empty() && !path.str().starts_with('/') {
@@ -121,8 +124,9 @@ fn mount_paths(container: &Place<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a source was given is seen in what is written: defaulting has made an empty directory of none.
-fn volumes(spec: &Place<'_>, written: &Place<'_>, findings: &mut Vec<Finding>) {
+/// Checks volumes. Whether a source was given is only visible in the written text, because defaulting turns a missing
+/// source into an empty directory.
+fn volumes(spec: &PodField<'_>, written: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     let used: HashSet<&str> = containers(spec)
         .flat_map(|container| {
             let mounts = container.get("volumeMounts").items().into_iter();
@@ -156,7 +160,7 @@ fn volumes(spec: &Place<'_>, written: &Place<'_>, findings: &mut Vec<Finding>) {
         }
         if !name.is_empty() && !used.contains(name) {
             findings.push(
-                Finding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
+                LintFinding::info(Check::RelativePath, format!("no container mounts the volume {name}"))
                     .with_fix("remove it")
                     .on_field(volume.path())
                     .at(volume.position()),
@@ -165,7 +169,7 @@ fn volumes(spec: &Place<'_>, written: &Place<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-fn control_plane(spec: &Place<'_>, metadata: &Place<'_>) -> Option<Finding> {
+fn control_plane(spec: &PodField<'_>, metadata: &PodField<'_>) -> Option<LintFinding> {
     if metadata.get("labels").key("tier").str() != "control-plane" {
         return None;
     }
@@ -183,7 +187,7 @@ fn control_plane(spec: &Place<'_>, metadata: &Place<'_>) -> Option<Finding> {
     };
     let at = spec.get("containers");
     Some(
-        Finding::info(
+        LintFinding::info(
             Check::BareControlPlane,
             format!("a control-plane pod with {missing}: kubeadm gives it both"),
         )
@@ -198,7 +202,7 @@ mod tests {
     use crate::manifests::checks::testing::{NONE, found, in_container, in_metadata, in_spec, with};
 
     #[test]
-    fn a_port_of_the_registry_is_no_tag() {
+    fn a_registry_port_is_not_a_tag() {
         assert_eq!(tag("localhost:5000/app"), None);
         assert_eq!(tag("localhost:5000/app:1@sha256:0"), Some("1"));
     }

@@ -1,11 +1,11 @@
-//! Kind, types and unknown fields: SP053, SP054 and SP056. Wrong kinds and types belong to the verdict.
+//! Checks of kind, types and unknown fields: SP053, SP054 and SP056. Wrong kinds and types are part of the verdict.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use crate::manifests::Check;
 use crate::manifests::{
-    DecodedPod, Dropped, DroppedField, FileReport, Finding, KubeletVersion, Place, Severity,
+    DecodedPod, DropReason, DroppedField, FileReport, KubeletVersion, LintFinding, PodField, Severity,
 };
 
 const MEBIBYTE: i64 = 1 << 20;
@@ -13,42 +13,42 @@ const MEBIBYTE: i64 = 1 << 20;
 pub fn check(file: &mut FileReport, version: KubeletVersion) {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else { return };
     let missed = missed(&file.findings);
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<LintFinding> =
         pod.dropped.iter().map(|dropped| lost(dropped, &missed, version)).collect();
     quantities(pod, &mut findings);
     file.findings.extend(findings);
 }
 
-/// A field that the kubelet drops; an error if something is missing that it would have brought.
-fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersion) -> Finding {
+/// Reports a dropped field; as an error if the verdict says that a field of this name is missing.
+fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersion) -> LintFinding {
     let name = &dropped.name;
     let place =
         if dropped.parent.is_empty() { "at the top".to_owned() } else { format!("in {}", dropped.parent) };
     let path = below(&dropped.parent, name);
     let finding = match &dropped.why {
-        Dropped::TooNew { since } => Finding::warning(
+        DropReason::TooNew { since } => LintFinding::warning(
             Check::UnknownField,
             format!(
                 "kubelets know `{name}` {place} from 1.{since} on: 1.{} drops it without a word",
                 version.minor()
             ),
         ),
-        Dropped::GateClosed { gate } => Finding::warning(
+        DropReason::GateClosed { gate } => LintFinding::warning(
             Check::UnknownField,
             format!(
                 "`{name}` {place} is behind the feature gate {gate}, which is closed: the kubelet drops it"
             ),
         ),
-        Dropped::Unknown { near, home } => {
+        DropReason::Unknown { near, home } => {
             let (target, fix) = meant(dropped, near.as_deref(), home.as_deref());
             let missing = target.as_deref().is_some_and(|target| missed.contains(&without_indexes(target)));
             let mut finding = if missing {
-                Finding::error(
+                LintFinding::error(
                     Check::LostField,
                     format!("`{name}` is not known {place} and is dropped, so that what it says is missing"),
                 )
             } else {
-                Finding::warning(
+                LintFinding::warning(
                     Check::UnknownField,
                     format!("`{name}` is not known {place}: the kubelet drops it without a word"),
                 )
@@ -60,7 +60,7 @@ fn lost(dropped: &DroppedField, missed: &HashSet<String>, version: KubeletVersio
     finding.on_field(path).at(dropped.position)
 }
 
-/// The path that was meant, and how to get there.
+/// Returns the path that was probably meant, and a fix.
 fn meant(dropped: &DroppedField, near: Option<&str>, home: Option<&str>) -> (Option<String>, Option<String>) {
     if let Some(near) = near {
         return (Some(below(&dropped.parent, near)), Some(format!("did you mean `{near}`?")));
@@ -79,8 +79,8 @@ fn below(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-/// Every field that the verdict objects to, and every object above one.
-fn missed(verdict: &[Finding]) -> HashSet<String> {
+/// Returns every field that the verdict is about, and every object that contains one.
+fn missed(verdict: &[LintFinding]) -> HashSet<String> {
     let mut missed = HashSet::new();
     for finding in verdict.iter().filter(|finding| finding.severity == Severity::Error) {
         let field = without_indexes(finding.field.as_deref().unwrap_or_default());
@@ -92,7 +92,7 @@ fn missed(verdict: &[Finding]) -> HashSet<String> {
     missed
 }
 
-/// `spec.containers[0].image` is `spec.containers.image` for who looks for the field and not the item.
+/// Removes the indexes from a path: `spec.containers[0].image` becomes `spec.containers.image`.
 fn without_indexes(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut inside = false;
@@ -107,9 +107,9 @@ fn without_indexes(path: &str) -> String {
     plain
 }
 
-/// Quantities that parse and that nobody means.
-fn quantities(pod: &DecodedPod, findings: &mut Vec<Finding>) {
-    let spec = Place::root(&pod.pod).get("spec");
+/// Reports quantities that are valid but certainly not intended.
+fn quantities(pod: &DecodedPod, findings: &mut Vec<LintFinding>) {
+    let spec = PodField::root(&pod.pod).get("spec");
     for list in ["initContainers", "containers"] {
         for container in spec.get(list).items() {
             resources(&container.get("resources"), findings);
@@ -117,23 +117,23 @@ fn quantities(pod: &DecodedPod, findings: &mut Vec<Finding>) {
     }
 }
 
-fn resources(resources: &Place<'_>, findings: &mut Vec<Finding>) {
-    let mut said = Vec::new();
+fn resources(resources: &PodField<'_>, findings: &mut Vec<LintFinding>) {
+    let mut reported = Vec::new();
     for list in ["limits", "requests"] {
         let memory = resources.get(list).get("memory");
         let cpu = resources.get(list).get("cpu");
         for found in [suspicious_memory(&memory), suspicious_cpu(&cpu)].into_iter().flatten() {
-            // A request that is the limit's default stands at the same place.
-            let place = (found.line, found.column, found.fix.clone());
-            if !said.contains(&place) {
-                said.push(place);
+            // A request that is a copy of the limit has the same position.
+            let key = (found.line, found.column, found.fix.clone());
+            if !reported.contains(&key) {
+                reported.push(key);
                 findings.push(found);
             }
         }
     }
 }
 
-fn suspicious_memory(memory: &Place<'_>) -> Option<Finding> {
+fn suspicious_memory(memory: &PodField<'_>) -> Option<LintFinding> {
     let text = memory.node()?.written.as_deref()?;
     let quantity = memory.quantity();
     if quantity.is_zero() || quantity.cmp_whole(MEBIBYTE) != Ordering::Less {
@@ -146,19 +146,19 @@ fn suspicious_memory(memory: &Place<'_>) -> Option<Finding> {
         (format!("{text} of memory is less than 1 MiB"), format!("did you mean {digits}Mi?"))
     };
     Some(
-        Finding::warning(Check::OddQuantity, message)
+        LintFinding::warning(Check::OddQuantity, message)
             .with_fix(fix)
             .on_field(memory.path())
             .at(memory.position()),
     )
 }
 
-fn suspicious_cpu(cpu: &Place<'_>) -> Option<Finding> {
+fn suspicious_cpu(cpu: &PodField<'_>) -> Option<LintFinding> {
     let text = cpu.node()?.written.as_deref()?;
     if cpu.quantity().cmp_whole(1000) != Ordering::Greater {
         return None;
     }
-    let finding = Finding::warning(Check::OddQuantity, format!("{text} is more than a thousand CPUs"));
+    let finding = LintFinding::warning(Check::OddQuantity, format!("{text} is more than a thousand CPUs"));
     let finding = if text.bytes().all(|byte| byte.is_ascii_digit()) {
         finding.with_fix(format!("did you mean {text}m?"))
     } else {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sp053_is_about_a_field_that_nobody_misses() {
+    fn sp053_is_about_an_unknown_field_that_is_not_required() {
         assert_eq!(found(in_container("comand: [a]")), [53]);
         assert_eq!(found(in_container("command: [a]")), NONE);
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn sp056_is_about_amounts_that_nobody_means() {
+    fn sp056_is_about_unlikely_quantities() {
         for odd in ["memory: 128m", "memory: 100", "memory: 512Ki", "cpu: 2000"] {
             assert_eq!(found(in_container(&format!("resources: {{requests: {{{odd}}}}}"))), [56], "{odd}");
         }

@@ -1,53 +1,57 @@
-//! Entries of the directory: SP010 to SP015, SP020 and SP021. What is skipped or not readable belongs to the verdict.
+//! Checks of directory entries: SP010 to SP015, SP020 and SP021. Entries that are skipped or not readable are part of
+//! the verdict.
 
 use std::collections::HashMap;
 use std::fs;
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::manifests::Check;
-use crate::manifests::{EntryKind, FileReport, Finding, Value, Verdict};
+use crate::manifests::{EntryKind, FileReport, FileVerdict, LintFinding, Value};
 
-/// What manifests are called by people; the kubelet does not care.
+/// The usual extensions of manifests. The kubelet ignores extensions.
 const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 
-pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
+pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
     let Some(meta) = &file.meta else {
         not_a_manifest(file);
         return;
     };
     let mut findings = Vec::new();
-    let ignored = file.verdict == Verdict::Ignored;
+    let ignored = file.verdict == FileVerdict::Ignored;
     if meta.hidden && ignored {
         findings.push(
-            Finding::info(Check::DotFile, "the name begins with a dot: the kubelet does not see this file")
-                .with_fix("nothing, if it is parked here; else rename it"),
+            LintFinding::info(
+                Check::DotFile,
+                "the name begins with a dot: the kubelet does not see this file",
+            )
+            .with_fix("nothing, if it is parked here; else rename it"),
         );
     } else if meta.kind == EntryKind::Directory && ignored {
         findings.extend(sub_directory(file));
     } else if meta.kind == EntryKind::File {
         if meta.symlink {
             findings.push(
-                Finding::warning(
+                LintFinding::warning(
                     Check::Link,
                     "this is a symbolic link: an edit of its target is noticed by the scan every 20 s only",
                 )
                 .with_fix("put the file itself here, or touch the link after an edit"),
             );
         }
-        findings.extend(access(meta.mode, meta.uid, surroundings.on_node));
+        findings.extend(access(meta.mode, meta.uid, context.on_node));
     }
     file.findings.extend(findings);
     not_a_manifest(file);
 }
 
-/// Checks that need all entries at once.
+/// Checks that compare several entries.
 pub fn check_together(files: &mut [FileReport]) {
     backups(files);
     hard_links(files);
 }
 
-fn sub_directory(file: &FileReport) -> Option<Finding> {
-    // Enough to tell a directory of manifests from others.
+fn sub_directory(file: &FileReport) -> Option<LintFinding> {
+    // Enough entries to recognise a directory of manifests.
     const LOOKED_AT: usize = 1000;
     let entries = fs::read_dir(&file.path).ok()?;
     let manifests = entries
@@ -61,7 +65,7 @@ fn sub_directory(file: &FileReport) -> Option<Finding> {
         .count();
     (manifests > 0).then(|| {
         let files = if manifests == 1 { "file".to_owned() } else { format!("{manifests} files") };
-        Finding::warning(
+        LintFinding::warning(
             Check::SubDirectory,
             format!("the kubelet does not look into sub-directories: the {files} in it never run"),
         )
@@ -69,7 +73,7 @@ fn sub_directory(file: &FileReport) -> Option<Finding> {
     })
 }
 
-fn access(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
+fn access(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     const BEYOND_0644: u32 = 0o7133;
     let (message, fix) = if on_node && owner != 0 {
         (format!("user {owner} owns this manifest and can change it"), "chown root:root")
@@ -78,22 +82,22 @@ fn access(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::info(Check::BroadMode, message).with_fix(fix))
+    Some(LintFinding::info(Check::BroadMode, message).with_fix(fix))
 }
 
-/// A README, a script, an archive: nothing in it looks like an object.
+/// Reports a README, a script or an archive: a file without any word of a manifest.
 fn not_a_manifest(file: &mut FileReport) {
     const WORDS: [&str; 4] = ["apiVersion", "kind", "metadata", "containers"];
     let Some(document) = &file.document else { return };
     let no_object =
         !matches!(document.root.as_ref().map(|root| &root.value), Some(Value::Null | Value::Map(_)));
-    // UTF-16 without its mark hides the words between NULs.
+    // UTF-16 without a byte order mark has NULs between the letters of the words.
     let like_one = |text: &str| WORDS.iter().any(|word| text.contains(word));
     if !no_object || like_one(&document.text) || like_one(&document.text.replace('\0', "")) {
         return;
     }
     file.findings.push(
-        Finding::error(
+        LintFinding::error(
             Check::NotAManifest,
             "this is no manifest: the kubelet reads it all the same and logs an error every 20 s",
         )
@@ -101,21 +105,21 @@ fn not_a_manifest(file: &mut FileReport) {
     );
 }
 
-/// Only where it does not shadow a file or is shadowed itself: then SP100 says more.
+/// Reports backups that neither shadow a file nor are shadowed; for those SP100 says more.
 fn backups(files: &mut [FileReport]) {
     let duplicated: Vec<_> = files
         .iter()
-        .filter(|file| file.verdict == Verdict::Shadowed)
+        .filter(|file| file.verdict == FileVerdict::Shadowed)
         .filter_map(|file| file.pod.clone())
         .collect();
-    for file in files.iter_mut().filter(|file| file.verdict == Verdict::Loaded) {
+    for file in files.iter_mut().filter(|file| file.verdict == FileVerdict::Loaded) {
         if file.meta.is_none() || file.pod.as_ref().is_some_and(|pod| duplicated.contains(pod)) {
             continue;
         }
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         if looks_like_backup(&name) {
             file.findings.push(
-                Finding::warning(
+                LintFinding::warning(
                     Check::BackupIsLive,
                     format!("`{name}` looks like a backup, but the kubelet reads every file: its pod runs"),
                 )
@@ -125,7 +129,7 @@ fn backups(files: &mut [FileReport]) {
     }
 }
 
-/// Names that editors, package managers and hurried people give to what is not to be used.
+/// Whether a name is one that editors, package managers and people give to files that are not in use.
 pub fn looks_like_backup(name: &str) -> bool {
     const ENDINGS: [&str; 13] = [
         "~", ".bak", ".backup", ".orig", ".old", ".save", ".rpmnew", ".rpmsave", ".tmp", ".swp", "-old",
@@ -157,7 +161,7 @@ fn hard_links(files: &mut [FileReport]) {
     let mut names: HashMap<(u64, u64), Vec<usize>> = HashMap::new();
     for (index, file) in files.iter().enumerate() {
         let Some(meta) = &file.meta else { continue };
-        let read = matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed);
+        let read = matches!(file.verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
         if read && !meta.symlink && meta.links > 1 {
             names.entry(meta.inode).or_default().push(index);
         }
@@ -168,7 +172,7 @@ fn hard_links(files: &mut [FileReport]) {
             let Some(other) = other.map(|other| other.path.display().to_string()) else { continue };
             if let Some(file) = files.get_mut(index) {
                 file.findings.push(
-                    Finding::warning(
+                    LintFinding::warning(
                         Check::HardLink,
                         format!(
                             "this and {other} are one file: removing either name stops the pod for up to 20 s"

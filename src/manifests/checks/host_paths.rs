@@ -1,4 +1,4 @@
-//! Whether the paths that a pod mounts are there: SP087. Only where the files are this node's own.
+//! Checks whether the host paths that a pod mounts exist: SP087. Only if the files are this node's own.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::host::HostRoot;
 use crate::manifests::Check;
-use crate::manifests::{FileReport, Finding, Place};
+use crate::manifests::{FileReport, LintFinding, PodField};
 
-/// A path below a dead network mount never answers.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time limit, because a path below a dead network mount never answers.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 pub fn check(files: &mut [FileReport], host: &HostRoot) {
-    let wanted: Vec<(usize, Wanted)> = files
+    let wanted: Vec<(usize, MountedPath)> = files
         .iter()
         .enumerate()
         .flat_map(|(index, file)| volumes(file).into_iter().map(move |wanted| (index, wanted)))
@@ -25,58 +25,58 @@ pub fn check(files: &mut [FileReport], host: &HostRoot) {
         wanted.iter().map(|(_, wanted)| (host.path(&wanted.path), wanted.kind.clone())).collect();
     let ask = move || {
         for (path, kind) in questions {
-            // Nobody listens any more once we have lost patience.
-            if sender.send(trouble(&path, &kind)).is_err() {
+            // The receiver is gone after the time limit.
+            if sender.send(problem(&path, &kind)).is_err() {
                 return;
             }
         }
     };
-    // Without a thread a path that never answers would be waited for without a bound.
+    // Without a thread, a path that never answers would block without a limit.
     if thread::Builder::new().name("paths".into()).spawn(ask).is_err() {
         return;
     }
     for (index, wanted) in wanted {
-        let Ok(answer) = answers.recv_timeout(PATIENCE) else { return };
-        if let (Some(trouble), Some(file)) = (answer, files.get_mut(index)) {
-            file.findings.push(wanted.finding(&trouble));
+        let Ok(answer) = answers.recv_timeout(TIME_LIMIT) else { return };
+        if let (Some(problem), Some(file)) = (answer, files.get_mut(index)) {
+            file.findings.push(wanted.finding(&problem));
         }
     }
 }
 
-struct Wanted {
+struct MountedPath {
     path: String,
     kind: String,
-    finding: Finding,
+    finding: LintFinding,
 }
 
-impl Wanted {
-    fn finding(self, trouble: &str) -> Finding {
+impl MountedPath {
+    fn finding(self, problem: &str) -> LintFinding {
         let what = if self.kind.is_empty() {
             "the runtime may make an empty directory there"
         } else {
             "the pod does not start"
         };
-        Finding {
-            message: format!("the hostPath {} {trouble} on this node: {what}", self.path),
+        LintFinding {
+            message: format!("the hostPath {} {problem} on this node: {what}", self.path),
             ..self.finding
         }
     }
 }
 
-fn volumes(file: &FileReport) -> Vec<Wanted> {
+fn volumes(file: &FileReport) -> Vec<MountedPath> {
     let Some(pod) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
         return Vec::new();
     };
-    let volumes = Place::root(&pod.pod).get("spec").get("volumes").items();
+    let volumes = PodField::root(&pod.pod).get("spec").get("volumes").items();
     let host_paths = volumes.iter().map(|volume| volume.get("hostPath"));
     host_paths
         .filter(|host_path| host_path.get("path").str().starts_with('/'))
         .map(|host_path| {
             let path = host_path.get("path");
-            Wanted {
+            MountedPath {
                 path: path.str().to_owned(),
                 kind: host_path.get("type").str().to_owned(),
-                finding: Finding::warning(Check::HostPathMissing, "")
+                finding: LintFinding::warning(Check::HostPathMissing, "")
                     .with_fix("create it, or write the type DirectoryOrCreate or FileOrCreate")
                     .on_field(path.path())
                     .at(path.position()),
@@ -85,8 +85,8 @@ fn volumes(file: &FileReport) -> Vec<Wanted> {
         .collect()
 }
 
-/// What the kubelet's check of the type would object to.
-fn trouble(path: &PathBuf, kind: &str) -> Option<String> {
+/// Returns the error of the kubelet's check of the `hostPath` type.
+fn problem(path: &PathBuf, kind: &str) -> Option<String> {
     let Ok(meta) = fs::metadata(path) else {
         return (!kind.ends_with("OrCreate")).then(|| "does not exist".to_owned());
     };
@@ -111,13 +111,13 @@ mod tests {
         let directory = PathBuf::from("/dev");
         let missing = PathBuf::from("/nowhere/at/all");
         for kind in ["", "Directory", "DirectoryOrCreate"] {
-            assert_eq!(trouble(&directory, kind), None, "{kind}");
+            assert_eq!(problem(&directory, kind), None, "{kind}");
         }
         for kind in ["File", "FileOrCreate", "Socket", "BlockDevice"] {
-            assert!(trouble(&directory, kind).is_some(), "{kind}");
+            assert!(problem(&directory, kind).is_some(), "{kind}");
         }
-        assert_eq!(trouble(&PathBuf::from("/dev/null"), "CharDevice"), None);
-        assert!(trouble(&missing, "").is_some());
-        assert_eq!(trouble(&missing, "DirectoryOrCreate"), None);
+        assert_eq!(problem(&PathBuf::from("/dev/null"), "CharDevice"), None);
+        assert!(problem(&missing, "").is_some());
+        assert_eq!(problem(&missing, "DirectoryOrCreate"), None);
     }
 }

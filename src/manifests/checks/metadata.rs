@@ -1,36 +1,37 @@
-//! Metadata and what is special about static pods: SP062 to SP065 and SP068 to SP072. The rest belongs to the verdict.
+//! Checks of metadata and of the limits of static pods: SP062 to SP065 and SP068 to SP072. Other errors are part of the
+//! verdict.
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::kubelet::Told;
-use crate::manifests::{Check, FileReport, Finding, Kubelet, Place, Verdict};
+use crate::manifests::{Check, FileReport, FileVerdict, Kubelet, LintFinding, PodField};
 
-/// Annotations that the kubelet keeps for itself.
+/// The prefix of annotations that the kubelet sets itself.
 const CONFIG_PREFIX: &str = "kubernetes.io/config.";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-pub fn check(file: &mut FileReport, surroundings: &Surroundings<'_>) {
-    let kubelet = surroundings.kubelet;
+pub fn check(file: &mut FileReport, context: &CheckContext<'_>) {
+    let kubelet = context.kubelet;
     let Some(document) = &file.document else { return };
     let Some(pod) = &document.pod else { return };
-    let pod = Place::root(&pod.pod);
+    let pod = PodField::root(&pod.pod);
     let mut findings = Vec::new();
     let metadata = pod.get("metadata");
     findings.extend(name(&metadata, kubelet));
     server_side(&pod, kubelet, &mut findings);
-    if file.verdict != Verdict::Rejected {
+    if file.verdict != FileVerdict::Rejected {
         findings.extend(fixed_uid(&metadata, &document.text));
     }
     findings.extend(namespace(&metadata));
     scheduling(&pod.get("spec"), &mut findings);
-    findings.extend(runtime_class(&pod.get("spec"), surroundings.told));
+    findings.extend(runtime_class(&pod.get("spec"), context.kubelet_settings));
     file.findings.extend(findings);
 }
 
-fn warn(check: Check, at: &Place<'_>, message: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
+fn warn(check: Check, at: &PodField<'_>, message: impl Into<String>, fix: impl Into<String>) -> LintFinding {
+    LintFinding::warning(check, message).with_fix(fix).on_field(at.path()).at(at.position())
 }
 
-fn name(metadata: &Place<'_>, kubelet: &Kubelet) -> Option<Finding> {
+fn name(metadata: &PodField<'_>, kubelet: &Kubelet) -> Option<LintFinding> {
     let at = metadata.get("name");
     let node = kubelet.node_name.to_lowercase();
     let base = at.str().strip_suffix(&format!("-{node}"))?;
@@ -38,13 +39,13 @@ fn name(metadata: &Place<'_>, kubelet: &Kubelet) -> Option<Finding> {
     Some(warn(Check::NodeNameTwice, &at, message, format!("write `name: {base}`")))
 }
 
-/// What comes along when somebody saves `kubectl get pod -o yaml` here.
-fn server_side(pod: &Place<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) {
+/// Reports fields that a manifest has if it was saved with `kubectl get pod -o yaml`.
+fn server_side(pod: &PodField<'_>, kubelet: &Kubelet, findings: &mut Vec<LintFinding>) {
     let metadata = pod.get("metadata");
     for (entry, at) in metadata.get("annotations").entries() {
         if &*entry.key == MIRROR {
             findings.push(
-                Finding::error(
+                LintFinding::error(
                     Check::SavedMirror,
                     "this is a saved mirror pod: the kubelet takes it for the API server's copy and never starts it",
                 )
@@ -78,8 +79,8 @@ fn server_side(pod: &Place<'_>, kubelet: &Kubelet, findings: &mut Vec<Finding>) 
     }
 }
 
-/// RKE2 gives each revision a UID of its own.
-fn fixed_uid(metadata: &Place<'_>, text: &str) -> Option<Finding> {
+/// Reports a fixed UID. RKE2 gives each revision its own UID.
+fn fixed_uid(metadata: &PodField<'_>, text: &str) -> Option<LintFinding> {
     let at = metadata.get("uid");
     if at.is_empty() {
         return None;
@@ -88,13 +89,13 @@ fn fixed_uid(metadata: &Place<'_>, text: &str) -> Option<Finding> {
         "the UID is fixed: edits of command, args, env, volumes or resources do not restart containers";
     if ["rke2", "rancher/"].iter().any(|word| text.contains(word)) {
         let finding =
-            Finding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new one)"));
+            LintFinding::info(Check::FixedUid, format!("{message} (RKE2 gives each revision a new one)"));
         return Some(finding.on_field(at.path()).at(at.position()));
     }
     Some(warn(Check::FixedUid, &at, message, "remove metadata.uid, or change it with every edit"))
 }
 
-fn namespace(metadata: &Place<'_>) -> Option<Finding> {
+fn namespace(metadata: &PodField<'_>) -> Option<LintFinding> {
     let at = metadata.get("namespace");
     if matches!(at.str(), "" | "default" | "kube-system") {
         return None;
@@ -104,14 +105,14 @@ fn namespace(metadata: &Place<'_>) -> Option<Finding> {
         at.str()
     );
     Some(
-        Finding::info(Check::Namespace, message)
+        LintFinding::info(Check::Namespace, message)
             .with_fix("create the namespace")
             .on_field(at.path())
             .at(at.position()),
     )
 }
 
-fn scheduling(spec: &Place<'_>, findings: &mut Vec<Finding>) {
+fn scheduling(spec: &PodField<'_>, findings: &mut Vec<LintFinding>) {
     findings.extend(priority(spec));
     let affinity =
         spec.get("affinity").get("nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution");
@@ -133,22 +134,23 @@ fn scheduling(spec: &Place<'_>, findings: &mut Vec<Finding>) {
             "with restartPolicy {} a pod that is done runs again only after an edit or a restart of the kubelet",
             restart.str()
         );
-        findings
-            .push(Finding::info(Check::EndsForGood, message).on_field(restart.path()).at(restart.position()));
+        findings.push(
+            LintFinding::info(Check::EndsForGood, message).on_field(restart.path()).at(restart.position()),
+        );
     }
 }
 
-/// A kubelet without an API server looks the class up all the same, in a cache that it never made.
-fn runtime_class(spec: &Place<'_>, told: Option<&Told>) -> Option<Finding> {
+/// Reports a runtime class. A kubelet without an API server looks the class up in a cache that is never filled.
+fn runtime_class(spec: &PodField<'_>, kubelet_settings: Option<&Told>) -> Option<LintFinding> {
     let class = spec.get("runtimeClassName");
     if class.is_empty() {
         return None;
     }
-    if told.is_some_and(Told::is_standalone) {
+    if kubelet_settings.is_some_and(Told::is_standalone) {
         let message = "this node's kubelet runs without an API server: a pod with a runtime class makes it panic, again \
                        after each start, and no pod of the node is looked after";
         return Some(
-            Finding::error(Check::RuntimeClass, message)
+            LintFinding::error(Check::RuntimeClass, message)
                 .with_fix("remove runtimeClassName")
                 .on_field(class.path())
                 .at(class.position()),
@@ -158,8 +160,8 @@ fn runtime_class(spec: &Place<'_>, told: Option<&Told>) -> Option<Finding> {
     Some(warn(Check::RuntimeClass, &class, message, "remove it from pods that the API server needs"))
 }
 
-/// The API server refuses the mirror pod where class and number disagree.
-fn priority(spec: &Place<'_>) -> Option<Finding> {
+/// Reports a priority that does not match its class: the API server refuses the mirror pod.
+fn priority(spec: &PodField<'_>) -> Option<LintFinding> {
     let class = spec.get("priorityClassName");
     let number = spec.get("priority");
     let usual = match class.str() {
@@ -203,7 +205,7 @@ fn priority(spec: &Place<'_>) -> Option<Finding> {
                 class.str()
             );
             Some(
-                Finding::info(Check::Priority, message)
+                LintFinding::info(Check::Priority, message)
                     .with_fix(format!("add `priority: {usual}`"))
                     .on_field(class.path())
                     .at(class.position()),
@@ -227,31 +229,41 @@ mod tests {
     fn sp071_is_an_error_where_the_kubelet_has_no_api_server() {
         use crate::host::Arguments;
         use crate::kubelet::Told;
-        use crate::manifests::checks::Surroundings;
+        use crate::manifests::checks::CheckContext;
         use crate::manifests::checks::testing::kubelet;
         use crate::manifests::{Check, Severity, inspect_bytes};
-        let said = |words: Option<&[&str]>| {
+        let severity_with = |words: Option<&[&str]>| {
             let kubelet = kubelet();
-            let told = words.map(|words| Told::of(words.iter().copied().collect::<Arguments>(), b""));
+            let kubelet_settings =
+                words.map(|words| Told::of(words.iter().copied().collect::<Arguments>(), b""));
             let text = in_spec("runtimeClassName: kata");
             let mut file = inspect_bytes("web.yaml".as_ref(), text.as_bytes(), &kubelet);
-            let told = told.as_ref();
+            let kubelet_settings = kubelet_settings.as_ref();
             super::check(
                 &mut file,
-                &Surroundings { kubelet: &kubelet, configured: None, on_node: true, host: None, told },
+                &CheckContext {
+                    kubelet: &kubelet,
+                    configured: None,
+                    on_node: true,
+                    host: None,
+                    kubelet_settings,
+                },
             );
             let found = file.findings.into_iter().find(|finding| finding.id == Check::RuntimeClass);
             found.unwrap().severity
         };
-        assert_eq!(said(None), Severity::Warning);
+        assert_eq!(severity_with(None), Severity::Warning);
         assert_eq!(
-            said(Some(&["/usr/bin/kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"])),
+            severity_with(Some(&["/usr/bin/kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"])),
             Severity::Warning
         );
-        assert_eq!(said(Some(&["/usr/bin/kubelet", "--bootstrap-kubeconfig", "/b"])), Severity::Warning);
-        // What has a kubelet inside hands it an API server that no flag shows.
-        assert_eq!(said(Some(&["/usr/local/bin/k3s", "server"])), Severity::Warning);
-        assert_eq!(said(Some(&["/usr/bin/kubelet", "--config=/etc/k.yaml"])), Severity::Error);
+        assert_eq!(
+            severity_with(Some(&["/usr/bin/kubelet", "--bootstrap-kubeconfig", "/b"])),
+            Severity::Warning
+        );
+        // A program with a built-in kubelet, such as k3s, gives it an API server that no flag shows.
+        assert_eq!(severity_with(Some(&["/usr/local/bin/k3s", "server"])), Severity::Warning);
+        assert_eq!(severity_with(Some(&["/usr/bin/kubelet", "--config=/etc/k.yaml"])), Severity::Error);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What is worth saying beyond the kubelet's verdict: one file for each part of the catalogue.
+//! Checks beyond the kubelet's verdict, one file for each part of the catalogue.
 //!
-//! Each check reads what [`super::inspect`] found and adds findings to it; none changes a verdict.
+//! Each check reads the result of [`super::inspect`] and adds findings to it. No check changes a verdict.
 
 mod across;
 mod admission;
@@ -22,35 +22,35 @@ use crate::kubelet::Told;
 
 use super::{Kubelet, SourceReport};
 
-/// What the checks know besides the files.
+/// What the checks know in addition to the files.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
-    /// The kubelet whose eyes are borrowed.
+pub struct CheckContext<'a> {
+    /// The kubelet whose rules are applied.
     pub kubelet: &'a Kubelet,
-    /// Where the kubelet of this node looks, if a kubelet was found and says so.
+    /// The manifest path of the kubelet of this node, if a kubelet was found and has one.
     pub configured: Option<&'a Path>,
-    /// Whether the path that is looked at is this node's own, and not a copy of one somewhere.
+    /// Whether the inspected path is this node's own, and not a copy.
     pub on_node: bool,
-    /// The root of the node, if the paths that pods mount can be looked up.
+    /// The root of the node's file system, if paths that pods mount can be looked up.
     pub host: Option<&'a HostRoot>,
-    /// What the kubelet was told that runs on this node, if one was found and the path is its own.
-    pub told: Option<&'a Told>,
+    /// The configuration of the kubelet on this node, if one was found and the path is its own.
+    pub kubelet_settings: Option<&'a Told>,
 }
 
-/// Adds what the checks find to what the kubelet says.
-pub fn run(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
-    path::check(report, surroundings);
+/// Runs all checks and adds their findings to the report.
+pub fn run(report: &mut SourceReport, context: &CheckContext<'_>) {
+    path::check(report, context);
     for file in &mut report.files {
-        files::check(file, surroundings);
+        files::check(file, context);
         bytes::check(file);
-        fields::check(file, surroundings.kubelet.version);
-        metadata::check(file, surroundings);
+        fields::check(file, context.kubelet.version);
+        metadata::check(file, context);
         containers::check(file);
     }
     files::check_together(&mut report.files);
     across::check(&mut report.files);
-    admission::check(&mut report.files, surroundings);
-    if let Some(host) = surroundings.host.filter(|_| surroundings.on_node) {
+    admission::check(&mut report.files, context);
+    if let Some(host) = context.host.filter(|_| context.on_node) {
         host_paths::check(&mut report.files, host);
     }
 }

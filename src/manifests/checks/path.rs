@@ -1,27 +1,27 @@
-//! The manifest path itself: SP004 to SP007. SP001 to SP003 belong to the verdict.
+//! Checks of the manifest path itself: SP004 to SP007. SP001 to SP003 are part of the verdict.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::manifests::Check;
-use crate::manifests::{Finding, PathKind, SourceReport, Verdict};
+use crate::manifests::{FileVerdict, LintFinding, PathKind, SourceReport};
 
-pub fn check(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
+pub fn check(report: &mut SourceReport, context: &CheckContext<'_>) {
     match report.kind {
-        PathKind::File => single_file(report, surroundings),
-        PathKind::Directory => directory(report, surroundings),
+        PathKind::File => single_file(report, context),
+        PathKind::Directory => directory(report, context),
         PathKind::Missing | PathKind::Special | PathKind::Unreadable => {}
     }
-    other_path(report, surroundings);
+    other_path(report, context);
 }
 
-/// Whoever lints one file of many is told the same in a lower voice.
-fn single_file(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
-    if surroundings.on_node {
+/// Reports a single file as path; only as information if a user lints one file of many.
+fn single_file(report: &mut SourceReport, context: &CheckContext<'_>) {
+    if context.on_node {
         report.findings.push(
-            Finding::warning(
+            LintFinding::warning(
                 Check::PathIsFile,
                 "the manifest path is one file: after an edit that does not load the old pod runs on until the kubelet \
                  restarts, and saving by renaming removes the pod for up to 20 s",
@@ -31,11 +31,11 @@ fn single_file(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
     }
 }
 
-fn directory(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
-    let loads = |verdict| matches!(verdict, Verdict::Loaded | Verdict::Shadowed);
+fn directory(report: &mut SourceReport, context: &CheckContext<'_>) {
+    let loads = |verdict| matches!(verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
     if !report.files.iter().any(|file| loads(file.verdict)) {
         report.findings.push(
-            Finding::warning(
+            LintFinding::warning(
                 Check::NothingLoads,
                 "nothing in this directory loads: the kubelet runs no static pod from here",
             )
@@ -43,12 +43,13 @@ fn directory(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
         );
     }
     if let Ok(meta) = fs::metadata(&report.path) {
-        report.findings.extend(open_to_others(meta.mode(), meta.uid(), surroundings.on_node));
+        report.findings.extend(open_to_others(meta.mode(), meta.uid(), context.on_node));
     }
 }
 
-/// A copy in somebody's checkout is theirs, and their group's; only the world is never wanted there.
-fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
+/// Reports a directory that others can write to. Write access for a group is normal in a copy, for example in a
+/// checkout; for everybody it is never normal.
+fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<LintFinding> {
     const GROUP: u32 = 0o020;
     const WORLD: u32 = 0o002;
     let who = if mode & WORLD != 0 {
@@ -62,23 +63,23 @@ fn open_to_others(mode: u32, owner: u32, on_node: bool) -> Option<Finding> {
     };
     let message = format!("{who} can write to this directory, and whoever can runs containers as root");
     Some(
-        Finding::warning(Check::PathWritable, message)
+        LintFinding::warning(Check::PathWritable, message)
             .with_fix("chown root:root and chmod 0700 the directory"),
     )
 }
 
-fn other_path(report: &mut SourceReport, surroundings: &Surroundings<'_>) {
-    let Some(configured) = surroundings.configured else { return };
-    if surroundings.on_node || same(&report.path, configured) {
+fn other_path(report: &mut SourceReport, context: &CheckContext<'_>) {
+    let Some(configured) = context.configured else { return };
+    if context.on_node || same(&report.path, configured) {
         return;
     }
-    // A single file of that directory is read by this kubelet too.
+    // This kubelet also reads a single file of that directory.
     if report.path.parent().is_some_and(|parent| same(parent, configured)) {
         return;
     }
     let configured = configured.display();
     report.findings.push(
-        Finding::warning(
+        LintFinding::warning(
             Check::OtherPathConfigured,
             format!("the kubelet of this node does not read this path but {configured}"),
         )
@@ -100,17 +101,22 @@ mod tests {
         report.findings.iter().map(|finding| number(finding.id)).collect()
     }
 
-    fn checked(kind: PathKind, verdicts: &[Verdict], on_node: bool, configured: Option<&str>) -> Vec<u16> {
+    fn checked(
+        kind: PathKind,
+        verdicts: &[FileVerdict],
+        on_node: bool,
+        configured: Option<&str>,
+    ) -> Vec<u16> {
         let mut report = source("/nowhere/manifests", kind, verdicts);
         let kubelet = kubelet();
         check(
             &mut report,
-            &Surroundings {
+            &CheckContext {
                 kubelet: &kubelet,
                 configured: configured.map(Path::new),
                 on_node,
                 host: None,
-                told: None,
+                kubelet_settings: None,
             },
         );
         ids(&report)
@@ -118,13 +124,13 @@ mod tests {
 
     #[test]
     fn sp004_is_about_the_nodes_own_path() {
-        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], true, None), [4]);
-        assert_eq!(checked(PathKind::File, &[Verdict::Loaded], false, None), NONE);
+        assert_eq!(checked(PathKind::File, &[FileVerdict::Loaded], true, None), [4]);
+        assert_eq!(checked(PathKind::File, &[FileVerdict::Loaded], false, None), NONE);
     }
 
     #[test]
     fn sp005_names_the_path_that_is_read() {
-        let loaded = [Verdict::Loaded];
+        let loaded = [FileVerdict::Loaded];
         assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/etc/other")), [5]);
         assert_eq!(checked(PathKind::Directory, &loaded, false, Some("/nowhere/manifests")), NONE);
         assert_eq!(checked(PathKind::File, &loaded, false, Some("/nowhere")), NONE);
@@ -134,8 +140,14 @@ mod tests {
     #[test]
     fn sp006_is_about_directories_without_a_good_file() {
         assert_eq!(checked(PathKind::Directory, &[], false, None), [6]);
-        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Ignored], false, None), [6]);
-        assert_eq!(checked(PathKind::Directory, &[Verdict::Rejected, Verdict::Loaded], false, None), NONE);
+        assert_eq!(
+            checked(PathKind::Directory, &[FileVerdict::Rejected, FileVerdict::Ignored], false, None),
+            [6]
+        );
+        assert_eq!(
+            checked(PathKind::Directory, &[FileVerdict::Rejected, FileVerdict::Loaded], false, None),
+            NONE
+        );
     }
 
     #[test]

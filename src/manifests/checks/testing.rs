@@ -1,16 +1,16 @@
-//! What the tests of the checks build on.
+//! Support code for the tests of the checks.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-use super::Surroundings;
+use super::CheckContext;
 use crate::manifests::Check;
 use crate::manifests::{
-    FileReport, Kubelet, KubeletVersion, PathKind, SourceReport, Verdict, inspect, inspect_bytes,
+    FileReport, FileVerdict, Kubelet, KubeletVersion, PathKind, SourceReport, inspect, inspect_bytes,
 };
 
-/// A pod without a fault; tests change it.
+/// A pod without findings, which tests modify.
 pub const GOOD: &str = "apiVersion: v1
 kind: Pod
 metadata:
@@ -21,21 +21,21 @@ spec:
     image: registry.k8s.io/app:1.0
 ";
 
-/// No finding.
+/// An empty list of findings.
 pub const NONE: [u16; 0] = [];
 
 pub fn kubelet() -> Kubelet {
     Kubelet::new(KubeletVersion::NEWEST, "node1")
 }
 
-/// A source with a file of each verdict.
-pub fn source(path: &str, kind: PathKind, verdicts: &[Verdict]) -> SourceReport {
-    let file = |(index, &verdict): (usize, &Verdict)| FileReport {
+/// A source with one file of each verdict.
+pub fn source(path: &str, kind: PathKind, verdicts: &[FileVerdict]) -> SourceReport {
+    let file = |(index, &verdict): (usize, &FileVerdict)| FileReport {
         path: PathBuf::from(format!("{path}/{index}.yaml")),
         meta: None,
         verdict,
         pod: None,
-        seen_as: None,
+        kubelet_path: None,
         uid: None,
         kubelet_reason: None,
         findings: Vec::new(),
@@ -49,26 +49,26 @@ pub fn source(path: &str, kind: PathKind, verdicts: &[Verdict]) -> SourceReport 
     }
 }
 
-fn surroundings(kubelet: &Kubelet) -> Surroundings<'_> {
-    Surroundings { kubelet, configured: None, on_node: false, host: None, told: None }
+fn context(kubelet: &Kubelet) -> CheckContext<'_> {
+    CheckContext { kubelet, configured: None, on_node: false, host: None, kubelet_settings: None }
 }
 
-/// What is found in one file.
+/// Returns the numbers of the findings in one file.
 pub fn found(text: impl AsRef<[u8]>) -> Vec<u16> {
     let kubelet = kubelet();
     let path = Path::new("pod.yaml");
     let mut report = source("pod.yaml", PathKind::File, &[]);
     report.files = vec![inspect_bytes(path, text.as_ref(), &kubelet)];
-    super::run(&mut report, &surroundings(&kubelet));
+    super::run(&mut report, &context(&kubelet));
     ids(&report.files[0])
 }
 
-/// The digits of its id.
+/// The number in the id of a check.
 pub fn number(check: Check) -> u16 {
     check.id().trim_start_matches("SP").parse().unwrap()
 }
 
-/// The numbers of its findings, in order.
+/// The numbers of the findings of a file, in order.
 pub fn ids(file: &FileReport) -> Vec<u16> {
     let mut ids: Vec<u16> = file.findings.iter().map(|finding| number(finding.id)).collect();
     ids.sort_unstable();
@@ -76,7 +76,7 @@ pub fn ids(file: &FileReport) -> Vec<u16> {
     ids
 }
 
-/// A directory of the test's own, which goes with it.
+/// A temporary directory that is deleted when the value is dropped.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -88,22 +88,22 @@ impl Directory {
         Self(path)
     }
 
-    /// With a file of that name.
+    /// Adds a file with this name.
     pub fn with(self, name: &str, text: impl AsRef<[u8]>) -> Self {
         fs::write(self.0.join(name), text).unwrap();
         self
     }
 
-    /// What is found in each entry, by name.
+    /// Returns the numbers of the findings in each entry, by name.
     pub fn found(&self) -> Vec<(String, Vec<u16>)> {
         let kubelet = kubelet();
         let mut report = inspect(&self.0, &kubelet);
-        super::run(&mut report, &surroundings(&kubelet));
+        super::run(&mut report, &context(&kubelet));
         let name = |file: &FileReport| file.path.file_name().unwrap().to_string_lossy().into_owned();
         report.files.iter().map(|file| (name(file), ids(file))).collect()
     }
 
-    /// What is found in one entry.
+    /// Returns the numbers of the findings in one entry.
     pub fn found_in(&self, name: &str) -> Vec<u16> {
         let found = self.found().into_iter().find(|(file, _)| file == name);
         found.unwrap_or_else(|| panic!("{name} was not listed")).1
@@ -116,7 +116,7 @@ impl Drop for Directory {
     }
 }
 
-/// The good pod with something else in the place of a part of it.
+/// The good pod with a part replaced.
 pub fn with(part: &str, other: &str) -> String {
     assert!(GOOD.contains(part), "{part}");
     GOOD.replace(part, other)

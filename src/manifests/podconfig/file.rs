@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::WantedPod;
-use crate::manifests::{FileReport, Kubelet, PathKind, PodIdentity, Verdict, each_file, inspect_file};
+use crate::manifests::{FileReport, FileVerdict, Kubelet, PathKind, PodIdentity, each_file, inspect_file};
 
 /// A file without a pod that the kubelet would run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl FileSource {
 }
 
 fn refused(file: &FileReport) -> Option<RefusedFile> {
-    let reason = file.kubelet_reason.clone().filter(|_| file.verdict == Verdict::Rejected)?;
+    let reason = file.kubelet_reason.clone().filter(|_| file.verdict == FileVerdict::Rejected)?;
     Some(RefusedFile { path: file.path.clone(), reason })
 }
 

@@ -4,16 +4,16 @@ use serde_json::{Map, Number, Value};
 
 use super::{CompactJson, PodContent, UNKNOWN_UID, WantedPod};
 use crate::clock::Wall;
-use crate::manifests::{Check, FileReport, Node, Verdict, tree};
+use crate::manifests::{Check, FileReport, FileVerdict, ManifestNode, tree};
 
 impl WantedPod {
     /// Returns the pod of a file, if the kubelet loads it.
     pub(super) fn of_file(file: &FileReport) -> Option<Self> {
-        let taken = matches!(file.verdict, Verdict::Loaded | Verdict::Shadowed);
+        let taken = matches!(file.verdict, FileVerdict::Loaded | FileVerdict::Shadowed);
         let identity = file.pod.clone().filter(|_| taken)?;
         let pod = &file.document.as_ref()?.pod.as_ref()?.pod;
         let metadata = pod.get("metadata");
-        let part = |of: Option<&Node>, key: &str| {
+        let part = |of: Option<&ManifestNode>, key: &str| {
             CompactJson::from(of.and_then(|of| of.get(key)).map_or(Value::Null, value))
         };
         let refers = file.findings.iter().find(|finding| finding.id == Check::ApiReference);
@@ -40,7 +40,7 @@ impl WantedPod {
 }
 
 /// Converts a node into JSON, without positions.
-fn value(node: &Node) -> Value {
+fn value(node: &ManifestNode) -> Value {
     match &node.value {
         tree::Value::Null => Value::Null,
         tree::Value::Bool(truth) => Value::Bool(*truth),

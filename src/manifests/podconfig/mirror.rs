@@ -13,7 +13,7 @@ use super::runtime_pods::RuntimePod;
 use super::{GRACE, WantedPod};
 use crate::clock::Wall;
 use crate::manifests::checks::runtime::RuntimeFinding;
-use crate::manifests::{Check, PodIdentity, Severity, SourceReport, Verdict};
+use crate::manifests::{Check, FileVerdict, PodIdentity, Severity, SourceReport};
 
 /// Namespaces that exist in every cluster.
 const ALWAYS_THERE: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -92,7 +92,7 @@ pub fn mirror_findings(sources: &[SourceReport], api: &[Arc<WantedPod>], now: Wa
         by_name.entry(&pod.identity).or_default().push(pod);
     }
     let files = sources.iter().flat_map(|source| &source.files);
-    let loaded = files.filter(|file| file.verdict == Verdict::Loaded);
+    let loaded = files.filter(|file| file.verdict == FileVerdict::Loaded);
     let findings = loaded.filter_map(|file| {
         let pod = WantedPod::of_file(file)?;
         let shown = by_name.get(&pod.identity).map(Vec::as_slice).unwrap_or_default();

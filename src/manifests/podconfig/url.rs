@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::WantedPod;
 use crate::manifests::pipeline::{judge, judge_item};
-use crate::manifests::tree::{Node, Value};
+use crate::manifests::tree::{ManifestNode, Value};
 use crate::manifests::uid::uid_from_url;
-use crate::manifests::{FileReport, Kubelet, PathKind, SourceReport, Verdict};
+use crate::manifests::{FileReport, FileVerdict, Kubelet, PathKind, SourceReport};
 
 /// The largest body that the kubelet reads (maxConfigLength in pkg/kubelet/config/file.go).
 pub const BODY_LIMIT: u64 = 10 << 20;
@@ -71,15 +71,15 @@ pub fn inspect_url(url: &str, body: &[u8], kubelet: &Kubelet) -> SourceReport {
     };
     let several = files.len() > 1;
     let any = |verdict| files.iter().any(|file| file.verdict == verdict);
-    let (refused, unjudged) = (any(Verdict::Rejected), any(Verdict::NotJudged));
+    let (refused, unjudged) = (any(FileVerdict::Rejected), any(FileVerdict::NotJudged));
     for (number, file) in files.iter_mut().enumerate().filter(|_| several) {
         file.path = PathBuf::from(format!("{url}#{number}"));
-        if refused && file.verdict == Verdict::Loaded {
-            file.verdict = Verdict::Rejected;
+        if refused && file.verdict == FileVerdict::Loaded {
+            file.verdict = FileVerdict::Rejected;
             file.kubelet_reason =
                 Some("another pod of the list is refused, and the kubelet then takes none of it".to_owned());
-        } else if unjudged && file.verdict == Verdict::Loaded {
-            file.verdict = Verdict::NotJudged;
+        } else if unjudged && file.verdict == FileVerdict::Loaded {
+            file.verdict = FileVerdict::NotJudged;
         }
     }
     SourceReport { path: PathBuf::from(url), kind: PathKind::File, files, findings: Vec::new() }
@@ -96,7 +96,7 @@ fn served(url: &str, body: &[u8], kubelet: &Kubelet) -> Result<Vec<FileReport>, 
         items.iter().map(|item| judge_item(Path::new(url), item, document, kubelet)).collect()
     } else {
         // The kubelet logs no more than that; the findings about the Pod stay.
-        one.verdict = Verdict::Rejected;
+        one.verdict = FileVerdict::Rejected;
         return Err(neither(url, one));
     };
     for report in &mut reports {
@@ -119,13 +119,13 @@ fn taken(report: &FileReport) -> Result<WantedPod, String> {
 }
 
 /// Returns the items of a `PodList`. The kubelet does not accept a `List` of Pods.
-fn pod_list(root: &Node) -> Option<Vec<Node>> {
-    let is = |key: &str, text: &str| root.get(key).and_then(Node::as_str) == Some(text);
+fn pod_list(root: &ManifestNode) -> Option<Vec<ManifestNode>> {
+    let is = |key: &str, text: &str| root.get(key).and_then(ManifestNode::as_str) == Some(text);
     if !is("kind", "PodList") || !is("apiVersion", "v1") {
         return None;
     }
     Some(match root.get("items") {
-        Some(Node { value: Value::List(items), .. }) => items.to_vec(),
+        Some(ManifestNode { value: Value::List(items), .. }) => items.to_vec(),
         _ => Vec::new(),
     })
 }

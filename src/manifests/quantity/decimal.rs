@@ -1,4 +1,4 @@
-//! Decimal numbers of any size, as far as quantities need them: `gopkg.in/inf.v0` in small.
+//! Decimal numbers of any size, a small part of `gopkg.in/inf.v0`.
 
 use std::cmp::Ordering;
 
@@ -6,25 +6,25 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Decimal {
     pub negative: bool,
-    /// Most significant first, none of them leading zeros; zero has no digits.
+    /// The digits, most significant first, without leading zeros. Zero has no digits.
     digits: Vec<u8>,
     pub scale: i32,
 }
 
 impl Decimal {
-    /// Reads ASCII digits; anything else counts as nothing.
+    /// Reads ASCII digits and skips any other character.
     pub fn new(negative: bool, text: &str, scale: i32) -> Self {
         let digits = text.bytes().filter(u8::is_ascii_digit).map(|digit| digit - b'0');
         let digits: Vec<u8> = digits.skip_while(|digit| *digit == 0).collect();
         Self { negative: negative && !digits.is_empty(), digits, scale }
     }
 
-    /// A whole number of 64 bits at a scale.
+    /// Creates a number from an integer and a scale.
     pub fn from_int(value: i64, scale: i32) -> Self {
         Self::new(value < 0, &value.unsigned_abs().to_string(), scale)
     }
 
-    /// The same digits with this sign.
+    /// Returns the number with this sign.
     pub fn signed(self, negative: bool) -> Self {
         Self { negative: negative && !self.digits.is_empty(), ..self }
     }
@@ -37,7 +37,7 @@ impl Decimal {
         self.digits.len()
     }
 
-    /// The same number at another scale, rounded away from zero where digits are lost.
+    /// Changes the scale, and rounds away from zero if digits are lost.
     pub fn rescale(&mut self, scale: i32) {
         let more = i64::from(scale) - i64::from(self.scale);
         self.scale = scale;
@@ -69,7 +69,7 @@ impl Decimal {
         self.digits.insert(0, 1);
     }
 
-    /// Multiplies without changing the scale.
+    /// Multiplies the digits without changing the scale.
     pub fn multiply(&mut self, factor: u64) {
         let mut carry: u128 = 0;
         for digit in self.digits.iter_mut().rev() {
@@ -86,7 +86,7 @@ impl Decimal {
         self.digits.splice(0..0, front);
     }
 
-    /// The sum, at the finer of both scales.
+    /// Returns the sum, with the larger of both scales.
     pub fn plus(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.clone(), other.clone());
         let scale = self.scale.max(other.scale);
@@ -102,7 +102,7 @@ impl Decimal {
         Self { negative: larger.negative && !digits.is_empty(), digits, scale }
     }
 
-    /// Compares what is left without the signs.
+    /// Compares the absolute values.
     fn magnitude(&self, other: &Self) -> Ordering {
         match (self.is_zero(), other.is_zero()) {
             (true, true) => return Ordering::Equal,
@@ -110,7 +110,7 @@ impl Decimal {
             (false, true) => return Ordering::Greater,
             (false, false) => {}
         }
-        // Where the first digit stands decides; without a difference there, the digits do.
+        // The position of the first digit decides. If it is equal, the digits decide.
         let place =
             |number: &Self| i64::try_from(number.digits.len()).unwrap_or(i64::MAX) - i64::from(number.scale);
         place(self).cmp(&place(other)).then_with(|| {
@@ -122,17 +122,17 @@ impl Decimal {
         })
     }
 
-    /// The last 64 bits of the digits, with the sign: what Go's `big.Int.Int64` gives for any size.
+    /// Returns the lowest 64 bits of the digits, with the sign, as Go's `big.Int.Int64` does for any size.
     pub fn low_bits(&self) -> i64 {
         let fold = |bits: u64, digit: &u8| bits.wrapping_mul(10).wrapping_add(u64::from(*digit));
         let bits = self.digits.iter().fold(0_u64, fold).cast_signed();
         if self.negative { bits.wrapping_neg() } else { bits }
     }
 
-    /// The digits in base 2^64, least significant word first.
+    /// Returns the digits in base 2^64, least significant word first.
     pub fn words(&self) -> Vec<u64> {
         let mut words: Vec<u64> = Vec::new();
-        // Nineteen digits are the most that one word holds.
+        // A word holds at most nineteen digits.
         for chunk in self.digits.chunks(19) {
             let mut carry = chunk.iter().fold(0_u128, |value, digit| value * 10 + u128::from(*digit));
             let factor = chunk.iter().fold(1_u128, |factor, _| factor * 10);
@@ -148,7 +148,7 @@ impl Decimal {
         words
     }
 
-    /// The digits as text.
+    /// Returns the digits as text.
     pub fn text(&self) -> String {
         if self.is_zero() {
             return "0".to_owned();
@@ -156,7 +156,7 @@ impl Decimal {
         self.digits.iter().map(|digit| char::from(b'0' + *digit)).collect()
     }
 
-    /// Takes zeros off the end, a thousand at a time, and says how often.
+    /// Removes trailing zeros three at a time. Returns how many times.
     pub fn strip_thousands(&mut self) -> i32 {
         let mut times = 0;
         while !self.is_zero() && self.digits.ends_with(&[0, 0, 0]) {
@@ -209,7 +209,7 @@ fn add(left: &[u8], right: &[u8]) -> Vec<u8> {
     digits
 }
 
-/// `left` is not the smaller one.
+/// Subtracts. `left` must not be smaller than `right`.
 fn subtract(left: &[u8], right: &[u8]) -> Vec<u8> {
     let mut digits = Vec::new();
     let mut right = right.iter().rev();

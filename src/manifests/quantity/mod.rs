@@ -1,6 +1,7 @@
-//! Resource quantities: `100m`, `128Mi`, `1e3`, in the very form in which the kubelet keeps them.
+//! Resource quantities such as `100m`, `128Mi` or `1e3`, in the kubelet's internal form.
 //!
-//! The form shows in what is printed of a pod and so in its UID, and it decides where the kubelet's arithmetic wraps.
+//! The internal form is printed into the text from which a pod's UID is computed, and it decides when the kubelet's
+//! arithmetic overflows.
 
 mod decimal;
 
@@ -9,7 +10,7 @@ use std::fmt;
 
 pub use decimal::Decimal;
 
-/// An amount, as `k8s.io/apimachinery/pkg/api/resource` keeps it.
+/// A quantity, as in `k8s.io/apimachinery/pkg/api/resource`.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
@@ -17,17 +18,17 @@ pub struct Quantity {
     format: Format,
 }
 
-/// Two ways to keep a number.
+/// The two internal forms of a number.
 #[derive(Clone, Debug)]
 pub enum Amount {
     /// `value` times ten to the `scale`.
     Small {
         /// The digits.
         value: i64,
-        /// How many zeros follow, or with a minus how many of the digits are decimals.
+        /// The number of zeros that follow, or if negative the number of decimals.
         scale: i32,
     },
-    /// Anything larger or finer.
+    /// A number that is too large or too precise for the small form.
     Large(Decimal),
 }
 
@@ -37,10 +38,10 @@ impl Default for Amount {
     }
 }
 
-/// In which family of suffixes an amount was written.
+/// The family of suffixes in which a quantity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// None: an amount that was not given.
+    /// A quantity that is absent.
     #[default]
     Absent,
     /// `k`, `M`, …
@@ -52,7 +53,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The kubelet's name.
+    /// The kubelet's name of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absent => "",
@@ -63,32 +64,31 @@ impl Format {
     }
 }
 
-/// Scales of the kubelet's finest amount and of resource lists.
+/// The scales of the kubelet's most precise quantity and of resource lists.
 const NANO: i32 = 9;
 const MILLI: i32 = 3;
 
-/// The kubelet writes the power of ten out, digit by digit. From here on that takes it seconds, and a few digits
-/// more take it hours.
+/// From this power of ten on, the kubelet needs seconds to write out the digits, and for a slightly larger power hours.
 const ENDLESS: i32 = 5_000_000;
 
-/// The text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAQuantity {
-    /// It has the wrong shape.
+    /// The text has the wrong format.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Shape,
-    /// It ends in an unknown suffix.
+    /// The text has an unknown suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
-    /// It has no digits where they count.
+    /// The text has no digits.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// It is one, but the kubelet does not come to an end with it.
+    /// The text is a quantity, but the kubelet would never finish parsing it.
     #[error("the power of ten is so large that the kubelet does not finish computing it")]
     Endless,
 }
 
-/// A quantity in its parts: sign, digits before and behind the point, suffix.
+/// The parts of a quantity: sign, digits before and after the point, suffix.
 struct Parts<'a> {
     negative: bool,
     whole: &'a str,
@@ -125,12 +125,12 @@ impl<'a> Parts<'a> {
         format!("{}{}", self.whole, self.fraction)
     }
 
-    /// How many digits behind the point.
+    /// The number of digits after the point.
     fn decimals(&self) -> i32 {
         length(self.fraction)
     }
 
-    /// The form that fits into 64 bits, if it surely does.
+    /// Returns the small form, if the number certainly fits.
     fn small(&self, suffix: &Suffix) -> Result<Option<(i64, i32)>, NotAQuantity> {
         let (mantissa, scale, room) = match *suffix {
             Suffix::Ten { exponent, .. } => {
@@ -146,14 +146,14 @@ impl<'a> Parts<'a> {
         Ok(value.checked_mul(mantissa).map(|value| (self.signed(value), scale)))
     }
 
-    /// What the text was, where the kubelet takes it for canonical and keeps it.
+    /// Whether the kubelet considers the text canonical and keeps it.
     fn keeps_text(&self, suffix: &Suffix, scale: i32) -> bool {
         match suffix {
             Suffix::Ten { .. } => {
                 let digits = self.digits();
                 scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
             }
-            // The last three digits decide what the whole number leaves when divided by eight.
+            // Eight divides 1000, so the last three digits give the remainder of a division by eight.
             Suffix::Two(_) => {
                 let tail = self.whole.get(self.whole.len().saturating_sub(3)..).unwrap_or(self.whole);
                 tail.parse::<u32>().is_ok_and(|tail| tail % 8 != 0)
@@ -198,7 +198,7 @@ const fn is_endless(scale: i32) -> bool {
     scale.unsigned_abs() > ENDLESS.unsigned_abs()
 }
 
-/// What a suffix multiplies with: a power of two or of ten.
+/// The factor of a suffix: a power of two or of ten.
 enum Suffix {
     Two(i32),
     Ten { exponent: i32, format: Format },
@@ -227,7 +227,7 @@ impl Suffix {
             _ => {
                 let power = text.strip_prefix(['e', 'E']).ok_or(NotAQuantity::Suffix)?;
                 let power: i64 = power.parse().map_err(|_| NotAQuantity::Suffix)?;
-                // Go cuts the number to 32 bits there.
+                // Go truncates the number to 32 bits here.
                 let low = u32::try_from(power & i64::from(u32::MAX)).unwrap_or_default();
                 Self::Ten { exponent: low.cast_signed(), format: Format::DecimalExponent }
             }
@@ -247,7 +247,7 @@ impl Quantity {
     pub const ZERO: Self =
         Self { amount: Amount::Small { value: 0, scale: 0 }, written: String::new(), format: Format::Absent };
 
-    /// Reads a quantity as the kubelet does, including the odd forms it lets pass, like `1.` and `.5`.
+    /// Parses a quantity as the kubelet does, including unusual forms that it accepts, like `1.` and `.5`.
     pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
         if text.is_empty() {
             return Err(NotAQuantity::Shape);
@@ -268,12 +268,12 @@ impl Quantity {
         Ok(Self { amount: Amount::Large(amount), written: String::new(), format })
     }
 
-    /// How it is kept.
+    /// The internal form.
     pub const fn amount(&self) -> &Amount {
         &self.amount
     }
 
-    /// The text that the kubelet keeps beside the number; empty where it keeps none.
+    /// The text that the kubelet keeps in addition to the number; empty if it keeps none.
     pub fn written(&self) -> &str {
         &self.written
     }
@@ -290,7 +290,7 @@ impl Quantity {
         }
     }
 
-    /// The amount in thousandths, rounded away from zero: how the kubelet keeps requests and limits.
+    /// Rounds away from zero to thousandths, as the kubelet stores requests and limits.
     #[must_use]
     pub fn rounded_to_milli(mut self) -> Self {
         match &mut self.amount {
@@ -305,7 +305,7 @@ impl Quantity {
         self
     }
 
-    /// Below zero.
+    /// Whether the quantity is below zero.
     pub fn is_negative(&self) -> bool {
         match &self.amount {
             Amount::Small { value, .. } => *value < 0,
@@ -313,7 +313,7 @@ impl Quantity {
         }
     }
 
-    /// Exactly zero.
+    /// Whether the quantity is zero.
     pub fn is_zero(&self) -> bool {
         match &self.amount {
             Amount::Small { value, .. } => *value == 0,
@@ -321,8 +321,8 @@ impl Quantity {
         }
     }
 
-    /// In units of ten to the minus `scale`, rounded up, as 64 bits: what does not fit wraps or becomes zero, as it
-    /// does in the kubelet.
+    /// Returns the number in units of ten to the minus `scale`, rounded up, with 64 bits. As in the kubelet, a number
+    /// that does not fit overflows or becomes zero.
     fn scaled(&self, scale: i32) -> i64 {
         match &self.amount {
             Amount::Small { value, scale: own } => {
@@ -341,22 +341,22 @@ impl Quantity {
         }
     }
 
-    /// A whole number, as the kubelet counts.
+    /// Whether the kubelet considers the number an integer.
     pub fn is_whole(&self) -> bool {
         self.scaled(MILLI) % 1000 == 0
     }
 
-    /// A whole multiple of `unit`. Nothing is a multiple of zero.
+    /// Whether the quantity is a multiple of `unit`. No quantity is a multiple of zero.
     pub fn is_multiple_of(&self, unit: &Self) -> bool {
         self.scaled(0).checked_rem(unit.scaled(0)) == Some(0)
     }
 
-    /// Compares with a whole number.
+    /// Compares with an integer.
     pub fn cmp_whole(&self, number: i64) -> Ordering {
         self.decimal().cmp(&Decimal::from_int(number, 0))
     }
 
-    /// The sum, in the form that the kubelet's addition gives it.
+    /// Returns the sum in the internal form that the kubelet's addition gives.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
@@ -373,7 +373,7 @@ impl Quantity {
         Self { amount, written: String::new(), format }
     }
 
-    /// As the kubelet writes it: the text it kept, else the shortest.
+    /// Returns the kubelet's notation: the text that it kept, or else the shortest.
     fn canonical(&self) -> String {
         if !self.written.is_empty() {
             return self.written.clone();
@@ -412,7 +412,7 @@ impl Quantity {
     }
 }
 
-/// Go's `int64Amount.Add`; nothing if it does not fit.
+/// Go's `int64Amount.Add`; `None` if the sum does not fit.
 fn small_sum((left, fine): (i64, i32), (right, coarse): (i64, i32)) -> Option<(i64, i32)> {
     if right == 0 {
         return Some((left, fine));
@@ -428,7 +428,7 @@ fn small_sum((left, fine): (i64, i32), (right, coarse): (i64, i32)) -> Option<(i
     Some((aligned(left, fine)?.checked_add(aligned(right, coarse)?)?, scale))
 }
 
-/// A number without its last `digits`, rounded away from zero.
+/// Removes the last `digits` digits, rounding away from zero.
 fn divided(value: i64, digits: u32) -> i64 {
     let Some(divisor) = 10_i64.checked_pow(digits) else {
         return value.signum();
@@ -437,7 +437,7 @@ fn divided(value: i64, digits: u32) -> i64 {
     value / divisor + rest.signum()
 }
 
-/// A whole number without its factors of 1024, and how many there were.
+/// Removes factors of 1024 from an integer. Returns the rest and the number of factors.
 fn without_1024(number: &Decimal) -> (String, usize) {
     let Ok(mut value) = number.text().parse::<u64>() else { return (number.text(), 0) };
     let mut times = 0;
@@ -467,7 +467,7 @@ impl PartialOrd for Quantity {
     }
 }
 
-/// Amounts are equal however they are written.
+/// Quantities are equal if their numbers are equal, however they are written.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn suffixes_scale() {
+    fn suffixes_multiply_the_number() {
         for (text, same) in [
             ("100m", "0.1"),
             ("1Ki", "1024"),
@@ -515,14 +515,14 @@ mod tests {
     }
 
     #[test]
-    fn odd_forms_that_the_kubelet_takes_are_taken() {
+    fn unusual_quantities_that_the_kubelet_accepts_are_accepted() {
         for text in [".5", "1.", "+1", "007", "1.G", ".", "m", "-", "+"] {
             assert!(Quantity::parse(text).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn other_text_is_no_quantity() {
+    fn a_text_that_is_no_quantity_is_rejected() {
         for text in [
             "", "abc", "1 Mi", "100mi", "1gb", "1GB", "1Kib", "12,5", "1e", "1KI", "--1", "1.2.3", "0x10",
             "Ei", "e-10",
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_that_the_kubelet_never_finishes_are_named() {
+    fn a_quantity_that_the_kubelet_never_finishes_is_reported() {
         for text in ["1e2147483647", "1E9999999", "1e-999999999", "0e999999999"] {
             assert_eq!(Quantity::parse(text), Err(NotAQuantity::Endless), "{text}");
         }
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_amounts_stop_at_64_bits_and_decimal_ones_do_not() {
+    fn binary_quantities_are_limited_to_64_bits_and_decimal_ones_are_not() {
         assert_eq!(quantity("9007199254740993Ki"), quantity("9223372036854775807"));
         assert_eq!(quantity("9999999999999999999999999999999999999999999Ei"), quantity("8Ei"));
         assert!(quantity("1e40") > quantity("8Ei"));
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_as_the_kubelet_writes_them() {
+    fn quantities_are_formatted_as_in_the_kubelet() {
         for (text, canonical) in [
             ("1000m", "1"),
             ("1024Ki", "1Mi"),

@@ -1,23 +1,23 @@
-//! Bounds what aliases may unfold to, by go-yaml's own measure.
+//! Limits how many nodes aliases may expand to, with go-yaml's own rule.
 
 use super::SyntaxError;
 use super::raw::{RawDocument, RawKind, yaml_error};
 use crate::manifests::tree::Position;
 
-/// Below so many decoded nodes, nearly all of them may come from aliases (`alias_ratio_range_low` in go-yaml).
+/// Up to this number of decoded nodes, almost all of them may come from aliases (`alias_ratio_range_low` in go-yaml).
 const LENIENT: u32 = 400_000;
-/// From so many on, only a tenth may (`alias_ratio_range_high`).
+/// From this number on, only a tenth of them may (`alias_ratio_range_high`).
 const STRICT: u32 = 4_000_000;
 
-/// Walks the document as go-yaml decodes it, counts, and refuses what go-yaml refuses.
+/// Walks the document in go-yaml's decoding order, counts nodes, and rejects what go-yaml rejects.
 pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
-    let mut counts = Counts::default();
+    let mut counts = AliasCounts::default();
     let mut active = vec![false; document.nodes.len()];
-    let mut work = vec![Step::Enter(0)];
+    let mut work = vec![WalkStep::Enter(0)];
     while let Some(step) = work.pop() {
         let number = match step {
-            Step::Enter(number) => number,
-            Step::Leave(number) => {
+            WalkStep::Enter(number) => number,
+            WalkStep::Leave(number) => {
                 counts.depth = counts.depth.saturating_sub(1);
                 set(&mut active, number, false);
                 continue;
@@ -42,13 +42,16 @@ pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
                 }
                 set(&mut active, number, true);
                 counts.depth = counts.depth.saturating_add(1);
-                work.push(Step::Leave(number));
-                work.push(Step::Enter(*target));
+                work.push(WalkStep::Leave(number));
+                work.push(WalkStep::Enter(*target));
             }
-            RawKind::List(items) => work.extend(items.iter().rev().map(|item| Step::Enter(*item))),
+            RawKind::List(items) => work.extend(items.iter().rev().map(|item| WalkStep::Enter(*item))),
             RawKind::Map(pairs) => {
                 work.extend(
-                    pairs.iter().rev().flat_map(|(key, value)| [Step::Enter(*value), Step::Enter(*key)]),
+                    pairs
+                        .iter()
+                        .rev()
+                        .flat_map(|(key, value)| [WalkStep::Enter(*value), WalkStep::Enter(*key)]),
                 );
             }
             RawKind::Scalar(_) | RawKind::Merge => {}
@@ -57,19 +60,19 @@ pub fn check(document: &RawDocument) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-enum Step {
+enum WalkStep {
     Enter(usize),
     Leave(usize),
 }
 
 #[derive(Default)]
-struct Counts {
+struct AliasCounts {
     decoded: u32,
     aliased: u32,
     depth: u32,
 }
 
-impl Counts {
+impl AliasCounts {
     fn add(&mut self) {
         self.decoded = self.decoded.saturating_add(1);
         if self.depth > 0 {

@@ -1,4 +1,5 @@
-//! Parsed nodes to the tree: keys become strings, merges are applied where they stand, the last of equal keys wins.
+//! Converts parsed nodes into the tree: keys become strings, merges are applied in place, and the last of equal keys
+//! wins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,17 +8,17 @@ use super::map_builder::MapBuilder;
 use super::raw::{RawDocument, RawKind, RawNode, yaml_error};
 use super::scalar::{self, Scalar};
 use super::{KEPT_DEPTH, MAX_NOTES, SyntaxError};
-use crate::manifests::report::{DuplicateKey, Merge, Notes};
-use crate::manifests::tree::{Entry, Node, Position, Value};
+use crate::manifests::report::{DuplicateKey, Merge, ReaderNotes};
+use crate::manifests::tree::{ManifestNode, MapEntry, Position, Value};
 
-/// Makes the tree of a document whose aliases have been checked.
-pub fn compose(document: &RawDocument, notes: &mut Notes) -> Result<Node, SyntaxError> {
+/// Builds the tree of a document whose aliases have been checked.
+pub fn compose(document: &RawDocument, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
     check_nodes(document, &keys(document))?;
-    let mut composer = Composer { document, notes, unfolded: HashMap::new(), quiet: 0 };
+    let mut composer = Composer { document, notes, unfolded: HashMap::new(), suppressed: 0 };
     composer.node(0, 0)
 }
 
-/// The numbers of the nodes that stand as keys only.
+/// Returns the numbers of the nodes that are used only as keys.
 fn keys(document: &RawDocument) -> HashSet<usize> {
     let pairs = document.nodes.iter().filter_map(|node| match &node.kind {
         RawKind::Map(pairs) => Some(pairs),
@@ -26,7 +27,7 @@ fn keys(document: &RawDocument) -> HashSet<usize> {
     pairs.flatten().map(|(key, _)| *key).collect()
 }
 
-/// What is wrong with a node by itself, however deep it stands.
+/// Checks each node by itself, at any depth.
 fn check_nodes(document: &RawDocument, keys: &HashSet<usize>) -> Result<(), SyntaxError> {
     for (number, node) in document.nodes.iter().enumerate() {
         match &node.kind {
@@ -59,7 +60,7 @@ fn check_pair(document: &RawDocument, key: usize, value: usize) -> Result<(), Sy
             Some("quote the value; if these are template braces, render the template first"),
         )),
         RawKind::Scalar(Scalar::Null) => Err(key_error("a key is null", place)),
-        // Beyond 64 bits it is a float, which the kubelet can turn into a key.
+        // An integer that does not fit in 64 bits is a float, which the kubelet can convert into a key.
         RawKind::Scalar(Scalar::Int(number))
             if (i128::from(i64::MAX) + 1..=i128::from(u64::MAX)).contains(number) && !is_float(node) =>
         {
@@ -104,18 +105,18 @@ fn not_finite(place: Position) -> SyntaxError {
 
 struct Composer<'a> {
     document: &'a RawDocument,
-    notes: &'a mut Notes,
-    /// Alias targets by node and depth: sharing them keeps a bomb of aliases small.
-    unfolded: HashMap<(usize, usize), Node>,
-    /// Inside an alias or a merge, whose notes have been taken where the anchor stands.
-    quiet: u32,
+    notes: &'a mut ReaderNotes,
+    /// The expanded aliases by node and depth. They are shared, so that a bomb of aliases needs little memory.
+    unfolded: HashMap<(usize, usize), ManifestNode>,
+    /// Above zero inside an alias or a merge, whose notes were recorded at the anchor.
+    suppressed: u32,
 }
 
 impl Composer<'_> {
-    fn node(&mut self, number: usize, depth: usize) -> Result<Node, SyntaxError> {
+    fn node(&mut self, number: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
         let document = self.document;
         let Some(raw) = document.nodes.get(number) else {
-            return Ok(Node::new(Position::START, Value::Null));
+            return Ok(ManifestNode::new(Position::START, Value::Null));
         };
         let value = match &raw.kind {
             RawKind::Alias(target) => {
@@ -140,16 +141,16 @@ impl Composer<'_> {
             Value::Str(_) => None,
             _ => raw.written.as_deref().map(Arc::from),
         };
-        Ok(Node { position: raw.position, value, written })
+        Ok(ManifestNode { position: raw.position, value, written })
     }
 
-    fn unfold(&mut self, target: usize, depth: usize) -> Result<Node, SyntaxError> {
+    fn unfold(&mut self, target: usize, depth: usize) -> Result<ManifestNode, SyntaxError> {
         if let Some(node) = self.unfolded.get(&(target, depth)) {
             return Ok(node.clone());
         }
-        self.quiet += 1;
+        self.suppressed += 1;
         let node = self.node(target, depth);
-        self.quiet -= 1;
+        self.suppressed -= 1;
         let node = node?;
         self.unfolded.insert((target, depth), node.clone());
         Ok(node)
@@ -170,7 +171,7 @@ impl Composer<'_> {
                 RawKind::Merge => self.merge(entries, place.position, *value, depth)?,
                 RawKind::Scalar(scalar) => {
                     let value = self.node(*value, depth + 1)?;
-                    let entry = Entry { key: key_text(scalar, raw), key_position: place.position, value };
+                    let entry = MapEntry { key: key_text(scalar, raw), key_position: place.position, value };
                     self.insert(entries, entry);
                 }
                 _ => {}
@@ -179,9 +180,9 @@ impl Composer<'_> {
         Ok(())
     }
 
-    fn insert(&mut self, entries: &mut MapBuilder, entry: Entry) {
+    fn insert(&mut self, entries: &mut MapBuilder, entry: MapEntry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
-        if let (Some(old), 0) = (entries.insert_written(entry), self.quiet) {
+        if let (Some(old), 0) = (entries.insert_written(entry), self.suppressed) {
             if self.notes.duplicate_keys.len() >= MAX_NOTES {
                 return;
             }
@@ -190,7 +191,7 @@ impl Composer<'_> {
         }
     }
 
-    /// A merge overwrites what stands before it, and of several merged mappings the first one wins.
+    /// Applies a merge: its values replace keys written before it, and of several merged mappings the first wins.
     fn merge(
         &mut self,
         entries: &mut MapBuilder,
@@ -213,7 +214,7 @@ impl Composer<'_> {
                 }
             }
         }
-        if self.quiet == 0 && self.notes.merges.len() < MAX_NOTES {
+        if self.suppressed == 0 && self.notes.merges.len() < MAX_NOTES {
             self.notes.merges.push(Merge { position, overrides });
         }
         Ok(())
@@ -237,12 +238,12 @@ fn scalar_value(scalar: &Scalar) -> Value {
     }
 }
 
-/// Whether a number was written as a float, however whole it is.
+/// Whether a number was written as a float, even if it is an integer.
 fn is_float(raw: &RawNode) -> bool {
     raw.written.as_deref().is_some_and(|written| !scalar::is_integer(written))
 }
 
-/// Go's shortest form of a float of 32 bits, which is what keys are cut to.
+/// Formats a 32-bit float in Go's shortest form. The kubelet converts float keys to 32 bits.
 fn float_key(number: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the kubelet's converter cuts it in the same way")]
     let number = number as f32;

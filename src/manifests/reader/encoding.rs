@@ -1,37 +1,37 @@
-//! Bytes to text: byte order marks, UTF-16, and the characters that the YAML reader refuses.
+//! Decodes bytes into text: byte order marks, UTF-16, and the characters that the YAML reader rejects.
 
 use crate::manifests::tree::Position;
 
-/// The text up to the first fault.
-pub struct Source {
-    /// Valid text without its byte order mark, up to the fault.
+/// The text of a file up to the first encoding error.
+pub struct DecodedText {
+    /// Valid text without its byte order mark.
     pub text: String,
-    /// A byte order mark was there.
+    /// Whether the file has a byte order mark.
     pub byte_order_mark: bool,
-    /// The bytes are UTF-16.
+    /// Whether the file is UTF-16.
     pub utf16: bool,
-    /// What comes after `text`, if it is not the end.
+    /// The error after `text`, if the file does not end there.
     pub fault: Option<EncodingFault>,
 }
 
-/// The first thing that is no acceptable text.
+/// An encoding error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingFault {
     /// The kubelet's words.
     pub reason: &'static str,
-    /// Where.
+    /// The position of the error.
     pub position: Position,
 }
 
 impl EncodingFault {
-    /// Whether it is one only because the file ends: go-yaml notices when it looks for more.
+    /// Whether the error is only that the file ends within a character. go-yaml reports this error later than others.
     pub fn is_the_end(&self) -> bool {
         [INCOMPLETE, INCOMPLETE_UTF16].contains(&self.reason)
     }
 }
 
-impl Source {
-    /// The whole file as text, for showing.
+impl DecodedText {
+    /// Decodes the whole file for display, with a replacement character for each error.
     pub fn whole(&self, bytes: &[u8]) -> String {
         match self.fault {
             Some(_) if !self.utf16 => String::from_utf8_lossy(bytes).into_owned(),
@@ -40,17 +40,17 @@ impl Source {
     }
 }
 
-/// Decodes as far as possible.
-pub fn decode(bytes: &[u8]) -> Source {
+/// Decodes the bytes up to the first error.
+pub fn decode(bytes: &[u8]) -> DecodedText {
     match bytes {
-        [0xef, 0xbb, 0xbf, rest @ ..] => Source { byte_order_mark: true, ..decode_utf8(rest) },
+        [0xef, 0xbb, 0xbf, rest @ ..] => DecodedText { byte_order_mark: true, ..decode_utf8(rest) },
         [0xff, 0xfe, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
         [0xfe, 0xff, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
         _ => decode_utf8(bytes),
     }
 }
 
-/// The first character of UTF-8 bytes and its length.
+/// Returns the first character of UTF-8 bytes and its length.
 pub fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
     let head = bytes.get(..bytes.len().min(4))?;
     let valid = match std::str::from_utf8(head) {
@@ -61,7 +61,7 @@ pub fn first_char(bytes: &[u8]) -> Option<(char, usize)> {
     Some((first, first.len_utf8()))
 }
 
-fn decode_utf8(bytes: &[u8]) -> Source {
+fn decode_utf8(bytes: &[u8]) -> DecodedText {
     let mut text = String::new();
     let mut fault = None;
     for chunk in bytes.utf8_chunks().take(1) {
@@ -74,7 +74,7 @@ fn decode_utf8(bytes: &[u8]) -> Source {
     finish(text, fault, false)
 }
 
-fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> DecodedText {
     let pairs = bytes.chunks_exact(2);
     let odd = !pairs.remainder().is_empty();
     let units = pairs.filter_map(|pair| <[u8; 2]>::try_from(pair).ok().map(unit));
@@ -92,23 +92,23 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Source {
     if fault.is_none() && odd {
         fault = Some(INCOMPLETE_UTF16);
     }
-    Source { byte_order_mark: true, ..finish(text, fault, true) }
+    DecodedText { byte_order_mark: true, ..finish(text, fault, true) }
 }
 
-/// The file ends within a character.
+/// The error when the file ends within a UTF-8 character.
 const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
 
-/// The same in UTF-16.
+/// The error when the file ends within a UTF-16 character.
 const INCOMPLETE_UTF16: &str = "incomplete UTF-16 character";
 
 const CONTROL: &str = "control characters are not allowed";
 
-fn finish(text: String, fault: Option<&'static str>, utf16: bool) -> Source {
+fn finish(text: String, fault: Option<&'static str>, utf16: bool) -> DecodedText {
     let fault = fault.map(|reason| EncodingFault { reason, position: end_position(&text) });
-    Source { text, byte_order_mark: false, utf16, fault }
+    DecodedText { text, byte_order_mark: false, utf16, fault }
 }
 
-/// Where the character after `text` stands.
+/// The position after `text`.
 fn end_position(text: &str) -> Position {
     let mut position = Position::START;
     let mut after_return = false;
@@ -136,14 +136,14 @@ fn push_accepted(text: &mut String, characters: impl Iterator<Item = char>) -> R
     Ok(())
 }
 
-/// YAML's printable characters.
+/// Whether YAML allows the character.
 fn is_accepted(character: char) -> bool {
     matches!(character,
         '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}'
         | '\u{10000}'..='\u{10ffff}')
 }
 
-/// What go-yaml says of bytes that start with something that is no UTF-8 (readerc.go).
+/// go-yaml's message for bytes that start with invalid UTF-8 (readerc.go).
 fn octet_fault(bytes: &[u8]) -> &'static str {
     let (width, lowest, lead) = match bytes.first() {
         Some(first @ 0xc0..=0xdf) => (2, 0x80, u32::from(first & 0x1f)),

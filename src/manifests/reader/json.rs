@@ -1,14 +1,14 @@
-//! Strict JSON with positions, as Go's decoder takes it.
+//! Reads strict JSON with positions, with the rules of Go's decoder.
 
 use std::sync::Arc;
 
 use super::map_builder::MapBuilder;
-use super::{Fault, KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError};
-use crate::manifests::report::{DuplicateKey, Notes};
-use crate::manifests::tree::{Entry, Map, Node, Position, Value};
+use super::{KEPT_DEPTH, MAX_DEPTH, MAX_NODES, MAX_NOTES, SyntaxError, SyntaxFault};
+use crate::manifests::report::{DuplicateKey, ReaderNotes};
+use crate::manifests::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
-/// Reads one JSON value and nothing after it.
-pub fn read(text: &str, notes: &mut Notes) -> Result<Node, SyntaxError> {
+/// Reads one JSON value. Anything after the value is an error.
+pub fn read(text: &str, notes: &mut ReaderNotes) -> Result<ManifestNode, SyntaxError> {
     let mut reader = Reader { rest: text, position: Position::START, nodes: 0, notes };
     let root = reader.document()?;
     reader.skip_space();
@@ -24,12 +24,12 @@ struct Reader<'a, 'n> {
     rest: &'a str,
     position: Position,
     nodes: usize,
-    notes: &'n mut Notes,
+    notes: &'n mut ReaderNotes,
 }
 
-/// A collection whose end has not been seen.
-enum Open {
-    List { position: Position, items: Vec<Node> },
+/// A collection whose end has not been read.
+enum OpenCollection {
+    List { position: Position, items: Vec<ManifestNode> },
     Map { position: Position, entries: MapBuilder, key: (Arc<str>, Position) },
 }
 
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             _ => "write valid JSON, or YAML that does not start with `{`",
         };
         SyntaxError {
-            fault: Fault::Json,
+            fault: SyntaxFault::Json,
             reason: format!("couldn't get version/kind; json parse error: {what}"),
             message: format!("a file that starts with `{{` is read as JSON, and this is not JSON: {what}"),
             fix: Some(fix.to_owned()),
@@ -80,34 +80,37 @@ impl Reader<'_, '_> {
         self.fault(&what)
     }
 
-    fn document(&mut self) -> Result<Node, SyntaxError> {
-        let mut open: Vec<Open> = Vec::new();
+    fn document(&mut self) -> Result<ManifestNode, SyntaxError> {
+        let mut open: Vec<OpenCollection> = Vec::new();
         loop {
             let Some(mut value) = self.value_or_opening(&mut open)? else { continue };
-            // A finished value may finish any number of collections.
+            // A finished value may be the last of any number of open collections.
             loop {
                 let depth = open.len();
                 let Some(top) = open.pop() else { return Ok(value) };
                 match self.add(top, value, depth)? {
-                    Added::Open(top) => {
+                    ObjectState::Open(top) => {
                         open.push(top);
                         break;
                     }
-                    Added::Closed(finished) => value = finished,
+                    ObjectState::Closed(finished) => value = finished,
                 }
             }
         }
     }
 
-    /// Reads a scalar or an empty collection, or opens a collection and gives nothing.
-    fn value_or_opening(&mut self, open: &mut Vec<Open>) -> Result<Option<Node>, SyntaxError> {
+    /// Reads a scalar or an empty collection, or opens a collection and returns `None`.
+    fn value_or_opening(
+        &mut self,
+        open: &mut Vec<OpenCollection>,
+    ) -> Result<Option<ManifestNode>, SyntaxError> {
         self.skip_space();
         let position = self.position;
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             let what = "more than 500000 values in one file: what the kubelet makes of it is not judged here";
             return Err(SyntaxError {
-                fault: Fault::TooLarge,
+                fault: SyntaxFault::TooLarge,
                 message: what.to_owned(),
                 fix: None,
                 reason: String::new(),
@@ -123,59 +126,67 @@ impl Reader<'_, '_> {
                 self.skip_space();
                 if self.peek() == Some('}') {
                     self.next();
-                    return Ok(Some(Node::new(position, Value::Map(Arc::default()))));
+                    return Ok(Some(ManifestNode::new(position, Value::Map(Arc::default()))));
                 }
                 let key = self.key()?;
-                open.push(Open::Map { position, entries: MapBuilder::default(), key });
+                open.push(OpenCollection::Map { position, entries: MapBuilder::default(), key });
             }
             Some('[') => {
                 self.next();
                 self.skip_space();
                 if self.peek() == Some(']') {
                     self.next();
-                    return Ok(Some(Node::new(position, Value::List(Arc::default()))));
+                    return Ok(Some(ManifestNode::new(position, Value::List(Arc::default()))));
                 }
-                open.push(Open::List { position, items: Vec::new() });
+                open.push(OpenCollection::List { position, items: Vec::new() });
             }
             _ => return self.scalar(position).map(Some),
         }
         Ok(None)
     }
 
-    fn add(&mut self, top: Open, value: Node, depth: usize) -> Result<Added, SyntaxError> {
+    fn add(
+        &mut self,
+        top: OpenCollection,
+        value: ManifestNode,
+        depth: usize,
+    ) -> Result<ObjectState, SyntaxError> {
         self.skip_space();
         let kept = depth <= KEPT_DEPTH;
         match top {
-            Open::List { position, mut items } => {
+            OpenCollection::List { position, mut items } => {
                 if kept {
                     items.push(value);
                 }
                 match self.peek() {
                     Some(',') => {
                         self.next();
-                        Ok(Added::Open(Open::List { position, items }))
+                        Ok(ObjectState::Open(OpenCollection::List { position, items }))
                     }
                     Some(']') => {
                         self.next();
-                        Ok(Added::Closed(Node::new(position, Value::List(Arc::new(items)))))
+                        Ok(ObjectState::Closed(ManifestNode::new(position, Value::List(Arc::new(items)))))
                     }
                     _ => Err(self.unexpected("`,` or `]`")),
                 }
             }
-            Open::Map { position, mut entries, key: (key, key_position) } => {
+            OpenCollection::Map { position, mut entries, key: (key, key_position) } => {
                 if kept {
-                    self.insert(&mut entries, Entry { key, key_position, value });
+                    self.insert(&mut entries, MapEntry { key, key_position, value });
                 }
                 match self.peek() {
                     Some(',') => {
                         self.next();
                         self.skip_space();
                         let key = self.key()?;
-                        Ok(Added::Open(Open::Map { position, entries, key }))
+                        Ok(ObjectState::Open(OpenCollection::Map { position, entries, key }))
                     }
                     Some('}') => {
                         self.next();
-                        Ok(Added::Closed(Node::new(position, Value::Map(Arc::new(entries.finish())))))
+                        Ok(ObjectState::Closed(ManifestNode::new(
+                            position,
+                            Value::Map(Arc::new(entries.finish())),
+                        )))
                     }
                     _ => Err(self.unexpected("`,` or `}`")),
                 }
@@ -183,8 +194,9 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Go decodes a repeated object into the one it has: the fields of both count, the later ones first.
-    fn insert(&mut self, entries: &mut MapBuilder, entry: Entry) {
+    /// Inserts an entry. Go decodes a repeated object into the existing one, so the fields of both count, and later
+    /// fields replace earlier ones.
+    fn insert(&mut self, entries: &mut MapBuilder, entry: MapEntry) {
         let (key, again) = (Arc::clone(&entry.key), entry.key_position);
         let Some(old) = entries.insert(entry.clone()) else {
             return;
@@ -198,8 +210,8 @@ impl Reader<'_, '_> {
         }
         if let (Value::Map(before), Value::Map(after)) = (&old.value.value, &entry.value.value) {
             let merged = overlay(before, after);
-            let value = Node::new(entry.value.position, Value::Map(Arc::new(merged)));
-            entries.insert(Entry { value, ..entry });
+            let value = ManifestNode::new(entry.value.position, Value::Map(Arc::new(merged)));
+            entries.insert(MapEntry { value, ..entry });
         } else {
             entries.keep_replaced([old]);
         }
@@ -219,9 +231,9 @@ impl Reader<'_, '_> {
         Ok((Arc::from(key), position))
     }
 
-    fn scalar(&mut self, position: Position) -> Result<Node, SyntaxError> {
+    fn scalar(&mut self, position: Position) -> Result<ManifestNode, SyntaxError> {
         match self.peek() {
-            Some('"') => Ok(Node::string(position, &self.string()?)),
+            Some('"') => Ok(ManifestNode::string(position, &self.string()?)),
             Some('-' | '0'..='9') => self.number(position),
             _ => {
                 for (word, value) in
@@ -231,7 +243,7 @@ impl Reader<'_, '_> {
                         word.chars().for_each(|_| {
                             self.next();
                         });
-                        return Ok(Node::new(position, value));
+                        return Ok(ManifestNode::new(position, value));
                     }
                 }
                 Err(self.unexpected("a value"))
@@ -239,7 +251,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn number(&mut self, position: Position) -> Result<Node, SyntaxError> {
+    fn number(&mut self, position: Position) -> Result<ManifestNode, SyntaxError> {
         let mut text = String::new();
         if self.peek() == Some('-') {
             text.extend(self.next());
@@ -268,7 +280,7 @@ impl Reader<'_, '_> {
         }
         let whole = if integer { text.parse::<i128>().ok() } else { None };
         let value = whole.map_or_else(|| Value::Float(text.parse().unwrap_or(f64::MAX)), Value::Int);
-        Ok(Node { position, value, written: Some(Arc::from(text)) })
+        Ok(ManifestNode { position, value, written: Some(Arc::from(text)) })
     }
 
     fn digits(&mut self, text: &mut String) -> Result<(), SyntaxError> {
@@ -329,7 +341,7 @@ impl Reader<'_, '_> {
             text.push(character);
             return Ok(());
         }
-        // A surrogate pair takes a second escape; alone it is replaced, as Go does.
+        // A surrogate pair consists of two escapes. A lone surrogate is replaced, as in Go.
         let (rest, position) = (self.rest, self.position);
         if (0xd800..0xdc00).contains(&first) && self.rest.starts_with("\\u") {
             self.next();
@@ -359,9 +371,9 @@ impl Reader<'_, '_> {
     }
 }
 
-enum Added {
-    Open(Open),
-    Closed(Node),
+enum ObjectState {
+    Open(OpenCollection),
+    Closed(ManifestNode),
 }
 
 fn overlay(before: &Map, after: &Map) -> Map {
@@ -383,8 +395,8 @@ fn describe(character: char) -> String {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Node, SyntaxError> {
-        read(text, &mut Notes::default())
+    fn parse(text: &str) -> Result<ManifestNode, SyntaxError> {
+        read(text, &mut ReaderNotes::default())
     }
 
     #[test]
@@ -396,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_strict_json_is_refused() {
+    fn invalid_json_is_rejected() {
         for text in [
             "{} x",
             "{}{}",
@@ -420,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_stay_floats_however_round() {
+    fn floats_without_a_fraction_stay_floats() {
         assert_eq!(parse("{\"a\":80.0}").unwrap().get("a").unwrap().value, Value::Float(80.0));
         assert_eq!(parse("{\"a\":-0}").unwrap().get("a").unwrap().value, Value::Int(0));
     }
@@ -440,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_bounded_without_recursion() {
+    fn nesting_is_limited_without_recursion() {
         let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         assert!(parse(&deep(9_999)).is_ok());
         assert!(parse(&deep(10_000)).is_err());

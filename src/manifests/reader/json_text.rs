@@ -1,17 +1,17 @@
-//! A tree as JSON, in the bytes of Go's encoder: what the kubelet makes of YAML before it decodes it.
+//! Formats a tree as JSON with the bytes of Go's encoder, which is what the kubelet converts YAML into before decoding.
 
 use std::fmt::Write;
 
-use crate::manifests::tree::{Entry, Node, Value};
+use crate::manifests::tree::{ManifestNode, MapEntry, Value};
 
-/// The text of a tree: keys sorted, no blanks, `<`, `>` and `&` escaped.
-pub fn json_text(node: &Node) -> String {
+/// Returns the JSON text of a tree: keys sorted, no blanks, `<`, `>` and `&` escaped.
+pub fn json_text(node: &ManifestNode) -> String {
     let mut text = String::new();
     write(node, &mut text);
     text
 }
 
-fn write(node: &Node, text: &mut String) {
+fn write(node: &ManifestNode, text: &mut String) {
     match &node.value {
         Value::Null => text.push_str("null"),
         Value::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
@@ -30,7 +30,7 @@ fn write(node: &Node, text: &mut String) {
             text.push(']');
         }
         Value::Map(map) => {
-            let mut entries: Vec<&Entry> = map.entries().iter().collect();
+            let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
             entries.sort_by(|left, right| left.key.cmp(&right.key));
             text.push('{');
             for (number, entry) in entries.into_iter().enumerate() {
@@ -46,7 +46,7 @@ fn write(node: &Node, text: &mut String) {
     }
 }
 
-/// Go's shortest form: with an exponent below 1e-6 and from 1e21 on.
+/// Formats a float in Go's shortest form, with an exponent below 1e-6 and from 1e21 on.
 pub fn float(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -89,7 +89,7 @@ mod tests {
     use crate::manifests::reader::read;
 
     #[test]
-    fn a_tree_is_written_as_go_writes_it() {
+    fn a_tree_is_formatted_as_in_go() {
         let root = read("b: [1, 1e21, 1e-7, 1.5, ~, yes]\na: \"<&>\\n\\u2028\"\n".as_bytes()).root.unwrap();
         let text = "{\"a\":\"\\u003c\\u0026\\u003e\\n\\u2028\",\"b\":[1,1e+21,1e-7,1.5,null,true]}";
         assert_eq!(json_text(&root), text);

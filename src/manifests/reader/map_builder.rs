@@ -3,22 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::manifests::tree::{Entry, Map};
+use crate::manifests::tree::{Map, MapEntry};
 
-/// A mapping under construction.
+/// A mapping that is being built.
 #[derive(Default)]
 pub struct MapBuilder {
-    entries: Vec<Entry>,
+    entries: Vec<MapEntry>,
     index: HashMap<Arc<str>, usize>,
-    /// Values that have been replaced, where that matters.
-    replaced: Vec<Entry>,
-    /// Keys that a merge brought.
+    /// Replaced values that the kubelet decodes nevertheless.
+    replaced: Vec<MapEntry>,
+    /// Keys that came from a merge.
     merged: HashSet<Arc<str>>,
 }
 
 impl MapBuilder {
-    /// Adds an entry, or replaces the one with its key and gives that back.
-    pub fn insert(&mut self, entry: Entry) -> Option<Entry> {
+    /// Adds an entry or replaces the entry with the same key. Returns the replaced entry.
+    pub fn insert(&mut self, entry: MapEntry) -> Option<MapEntry> {
         if let Some(old) = self.index.get(&entry.key).and_then(|&at| self.entries.get_mut(at)) {
             return Some(std::mem::replace(old, entry));
         }
@@ -27,25 +27,25 @@ impl MapBuilder {
         None
     }
 
-    /// Keeps what was replaced: JSON values are decoded one by one, before the next of the same key comes.
-    pub fn keep_replaced(&mut self, entries: impl IntoIterator<Item = Entry>) {
+    /// Keeps replaced values: the kubelet decodes every JSON value, even one that a later value replaces.
+    pub fn keep_replaced(&mut self, entries: impl IntoIterator<Item = MapEntry>) {
         self.replaced.extend(entries);
     }
 
-    /// Adds an entry that is written here. What it replaces is given back if that was written here too: to override
-    /// what a merge brought is what merges are for.
-    pub fn insert_written(&mut self, entry: Entry) -> Option<Entry> {
+    /// Adds an entry that is written in the mapping. Returns the replaced entry if it was written there too, because
+    /// replacing a merged entry is normal.
+    pub fn insert_written(&mut self, entry: MapEntry) -> Option<MapEntry> {
         let merged = !self.merged.is_empty() && self.merged.remove(&entry.key);
         self.insert(entry).filter(|_| !merged)
     }
 
-    /// Adds an entry of a merge. What it replaces is given back if that was written here.
-    pub fn insert_merged(&mut self, entry: Entry) -> Option<Entry> {
+    /// Adds an entry of a merge. Returns the replaced entry if it was written in the mapping.
+    pub fn insert_merged(&mut self, entry: MapEntry) -> Option<MapEntry> {
         let merged = !self.merged.insert(Arc::clone(&entry.key));
         self.insert(entry).filter(|_| !merged)
     }
 
-    /// The finished mapping.
+    /// Returns the finished mapping.
     pub fn finish(self) -> Map {
         Map::with_replaced(self.entries, self.replaced)
     }

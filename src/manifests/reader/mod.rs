@@ -1,88 +1,90 @@
-//! Bytes to a tree, in the dialect of the kubelet's own parser.
+//! Parses bytes into a tree, with the rules of the kubelet's own parser.
 //!
-//! White space and then `{` means strict JSON; anything else is the first document of a YAML 1.1 stream. Nothing here
-//! knows what a Pod is. Collections nested deeper than any Pod field are checked, then kept without their content.
+//! A file that starts with `{` after white space must be strict JSON. Any other file is YAML 1.1, of which only the
+//! first document is read. The reader knows nothing about Pods. Collections nested deeper than any Pod field are
+//! checked and then kept without their content.
 
 mod alias;
 mod compose;
 mod encoding;
-mod feed;
 mod json;
 mod json_text;
 mod map_builder;
 mod raw;
 mod scalar;
+mod text_pieces;
 mod yaml;
 
 use std::sync::Arc;
 
 pub use json_text::{float, json_text};
 
-use super::report::Notes;
-use super::tree::{Node, Position, Value};
+use super::report::ReaderNotes;
+use super::tree::{ManifestNode, Position, Value};
 
-/// Collections below this depth are kept empty: no Pod field is nested so deeply, and a tree this shallow can be
-/// walked and dropped by plain recursion.
+/// The depth below which collections are kept empty. No Pod field is nested so deeply, and plain recursion can walk and
+/// drop a tree of this depth.
 const KEPT_DEPTH: usize = 64;
 
-/// Nesting that the kubelet's JSON decoder refuses (maxNestingDepth in Go's encoding/json).
+/// The nesting from which on the kubelet's JSON decoder rejects a file (maxNestingDepth in Go's encoding/json).
 const MAX_DEPTH: usize = 10_000;
 
-/// Nodes that are read: no manifest comes near, and so many fit into little memory. The kubelet has no such bound.
+/// The maximum number of nodes that are read, far more than in any manifest, so that memory stays small. The kubelet
+/// has no such limit.
 const MAX_NODES: usize = 500_000;
 
-/// Notes of one kind that are kept; what follows says nothing new.
+/// The maximum number of notes of one kind.
 const MAX_NOTES: usize = 1_000;
 
-/// Why bytes are not a tree.
+/// Why bytes cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// What kind of fault it is.
-    pub fault: Fault,
-    /// In plain words.
+    /// The kind of error.
+    pub fault: SyntaxFault,
+    /// The problem, in plain words.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: Option<String>,
     /// The kubelet's words.
     pub reason: String,
-    /// Where.
+    /// The position.
     pub position: Option<Position>,
 }
 
-/// The kinds of syntax error that the catalogue tells apart.
+/// The kinds of syntax errors that the catalogue distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The bytes are no text that the parser accepts.
+pub enum SyntaxFault {
+    /// The bytes are not text that the parser accepts.
     Encoding,
-    /// The YAML is broken.
+    /// The YAML is invalid.
     Yaml,
     /// A `%YAML` directive other than 1.1.
     Directive,
-    /// It starts like JSON and is not JSON.
+    /// The file starts like JSON and is not valid JSON.
     Json,
-    /// It is too large to be read here. The kubelet reads it.
+    /// The file is too large for plegctl. The kubelet reads it.
     TooLarge,
 }
 
-/// What became of the bytes.
-pub struct Reading {
-    /// The text, with U+FFFD for what is no text.
+/// The result of reading a file.
+pub struct ReadResult {
+    /// The text, with U+FFFD for bytes that cannot be decoded.
     pub text: Arc<str>,
     /// The first document.
-    pub root: Result<Node, SyntaxError>,
-    /// What was noticed.
-    pub notes: Notes,
+    pub root: Result<ManifestNode, SyntaxError>,
+    /// The properties of the text.
+    pub notes: ReaderNotes,
 }
 
 /// Reads a whole file.
-pub fn read(bytes: &[u8]) -> Reading {
-    let mut notes = Notes { carriage_returns: bytes.contains(&b'\r'), ..Notes::default() };
+pub fn read(bytes: &[u8]) -> ReadResult {
+    let mut notes = ReaderNotes { carriage_returns: bytes.contains(&b'\r'), ..ReaderNotes::default() };
     if starts_like_json(bytes) {
         notes.json = true;
         let text: Arc<str> = Arc::from(String::from_utf8_lossy(bytes));
         let root = json::read(&text, &mut notes);
-        return Reading { text, root, notes };
+        return ReadResult { text, root, notes };
     }
     let source = encoding::decode(bytes);
     notes.byte_order_mark = source.byte_order_mark;
@@ -92,12 +94,12 @@ pub fn read(bytes: &[u8]) -> Reading {
             alias::check(&document)?;
             compose::compose(&document, &mut notes)
         }
-        None => Ok(Node::new(Position::START, Value::Null)),
+        None => Ok(ManifestNode::new(Position::START, Value::Null)),
     });
-    Reading { text: Arc::from(source.whole(bytes)), root, notes }
+    ReadResult { text: Arc::from(source.whole(bytes)), root, notes }
 }
 
-/// Only the first character after white space decides. A byte order mark is no white space.
+/// Whether the first character after white space is `{`. A byte order mark does not count as white space.
 fn starts_like_json(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     loop {

@@ -1,10 +1,10 @@
-//! A parsed YAML document: a flat list of nodes whose aliases are not followed and whose merges are not made.
+//! A parsed YAML document: a flat list of nodes in which aliases and merges are not resolved.
 
 use super::scalar::Scalar;
-use super::{Fault, SyntaxError};
+use super::{SyntaxError, SyntaxFault};
 use crate::manifests::tree::Position;
 
-/// One node as parsed, children by number.
+/// One parsed node. Children are numbers of nodes.
 pub struct RawNode {
     pub position: Position,
     pub kind: RawKind,
@@ -12,7 +12,7 @@ pub struct RawNode {
     pub written: Option<String>,
 }
 
-/// What a parsed node is.
+/// The kind of a parsed node.
 pub enum RawKind {
     Scalar(Scalar),
     /// A plain `<<` key.
@@ -22,13 +22,13 @@ pub enum RawKind {
     Alias(usize),
 }
 
-/// All nodes of the document; the first one is the root.
+/// All nodes of a document. The first node is the root.
 pub struct RawDocument {
     pub nodes: Vec<RawNode>,
 }
 
 impl RawDocument {
-    /// The node with this number, aliases followed once.
+    /// Returns the node with this number, or the node that it is an alias of.
     pub fn target(&self, number: usize) -> Option<&RawNode> {
         let node = self.nodes.get(number)?;
         match node.kind {
@@ -38,10 +38,10 @@ impl RawDocument {
     }
 }
 
-/// A broken document, in our words and the kubelet's.
+/// Creates the error of an invalid document, in plain words and in the kubelet's words.
 pub fn yaml_error(reason: &str, message: &str, position: Position, fix: Option<&str>) -> SyntaxError {
     SyntaxError {
-        fault: Fault::Yaml,
+        fault: SyntaxFault::Yaml,
         message: message.to_owned(),
         fix: fix.map(str::to_owned),
         reason: format!("yaml: {reason}"),

@@ -1,21 +1,21 @@
-//! What type a YAML scalar has: the table of YAML 1.1 as go-yaml v2 reads it.
+//! Decides the type of a YAML scalar, by the rules of YAML 1.1 in go-yaml v2.
 
 use std::sync::Arc;
 
 use crate::manifests::timestamp::is_yaml_time;
 
-/// A scalar after typing.
+/// A scalar with its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
-    /// Nothing.
+    /// Null.
     Null,
     /// A truth value.
     Bool(bool),
-    /// A number that prints as an integer.
+    /// A number that Go prints as an integer.
     Int(i128),
     /// Any other finite number.
     Float(f64),
-    /// `.nan` or `.inf`, which JSON cannot carry.
+    /// `.nan` or `.inf`, which JSON cannot express.
     NotFinite,
     /// Text.
     Str(Arc<str>),
@@ -24,20 +24,20 @@ pub enum Scalar {
 /// Why a scalar with an explicit tag has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagFault {
-    /// `!!binary` over something that is no base64.
+    /// `!!binary` with a text that is not base64.
     Base64,
-    /// The text is not of the type that the tag names.
+    /// The text does not have the type of the tag.
     Mismatch {
         /// The type that the text has.
         found: &'static str,
-        /// The type that the tag asks for.
+        /// The type of the tag.
         wanted: &'static str,
     },
 }
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// The value of a scalar. `plain` is false for quoted and block scalars.
+/// Returns the value of a scalar. `plain` is false for quoted and block scalars.
 pub fn resolve(tag: Option<&str>, plain: bool, text: &str) -> Result<Scalar, TagFault> {
     let Some(tag) = tag.filter(|tag| !tag.is_empty()) else {
         return Ok(if plain { implicit(text) } else { string(text) });
@@ -117,12 +117,12 @@ fn number(text: &str) -> Option<Scalar> {
     float_text(&plain)
 }
 
-/// Whether a plain number is an integer to go-yaml, and not a float that happens to be whole.
+/// Whether go-yaml reads a plain number as an integer, and not as a float without a fraction.
 pub fn is_integer(text: &str) -> bool {
     integer(&text.replace('_', "")).is_some()
 }
 
-/// Go's integer syntax with the base in the prefix, within what 64 bits hold.
+/// Parses Go's integer syntax, with the base in the prefix, if the number fits in 64 bits.
 fn integer(plain: &str) -> Option<i128> {
     let (sign, signed, digits) = match plain.as_bytes().first() {
         Some(b'-') => (-1, true, plain.get(1..)?),
@@ -149,7 +149,7 @@ fn integer(plain: &str) -> Option<i128> {
     (i128::from(i64::MIN)..=highest).contains(&value).then_some(value)
 }
 
-/// YAML's decimal floats. A float that prints without an exponent and without a fraction is an integer to JSON.
+/// Parses YAML's decimal floats. A float that Go prints without exponent and fraction is an integer in JSON.
 fn float_text(plain: &str) -> Option<Scalar> {
     if !looks_like_float(plain) {
         return None;
@@ -161,12 +161,12 @@ fn float_text(plain: &str) -> Option<Scalar> {
     Some(integral(value).map_or(Scalar::Float(value), Scalar::Int))
 }
 
-/// Go prints floats of 1e21 and above with an exponent, which no integer field takes.
+/// Go prints floats from 1e21 on with an exponent, which no integer field accepts.
 fn integral(value: f64) -> Option<i128> {
     if value.fract() != 0.0 || value.abs() >= 1e21 {
         return None;
     }
-    // The shortest digits that name the float, and zeros, as Go prints it.
+    // Go prints the shortest digits that identify the float, followed by zeros.
     value.to_string().parse().ok()
 }
 
@@ -191,7 +191,7 @@ fn binary(text: &str) -> Result<Scalar, TagFault> {
     Ok(Scalar::Str(Arc::from(String::from_utf8_lossy(&bytes))))
 }
 
-/// Standard base64 with padding; line breaks are skipped, as Go's decoder does.
+/// Decodes standard base64 with padding. Like Go's decoder, this skips line breaks.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     if !digits.len().is_multiple_of(4) {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_yaml_1_1_are_booleans_and_nulls() {
+    fn yaml_1_1_words_are_booleans_and_nulls() {
         for text in ["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"] {
             assert_eq!(plain(text), Scalar::Bool(true), "{text}");
         }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_number_is_text() {
+    fn a_text_that_only_looks_like_a_number_is_a_string() {
         for text in
             ["12:30:45", "2024-01-02", "1.2.3", "-", "+", "0x", "_1", "yES", "1e999", "0xfg", "1e", "e1"]
         {

@@ -1,43 +1,43 @@
-//! The first document of a YAML stream, parsed by `libyaml-safer` into a flat list of nodes.
+//! Parses the first document of a YAML stream with `libyaml-safer` into a flat list of nodes.
 //!
-//! The scanner is libyaml's, changed to read what the kubelet's go-yaml v2 reads (`vendor/libyaml-safer`). Text is fed to
-//! it in the pieces that decide how far ahead an encoding fault is seen.
+//! The scanner is libyaml's, modified to accept what the kubelet's go-yaml v2 accepts (`vendor/libyaml-safer`). The
+//! text is passed in pieces of go-yaml's size, because the size decides how far ahead an encoding error is noticed.
 
 use std::collections::HashMap;
 
 use libyaml_safer::{Encoding, Error, ErrorKind, EventData, Mark, Parser, ScalarStyle};
 
-use super::encoding::{EncodingFault, Source};
-use super::feed::Feed;
+use super::encoding::{DecodedText, EncodingFault};
 use super::raw::{RawDocument, RawKind, RawNode, yaml_error};
 use super::scalar::{self, Scalar, TagFault};
-use super::{Fault, MAX_DEPTH, MAX_NODES, SyntaxError};
-use crate::manifests::report::{LaterDocument, Notes};
+use super::text_pieces::TextPieces;
+use super::{MAX_DEPTH, MAX_NODES, SyntaxError, SyntaxFault};
+use crate::manifests::report::{LaterDocument, ReaderNotes};
 use crate::manifests::tree::Position;
 
-/// Parses the first document; there is none in an empty stream.
-pub fn parse(source: &Source, notes: &mut Notes) -> Result<Option<RawDocument>, SyntaxError> {
-    let mut events = Events { parser: Parser::new(), source };
+/// Parses the first document; `None` for an empty stream.
+pub fn parse(source: &DecodedText, notes: &mut ReaderNotes) -> Result<Option<RawDocument>, SyntaxError> {
+    let mut events = EventReader { parser: Parser::new(), source };
     events.parser.set_encoding(Encoding::Utf8);
-    events.parser.set_input(Feed::new(source));
+    events.parser.set_input(TextPieces::new(source));
     events.document(notes)
 }
 
-struct Events<'a> {
-    parser: Parser<Feed<'a>>,
-    source: &'a Source,
+struct EventReader<'a> {
+    parser: Parser<TextPieces<'a>>,
+    source: &'a DecodedText,
 }
 
-/// A collection that is not finished: its number, and for a mapping the key that waits for its value.
-struct Open {
+/// A collection whose end has not been read: its number, and for a mapping the key whose value comes next.
+struct OpenCollection {
     number: usize,
     key: Option<usize>,
 }
 
-impl Events<'_> {
-    fn document(&mut self, notes: &mut Notes) -> Result<Option<RawDocument>, SyntaxError> {
+impl EventReader<'_> {
+    fn document(&mut self, notes: &mut ReaderNotes) -> Result<Option<RawDocument>, SyntaxError> {
         let mut parsed: Vec<RawNode> = Vec::new();
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenCollection> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
         loop {
             let event = self.parser.parse().map_err(|error| self.syntax_error(&error))?;
@@ -82,7 +82,7 @@ impl Events<'_> {
             }
             attach(&mut parsed, open.last_mut(), number);
             if collection {
-                open.push(Open { number, key: None });
+                open.push(OpenCollection { number, key: None });
                 if open.len() > MAX_DEPTH {
                     return Err(too_deep(position));
                 }
@@ -101,7 +101,7 @@ impl Events<'_> {
             return directive_error(position(mark));
         }
         let context = error.context_mark().unwrap_or_default();
-        // go-yaml's own idea of the line: scanner marks count from zero and get one added, others do not.
+        // go-yaml's line numbers: the scanner's positions count from zero and are incremented, other positions are not.
         let line = match (mark.line, error.kind()) {
             (0, _) => context.line,
             (line, ErrorKind::Scanner) => line.saturating_add(1),
@@ -113,7 +113,7 @@ impl Events<'_> {
         let line_text =
             self.source.text.lines().nth(usize::try_from(mark.line).unwrap_or(usize::MAX)).unwrap_or("");
         SyntaxError {
-            fault: Fault::Yaml,
+            fault: SyntaxFault::Yaml,
             message: format!("this is not valid YAML: {problem}"),
             fix: hint(problem, line_text).map(str::to_owned),
             reason: format!("yaml: {place}{problem}"),
@@ -122,19 +122,19 @@ impl Events<'_> {
     }
 }
 
-/// What the parser says of a `%YAML` directive that is not 1.1.
+/// The parser's message for a `%YAML` directive other than 1.1.
 const INCOMPATIBLE: &str = "found incompatible YAML document";
 
 const MERGE_TAG: &str = "tag:yaml.org,2002:merge";
 
-/// The scanner has bounds of its own; this is that of the JSON which the kubelet makes of it.
+/// The scanner has its own limits; this is the limit of the JSON that the kubelet converts the YAML into.
 fn too_deep(position: Position) -> SyntaxError {
     yaml_error("exceeded max depth of 10000", "nested too deeply", position, None)
 }
 
 fn too_large(what: &str, position: Position) -> SyntaxError {
     SyntaxError {
-        fault: Fault::TooLarge,
+        fault: SyntaxFault::TooLarge,
         message: format!("{what}: what the kubelet makes of it is not judged here"),
         fix: None,
         reason: String::new(),
@@ -149,8 +149,8 @@ fn scalar_kind(tag: Option<&str>, plain: bool, implicit: bool, value: &str) -> R
     scalar::resolve(tag, plain, value).map(RawKind::Scalar)
 }
 
-/// Hangs a new node below the innermost open collection.
-fn attach(nodes: &mut [RawNode], parent: Option<&mut Open>, number: usize) {
+/// Adds a new node to the innermost open collection.
+fn attach(nodes: &mut [RawNode], parent: Option<&mut OpenCollection>, number: usize) {
     let Some(parent) = parent else { return };
     let Some(node) = nodes.get_mut(parent.number) else {
         return;
@@ -172,7 +172,7 @@ fn position(mark: Mark) -> Position {
 
 fn directive_error(position: Position) -> SyntaxError {
     SyntaxError {
-        fault: Fault::Directive,
+        fault: SyntaxFault::Directive,
         message: "the kubelet's parser accepts no %YAML directive but 1.1".to_owned(),
         fix: Some("delete the %YAML line".to_owned()),
         reason: "yaml: found incompatible YAML document".to_owned(),
@@ -208,7 +208,7 @@ fn tag_error(fault: &TagFault, value: &str, position: Position) -> SyntaxError {
 
 fn encoding_error(fault: &EncodingFault) -> SyntaxError {
     SyntaxError {
-        fault: Fault::Encoding,
+        fault: SyntaxFault::Encoding,
         message: format!("the kubelet's parser does not accept this as text: {}", fault.reason),
         fix: Some("save the file as UTF-8 without control characters".to_owned()),
         reason: format!("yaml: {}", fault.reason),
@@ -237,7 +237,8 @@ fn hint(problem: &str, line: &str) -> Option<&'static str> {
     }
 }
 
-/// What follows the first document, found by its `---` lines: the kubelet does not parse it, so neither do we.
+/// Finds the later documents by their `---` lines, without parsing them, because the kubelet does not parse them
+/// either.
 fn later_documents(text: &str, start: Mark, end: Mark) -> Vec<LaterDocument> {
     let first = usize::try_from(start.line.max(end.line)).unwrap_or(usize::MAX);
     let mut documents: Vec<LaterDocument> = Vec::new();

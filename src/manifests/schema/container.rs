@@ -1,4 +1,4 @@
-//! Containers and what hangs below them.
+//! Containers and their nested types.
 
 use super::Type::{Bool, Int32, Int64, IntOrString, List, Object as Obj, Str};
 use super::{Object, QUANTITIES, STRINGS, field, newer};
@@ -34,7 +34,7 @@ pub static CONTAINER: Object = Object {
     ],
 };
 
-/// What an ephemeral container has besides.
+/// The additional fields of an ephemeral container.
 pub static EPHEMERAL_CONTAINER: Object =
     Object { name: "EphemeralContainer", fields: &[field("targetContainerName", Str)] };
 

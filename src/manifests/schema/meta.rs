@@ -1,4 +1,4 @@
-//! Metadata and the small types that several parts of a Pod share.
+//! Metadata, and small types used in several parts of a Pod.
 
 use super::Type::{Any, Bool, Int64, List, Object as Obj, Str, Time};
 use super::{Object, STRING_MAP, STRINGS, field};

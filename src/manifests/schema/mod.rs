@@ -1,6 +1,6 @@
-//! Every field of a core/v1 Pod: its JSON type, and from which kubelet release on it is known.
+//! The schema of a core/v1 Pod: every field with its JSON type, and the kubelet releases that know it.
 //!
-//! Declarations only. The decoder is driven by them, and so is the search for the field that was meant.
+//! This module has declarations only. The decoder uses them, and so does the suggestion for an unknown field.
 
 mod container;
 mod meta;
@@ -10,7 +10,7 @@ mod volume;
 
 pub use pod::POD;
 
-/// The JSON type of a field, and what the kubelet's decoder does with it.
+/// The JSON type of a field, which decides how the kubelet decodes it.
 #[derive(Clone, Copy, Debug)]
 pub enum Type {
     /// Text.
@@ -27,15 +27,15 @@ pub enum Type {
     IntOrString,
     /// An RFC 3339 time.
     Time,
-    /// Anything at all.
+    /// Any JSON value.
     Any,
     /// An object of this kind.
     Object(&'static Object),
-    /// An object with the fields of two kinds.
+    /// An object with the fields of two schemas.
     Both(&'static Object, &'static Object),
     /// A list.
     List(&'static Type),
-    /// A mapping from any key.
+    /// A mapping with string keys.
     Map(&'static Type),
 }
 
@@ -53,39 +53,39 @@ pub struct Object {
 pub struct Field {
     /// Its name in JSON.
     pub name: &'static str,
-    /// Its type.
+    /// The type.
     pub ty: Type,
-    /// The first minor release that knows it; 0 if every supported one does.
+    /// The first minor release that knows the field; 0 if every supported release does.
     pub since: u8,
-    /// The first minor release that no longer knows it.
+    /// The first minor release that no longer knows the field.
     pub until: u8,
-    /// The feature gate that it waited behind.
+    /// The feature gate of the field.
     pub gate: Option<Gate>,
 }
 
-/// A feature gate, as far as a default kubelet has it.
+/// A feature gate with its default.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     /// Its name.
     pub name: &'static str,
-    /// The first minor release that opens it by default.
+    /// The first minor release in which the gate is on by default.
     pub open: u8,
 }
 
 impl Object {
-    /// The field with this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
 impl Field {
-    /// True if release `1.minor` knows the field.
+    /// Whether release `1.minor` knows the field.
     pub const fn known_in(&self, minor: u8) -> bool {
         minor >= self.since && minor < self.until
     }
 
-    /// The name of the gate, if release `1.minor` has it closed by default.
+    /// Returns the gate, if it is off by default in release `1.minor`.
     pub fn closed_gate(&self, minor: u8) -> Option<&'static str> {
         self.gate.filter(|gate| minor < gate.open).map(|gate| gate.name)
     }
@@ -96,23 +96,23 @@ const fn field(name: &'static str, ty: Type) -> Field {
     Field { name, ty, since: 0, until: u8::MAX, gate: None }
 }
 
-/// A field that came with release `1.since`.
+/// A field that was added in release `1.since`.
 const fn newer(since: u8, name: &'static str, ty: Type) -> Field {
     Field { name, ty, since, until: u8::MAX, gate: None }
 }
 
-/// A field that went with release `1.until`.
+/// A field that was removed in release `1.until`.
 const fn older(until: u8, name: &'static str, ty: Type) -> Field {
     Field { name, ty, since: 0, until, gate: None }
 }
 
-/// A field that came with one release and went with another.
+/// A field that was added in one release and removed in another.
 const fn between(since: u8, until: u8, name: &'static str, ty: Type) -> Field {
     Field { name, ty, since, until, gate: None }
 }
 
 impl Field {
-    /// The same field, behind a gate that release `1.open` is the first to open by default.
+    /// Puts the field behind a gate that is on by default from release `1.open` on.
     const fn behind(mut self, name: &'static str, open: u8) -> Self {
         self.gate = Some(Gate { name, open });
         self

@@ -1,4 +1,4 @@
-//! The status. A static pod's own status counts for nothing, but a wrong type in it still rejects the file.
+//! The status. The kubelet ignores the status in a static pod's file, but a wrong type in it still rejects the file.
 
 use super::Type::{Bool, Int32, Int64, List, Object as Obj, Str, Time};
 use super::container::RESOURCES;

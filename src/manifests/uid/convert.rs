@@ -1,14 +1,14 @@
-//! From the API's form of a Pod to the kubelet's own, as far as the two differ.
+//! Converts the API's form of a Pod into the kubelet's internal form.
 
 use std::sync::Arc;
 
 use super::super::edit::{edit, fill, with_map};
-use super::super::tree::{Entry, Map, Node, Value};
+use super::super::tree::{ManifestNode, Map, MapEntry, Value};
 
-/// Fields of the spec that the kubelet keeps in the security context.
+/// Fields of the spec that the internal form has in the security context.
 const MOVED: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
-/// Annotations of releases long gone, which conversion drops.
+/// Annotations of old releases that the conversion drops.
 const DROPPED: &[&str] = &[
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -16,11 +16,11 @@ const DROPPED: &[&str] = &[
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// The Pod as the kubelet prints it.
-pub fn internal(pod: &Node) -> Node {
+/// Returns the Pod as the kubelet prints it.
+pub fn internal(pod: &ManifestNode) -> ManifestNode {
     let mut pod = pod.clone();
     edit(&mut pod, "spec", |spec| {
-        let moved: Vec<Entry> = spec
+        let moved: Vec<MapEntry> = spec
             .as_map()
             .map(Map::entries)
             .unwrap_or_default()
@@ -49,18 +49,18 @@ pub fn internal(pod: &Node) -> Node {
     pod
 }
 
-/// A single address is a list of one, and replaces a list that does not begin with it.
-fn pod_ips(status: &mut Node) {
+/// A single address is the first of the list of addresses; it replaces a list that starts with another address.
+fn pod_ips(status: &mut ManifestNode) {
     let Some(address) = status.get("podIP").filter(|node| node.as_str() != Some("")).cloned() else {
         return;
     };
-    let first = status.get("podIPs").and_then(Node::as_list).and_then(<[Node]>::first);
-    if first.and_then(|first| first.get("ip")).and_then(Node::as_str) == address.as_str() {
+    let first = status.get("podIPs").and_then(ManifestNode::as_list).and_then(<[ManifestNode]>::first);
+    if first.and_then(|first| first.get("ip")).and_then(ManifestNode::as_str) == address.as_str() {
         return;
     }
     let position = address.position;
-    let entry = Entry { key: Arc::from("ip"), key_position: position, value: address };
-    let one = Node::new(position, Value::Map(Arc::new(Map::new(vec![entry]))));
+    let entry = MapEntry { key: Arc::from("ip"), key_position: position, value: address };
+    let one = ManifestNode::new(position, Value::Map(Arc::new(Map::new(vec![entry]))));
     let list = Value::List(Arc::new(vec![one]));
     fill(status, "podIPs", || Value::Null);
     edit(status, "podIPs", |addresses| addresses.value = list);

@@ -1,7 +1,7 @@
-//! The UID that the kubelet gives a static pod: a hash of the whole Pod as it prints it, of the node and of the path.
+//! Computes the UID that the kubelet gives a static pod: a hash of the printed Pod, the node and the path.
 //!
-//! Whoever has the same UID was made from the same content, by the same release, from the same path, for the same node.
-//! The kubelet prints types of its own, so that each release gives another UID to the same file.
+//! Two pods with the same UID were made from the same content, by the same release, from the same path, for the same
+//! node. The kubelet prints its internal types, so each release gives the same file a different UID.
 
 mod convert;
 mod hash;
@@ -11,20 +11,20 @@ mod print;
 use std::path::Path;
 
 use super::Kubelet;
-use super::tree::Node;
+use super::tree::ManifestNode;
 
-/// Why a UID cannot be told from the file.
+/// Why a UID cannot be computed from the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotTold {
-    /// A time is given.
+pub enum UidUnknown {
+    /// The file contains a time.
     #[error(
         "the file gives a time, and the kubelet hashes times together with its node's zone and season: remove creationTimestamp, managedFields and times of the status"
     )]
     Time,
-    /// Field ownership in a JSON file.
+    /// The file is JSON with field ownership.
     #[error("the file has managedFields, whose JSON is hashed as it is written")]
     Raw,
-    /// A quantity is far too long.
+    /// A quantity has too many digits.
     #[error("a quantity has more than 20000 digits")]
     Digits,
     /// The path that the kubelet hashes is not known.
@@ -37,19 +37,29 @@ pub enum NotTold {
 /// The first release that uses FNV instead of MD5.
 const FNV: u8 = 35;
 
-/// The UID that `kubelet` gives a decoded and completed Pod that it reads from the file `source`. `json` says that the
-/// file is JSON.
-pub fn uid(pod: &Node, kubelet: &Kubelet, source: &Path, json: bool) -> Result<String, NotTold> {
+/// Returns the UID that `kubelet` gives a decoded Pod with defaults that it reads from the file `source`. `json` says
+/// that the file is JSON.
+pub fn uid(pod: &ManifestNode, kubelet: &Kubelet, source: &Path, json: bool) -> Result<String, UidUnknown> {
     hashed(pod, kubelet, ["file:".as_bytes(), source.as_os_str().as_encoded_bytes()], json)
 }
 
-/// The same of a Pod that it reads from `url`.
-pub fn uid_from_url(pod: &Node, kubelet: &Kubelet, url: &str, json: bool) -> Result<String, NotTold> {
+/// Returns the UID of a Pod that the kubelet reads from `url`.
+pub fn uid_from_url(
+    pod: &ManifestNode,
+    kubelet: &Kubelet,
+    url: &str,
+    json: bool,
+) -> Result<String, UidUnknown> {
     hashed(pod, kubelet, ["url:".as_bytes(), url.as_bytes()], json)
 }
 
-fn hashed(pod: &Node, kubelet: &Kubelet, source: [&[u8]; 2], json: bool) -> Result<String, NotTold> {
-    let given = pod.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(Node::as_str);
+fn hashed(
+    pod: &ManifestNode,
+    kubelet: &Kubelet,
+    source: [&[u8]; 2],
+    json: bool,
+) -> Result<String, UidUnknown> {
+    let given = pod.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(ManifestNode::as_str);
     if let Some(given) = given.filter(|uid| !uid.is_empty()) {
         return Ok(given.to_owned());
     }

@@ -1,36 +1,36 @@
-//! Prints a Pod as the kubelet prints it to hash it (`dump.ForHash`, go-spew's `%#v`).
+//! Prints a Pod in the format that the kubelet hashes (`dump.ForHash`, go-spew's `%#v`).
 //!
-//! Type names and every absent field are part of the text, so that a release that knows one field more prints another
-//! text for each pod.
+//! The text contains type names and every absent field, so a release with one more field prints a different text for
+//! each pod.
 
 use std::fmt::Write;
 
-use super::NotTold;
-use super::layout::{Field, Kind, Layout, Place};
+use super::UidUnknown;
+use super::layout::{FieldSource, Layout, LayoutField, PrintKind};
 use crate::manifests::quantity::{Amount, Quantity};
 use crate::manifests::reader::json_text;
-use crate::manifests::tree::{Entry, Map, Node, Value};
+use crate::manifests::tree::{ManifestNode, Map, MapEntry, Value};
 
-/// The text of a Pod.
-pub fn print(layout: &Layout, pod: &Node, minor: u8, json: bool) -> Result<String, NotTold> {
+/// Returns the text of a Pod.
+pub fn print(layout: &Layout, pod: &ManifestNode, minor: u8, json: bool) -> Result<String, UidUnknown> {
     let mut printer = Printer { text: String::with_capacity(16 << 10), minor, json };
     printer.text.push_str("(*core.Pod)");
     printer.object(layout, Some(pod))?;
     Ok(printer.text)
 }
 
-/// Digits beyond which a number is not worth converting to base 2^64.
-const MOST_DIGITS: usize = 20_000;
+/// The number of digits from which on a conversion to base 2^64 would take too long.
+const MAX_DIGITS: usize = 20_000;
 
 struct Printer {
     text: String,
     minor: u8,
-    /// The file is JSON, so that text within it counts as it is written.
+    /// Whether the file is JSON, in which embedded JSON keeps its text.
     json: bool,
 }
 
 impl Printer {
-    fn object(&mut self, layout: &Layout, node: Option<&Node>) -> Result<(), NotTold> {
+    fn object(&mut self, layout: &Layout, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push('{');
         let minor = self.minor;
         for (number, field) in layout.fields.iter().filter(|field| field.known_in(minor)).enumerate() {
@@ -43,41 +43,41 @@ impl Printer {
         Ok(())
     }
 
-    fn field(&mut self, field: &Field, parent: Option<&Node>) -> Result<(), NotTold> {
+    fn field(&mut self, field: &LayoutField, parent: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         self.text.push_str(field.name);
         self.text.push_str(":(");
         self.text.push_str(field.ty);
         self.text.push(')');
-        let node = match field.place {
-            Place::Key(key) => parent.and_then(|parent| parent.get(key)),
-            Place::Here => parent,
-            Place::Nowhere => None,
+        let node = match field.source {
+            FieldSource::Key(key) => parent.and_then(|parent| parent.get(key)),
+            FieldSource::SameObject => parent,
+            FieldSource::Cleared => None,
         };
         self.value(&field.kind, node)
     }
 
-    fn value(&mut self, kind: &Kind, node: Option<&Node>) -> Result<(), NotTold> {
+    fn value(&mut self, kind: &PrintKind, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         match kind {
-            Kind::Str => self.text.push_str(node.and_then(Node::as_str).unwrap_or_default()),
-            Kind::Bool => {
-                let truth = node.and_then(Node::as_bool).unwrap_or_default();
+            PrintKind::Str => self.text.push_str(node.and_then(ManifestNode::as_str).unwrap_or_default()),
+            PrintKind::Bool => {
+                let truth = node.and_then(ManifestNode::as_bool).unwrap_or_default();
                 self.text.push_str(if truth { "true" } else { "false" });
             }
-            Kind::Int => self.number(node.and_then(Node::as_int).unwrap_or_default()),
-            Kind::Quantity => return self.quantity(node.and_then(Node::as_quantity)),
-            Kind::Time => return self.time(node),
-            Kind::IntOrString => self.int_or_string(node),
-            Kind::Raw => return self.raw(node),
-            Kind::Struct(layout) => return self.object(layout, node),
-            Kind::Pointer(to) => match node {
+            PrintKind::Int => self.number(node.and_then(ManifestNode::as_int).unwrap_or_default()),
+            PrintKind::Quantity => return self.quantity(node.and_then(ManifestNode::as_quantity)),
+            PrintKind::Time => return self.time(node),
+            PrintKind::IntOrString => self.int_or_string(node),
+            PrintKind::Raw => return self.raw(node),
+            PrintKind::Struct(layout) => return self.object(layout, node),
+            PrintKind::Pointer(to) => match node {
                 None => self.text.push_str("<nil>"),
                 some => return self.value(to, some),
             },
-            Kind::List(item) => match node.and_then(Node::as_list) {
+            PrintKind::List(item) => match node.and_then(ManifestNode::as_list) {
                 None => self.text.push_str("<nil>"),
                 Some(items) => return self.list(item, items),
             },
-            Kind::Map(value) => match node.and_then(Node::as_map) {
+            PrintKind::Map(value) => match node.and_then(ManifestNode::as_map) {
                 None => self.text.push_str("<nil>"),
                 Some(map) => return self.map(value, map),
             },
@@ -90,11 +90,11 @@ impl Printer {
     }
 
     fn formatted(&mut self, text: std::fmt::Arguments<'_>) {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = self.text.write_fmt(text);
     }
 
-    fn list(&mut self, item: &Kind, items: &[Node]) -> Result<(), NotTold> {
+    fn list(&mut self, item: &PrintKind, items: &[ManifestNode]) -> Result<(), UidUnknown> {
         self.text.push('[');
         for (number, node) in items.iter().enumerate() {
             if number > 0 {
@@ -106,8 +106,8 @@ impl Printer {
         Ok(())
     }
 
-    fn map(&mut self, value: &Kind, map: &Map) -> Result<(), NotTold> {
-        let mut entries: Vec<&Entry> = map.entries().iter().collect();
+    fn map(&mut self, value: &PrintKind, map: &Map) -> Result<(), UidUnknown> {
+        let mut entries: Vec<&MapEntry> = map.entries().iter().collect();
         entries.sort_by(|left, right| left.key.cmp(&right.key));
         self.text.push_str("map[");
         for (number, entry) in entries.into_iter().enumerate() {
@@ -122,7 +122,7 @@ impl Printer {
         Ok(())
     }
 
-    fn quantity(&mut self, amount: Option<&Quantity>) -> Result<(), NotTold> {
+    fn quantity(&mut self, amount: Option<&Quantity>) -> Result<(), UidUnknown> {
         let zero = Quantity::ZERO;
         let quantity = amount.unwrap_or(&zero);
         let (value, scale) = match quantity.amount() {
@@ -134,7 +134,7 @@ impl Printer {
         ));
         match quantity.amount() {
             Amount::Small { .. } => self.text.push_str("<nil>"),
-            Amount::Large(number) if number.len() > MOST_DIGITS => return Err(NotTold::Digits),
+            Amount::Large(number) if number.len() > MAX_DIGITS => return Err(UidUnknown::Digits),
             Amount::Large(number) => {
                 self.formatted(format_args!(
                     "{{unscaled:(big.Int){{neg:(bool){} abs:(big.nat)",
@@ -162,25 +162,25 @@ impl Printer {
 
     fn spaced<T: std::fmt::Display>(&mut self, numbers: &[T]) {
         self.text.push('[');
-        for (place, number) in numbers.iter().enumerate() {
-            let blank = if place > 0 { " " } else { "" };
+        for (source, number) in numbers.iter().enumerate() {
+            let blank = if source > 0 { " " } else { "" };
             self.formatted(format_args!("{blank}{number}"));
         }
         self.text.push(']');
     }
 
-    /// A time is printed with the whole table of the process's time zone.
-    fn time(&mut self, node: Option<&Node>) -> Result<(), NotTold> {
+    /// Prints a time. The kubelet prints it with the complete table of its time zone.
+    fn time(&mut self, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         if node.is_some() {
-            return Err(NotTold::Time);
+            return Err(UidUnknown::Time);
         }
         self.text.push_str("{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}");
         Ok(())
     }
 
-    fn int_or_string(&mut self, node: Option<&Node>) {
-        let text = node.and_then(Node::as_str);
-        let number = node.and_then(Node::as_int).unwrap_or_default();
+    fn int_or_string(&mut self, node: Option<&ManifestNode>) {
+        let text = node.and_then(ManifestNode::as_str);
+        let number = node.and_then(ManifestNode::as_int).unwrap_or_default();
         self.formatted(format_args!(
             "{{Type:(intstr.Type){} IntVal:(int32){number} StrVal:(string){}}}",
             u8::from(text.is_some()),
@@ -188,12 +188,12 @@ impl Printer {
         ));
     }
 
-    /// JSON within the Pod: the file's own where it is JSON, else what converting the YAML gives.
-    fn raw(&mut self, node: Option<&Node>) -> Result<(), NotTold> {
+    /// Prints embedded JSON: the file's own text if the file is JSON, else the text that converting the YAML gives.
+    fn raw(&mut self, node: Option<&ManifestNode>) -> Result<(), UidUnknown> {
         match node {
             None => self.text.push_str("<nil>"),
-            Some(Node { value: Value::Null, .. }) => self.spaced(b"null"),
-            Some(_) if self.json => return Err(NotTold::Raw),
+            Some(ManifestNode { value: Value::Null, .. }) => self.spaced(b"null"),
+            Some(_) if self.json => return Err(UidUnknown::Raw),
             Some(node) => self.spaced(json_text(node).as_bytes()),
         }
         Ok(())
@@ -214,14 +214,14 @@ mod tests {
         Quantity::parse(text).unwrap_or_else(|_| panic!("{text} is a quantity"))
     }
 
-    /// An amount in the fast form.
+    /// A quantity in the small form.
     fn small(value: i64, scale: i32, cache: &str, format: &str) -> String {
         format!(
             "{{i:(resource.int64Amount){{value:(int64){value} scale:(resource.Scale){scale}}} d:(resource.infDecAmount){{Dec:(*inf.Dec)<nil>}} s:(string){cache} Format:(resource.Format){format}}}"
         )
     }
 
-    /// An amount in the other form.
+    /// A quantity in the large form.
     fn large(negative: bool, words: &str, scale: i32, format: &str) -> String {
         format!(
             "{{i:(resource.int64Amount){{value:(int64)0 scale:(resource.Scale)0}} d:(resource.infDecAmount){{Dec:(*inf.Dec){{unscaled:(big.Int){{neg:(bool){negative} abs:(big.nat){words}}} scale:(inf.Scale){scale}}}}} s:(string) Format:(resource.Format){format}}}"
@@ -233,7 +233,7 @@ mod tests {
     const EXPONENT: &str = "DecimalExponent";
 
     #[test]
-    fn what_fits_is_a_value_and_a_scale_and_keeps_its_text_where_the_kubelet_would_write_it_so() {
+    fn a_small_quantity_prints_value_and_scale_and_keeps_its_canonical_text() {
         for (text, value, scale, cache, format) in [
             ("0", 0, 0, "0", SI),
             ("1", 1, 0, "1", SI),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_a_decimal_of_nine_places() {
+    fn a_large_quantity_prints_a_decimal_with_nine_places() {
         for (text, negative, words, scale, format) in [
             ("1.5Gi", false, "[1610612736000000000]", 9, BINARY),
             ("0.5Mi", false, "[524288000000000]", 9, BINARY),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_resources_are_kept_in_thousandths() {
+    fn resource_lists_are_rounded_to_thousandths() {
         for (text, value, scale, cache) in [
             ("100m", 100, -3, "100m"),
             ("1u", 1, -3, ""),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_has_no_text_and_an_absent_amount_nothing_at_all() {
+    fn a_sum_prints_no_text_and_an_absent_quantity_is_empty() {
         let sum = parsed("100m").plus(&parsed("200m"));
         assert_eq!(printed(&sum), small(300, -3, "", SI));
         let mut printer = Printer { text: String::new(), minor: 36, json: false };
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_never_printed() {
+    fn an_invalid_quantity_is_never_printed() {
         for text in ["", "Ei", "e-10", "1K", "1GB", "1 Gi", "1e", "--1", "0x10"] {
             assert!(Quantity::parse(text).is_err(), "{text}");
         }

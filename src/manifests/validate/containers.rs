@@ -1,56 +1,56 @@
-//! Containers and init containers.
+//! Validates containers and init containers.
 
 use std::collections::HashSet;
 
-use super::judge::{Judge, Objection};
+use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 
-use super::pod::Pod;
+use super::pod_context::PodContext;
 use super::{env, mounts, names, ports, probes, resources, security};
 
-/// Judges the regular containers.
-pub fn regular(judge: &mut Judge, pod: &Pod<'_>) {
+/// Validates the regular containers.
+pub fn regular(validator: &mut Validator, pod: &PodContext<'_>) {
     let at = pod.spec.get("containers");
     let containers = at.items();
     if containers.is_empty() {
-        judge.required(Check::Containers, &at, "a pod needs at least one container");
+        validator.required(Check::Containers, &at, "a pod needs at least one container");
         return;
     }
     let mut seen = HashSet::new();
     for container in &containers {
-        common(judge, pod, container);
+        common(validator, pod, container);
         let name = container.get("name");
         if !seen.insert(name.str()) {
-            judge.duplicate(Check::Containers, &name);
+            validator.duplicate(Check::Containers, &name);
         }
-        probes::validate(judge, container, &pod.spec);
-        restart_policy(judge, container, false);
+        probes::validate(validator, container, &pod.spec);
+        restart_policy(validator, container, false);
     }
-    ports::host_conflicts(judge, &containers);
+    ports::host_conflicts(validator, &containers);
 }
 
-/// Judges the init containers.
-pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
+/// Validates the init containers.
+pub fn init(validator: &mut Validator, pod: &PodContext<'_>) {
     let regular = pod.spec.get("containers").items();
     let mut seen: HashSet<&str> = regular.iter().map(|container| container.get("name").str()).collect();
     for container in pod.spec.get("initContainers").items() {
-        common(judge, pod, &container);
-        restart_policy(judge, &container, true);
+        common(validator, pod, &container);
+        restart_policy(validator, &container, true);
         let name = container.get("name");
         if seen.contains(name.str()) {
-            judge.duplicate(Check::Containers, &name);
+            validator.duplicate(Check::Containers, &name);
         } else if !name.is_empty() {
             seen.insert(name.str());
         }
-        ports::host_conflicts(judge, std::slice::from_ref(&container));
+        ports::host_conflicts(validator, std::slice::from_ref(&container));
         let sidecar = container.get("restartPolicy").str() == "Always";
         if sidecar {
-            probes::validate(judge, &container, &pod.spec);
+            probes::validate(validator, &container, &pod.spec);
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if container.get(field).is_set() {
-                    judge.forbidden(
+                    validator.forbidden(
                         Check::Probe,
                         &container.get(field),
                         "may not be set for init containers without restartPolicy: Always",
@@ -58,22 +58,22 @@ pub fn init(judge: &mut Judge, pod: &Pod<'_>) {
                 }
             }
         }
-        init_resize(judge, &container.get("resizePolicy"), sidecar);
+        init_resize(validator, &container.get("resizePolicy"), sidecar);
     }
 }
 
-/// The gate `InPlacePodVerticalScaling` lets init containers have a policy, where the file source honours gates.
-fn init_resize(judge: &mut Judge, resize: &Place<'_>, sidecar: bool) {
-    if !judge.relaxed() {
+/// The gate `InPlacePodVerticalScaling` allows a resize policy for init containers, if the file source applies gates.
+fn init_resize(validator: &mut Validator, resize: &PodField<'_>, sidecar: bool) {
+    if !validator.relaxed() {
         if !resize.is_empty() {
-            judge.invalid(Check::OtherRule, resize, "may not be set for init containers");
+            validator.invalid(Check::OtherRule, resize, "may not be set for init containers");
         }
         return;
     }
     for policy in resize.items() {
         let restart = policy.get("restartPolicy");
         if !sidecar && restart.str() == "RestartContainer" {
-            judge.invalid(
+            validator.invalid(
                 Check::OtherRule,
                 &restart,
                 "may not be `RestartContainer` for this init container",
@@ -82,47 +82,47 @@ fn init_resize(judge: &mut Judge, resize: &Place<'_>, sidecar: bool) {
     }
 }
 
-fn common(judge: &mut Judge, pod: &Pod<'_>, container: &Place<'_>) {
+fn common(validator: &mut Validator, pod: &PodContext<'_>, container: &PodField<'_>) {
     let name = container.get("name");
     if name.is_empty() {
-        judge.required(Check::Containers, &name, "a container needs a name");
+        validator.required(Check::Containers, &name, "a container needs a name");
     } else if let Some(wrong) = names::label(name.str()) {
-        judge.invalid(Check::Containers, &name, wrong);
+        validator.invalid(Check::Containers, &name, wrong);
     }
     let image = container.get("image");
     if image.is_empty() {
-        judge.required(Check::Containers, &image, "a container needs an image");
+        validator.required(Check::Containers, &image, "a container needs an image");
     } else if image.str().trim().len() != image.str().len() {
-        judge.invalid(Check::Containers, &image, "must not start or end with white space");
+        validator.invalid(Check::Containers, &image, "must not start or end with white space");
     }
-    judge.one_of(
+    validator.one_of(
         Check::NotAllowedWord,
         &container.get("terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
     );
-    ports::validate(judge, &container.get("ports"));
-    env::validate(judge, container, &pod.spec);
-    mounts::validate(judge, pod, container);
-    mounts::devices(judge, pod, container);
-    judge.one_of(
+    ports::validate(validator, &container.get("ports"));
+    env::validate(validator, container, &pod.spec);
+    mounts::validate(validator, pod, container);
+    mounts::devices(validator, pod, container);
+    validator.one_of(
         Check::NotAllowedWord,
         &container.get("imagePullPolicy"),
         &["Always", "IfNotPresent", "Never"],
     );
-    resources::validate(judge, &container.get("resources"), &pod.claims);
-    resize_policy(judge, &container.get("resizePolicy"), &pod.spec);
-    security::container(judge, &container.get("securityContext"), pod.host_users());
+    resources::validate(validator, &container.get("resources"), &pod.claims);
+    resize_policy(validator, &container.get("resizePolicy"), &pod.spec);
+    security::container(validator, &container.get("securityContext"), pod.host_users());
 }
 
-/// Before `ContainerRestartRules`, which opens in 1.35, only init containers may be restarted on their own.
-fn restart_policy(judge: &mut Judge, container: &Place<'_>, init: bool) {
+/// Before `ContainerRestartRules`, on from 1.35, only init containers may have a restart policy of their own.
+fn restart_policy(validator: &mut Validator, container: &PodField<'_>, init: bool) {
     let policy = container.get("restartPolicy");
     let rules = container.get("restartPolicyRules");
-    if !judge.relaxed() {
+    if !validator.relaxed() {
         if policy.is_set() && init {
-            judge.one_of(Check::NotAllowedWord, &policy, &["Always"]);
+            validator.one_of(Check::NotAllowedWord, &policy, &["Always"]);
         } else if policy.is_set() {
-            judge
+            validator
                 .forbidden(
                     Check::OtherRule,
                     &policy,
@@ -133,48 +133,53 @@ fn restart_policy(judge: &mut Judge, container: &Place<'_>, init: bool) {
         return;
     }
     if policy.is_set() {
-        judge.one_of(Check::NotAllowedWord, &policy, &["Always", "Never", "OnFailure"]);
+        validator.one_of(Check::NotAllowedWord, &policy, &["Always", "Never", "OnFailure"]);
     } else if !rules.is_empty() {
-        judge.required(Check::OtherRule, &policy, "must be given where restart rules are used");
+        validator.required(Check::OtherRule, &policy, "must be given where restart rules are used");
     }
     if rules.len() > 20 {
-        judge.object(Check::OtherRule, &rules, Objection::TooMany, "may have at most 20 rules");
+        validator.violation(Check::OtherRule, &rules, ViolationKind::TooMany, "may have at most 20 rules");
     }
     for rule in rules.items() {
-        restart_rule(judge, &rule);
+        restart_rule(validator, &rule);
     }
 }
 
-fn restart_rule(judge: &mut Judge, rule: &Place<'_>) {
-    // The gate `RestartAllContainersOnContainerExits` opens in 1.36.
+fn restart_rule(validator: &mut Validator, rule: &PodField<'_>) {
+    // The gate `RestartAllContainersOnContainerExits` is on from 1.36.
     let actions: &[&str] =
-        if judge.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
-    judge.one_of(Check::OtherRule, &rule.get("action"), actions);
+        if validator.version.at_least(36) { &["Restart", "RestartAllContainers"] } else { &["Restart"] };
+    validator.one_of(Check::OtherRule, &rule.get("action"), actions);
     let codes = rule.get("exitCodes");
     if !codes.is_set() {
-        judge.required(Check::OtherRule, &codes, "a restart rule needs exit codes");
+        validator.required(Check::OtherRule, &codes, "a restart rule needs exit codes");
         return;
     }
-    judge.one_of(Check::OtherRule, &codes.get("operator"), &["In", "NotIn"]);
+    validator.one_of(Check::OtherRule, &codes.get("operator"), &["In", "NotIn"]);
     let values = codes.get("values");
     if values.len() > 255 {
-        judge.object(Check::OtherRule, &values, Objection::TooMany, "may have at most 255 exit codes");
+        validator.violation(
+            Check::OtherRule,
+            &values,
+            ViolationKind::TooMany,
+            "may have at most 255 exit codes",
+        );
     }
 }
 
-fn resize_policy(judge: &mut Judge, policies: &Place<'_>, spec: &Place<'_>) {
+fn resize_policy(validator: &mut Validator, policies: &PodField<'_>, spec: &PodField<'_>) {
     let never = spec.get("restartPolicy").str() == "Never";
     let mut seen = HashSet::new();
     for policy in policies.items() {
         let resource = policy.get("resourceName");
         if !seen.insert(resource.str()) {
-            judge.duplicate(Check::OtherRule, &resource);
+            validator.duplicate(Check::OtherRule, &resource);
         }
-        judge.one_of(Check::OtherRule, &resource, &["cpu", "memory"]);
+        validator.one_of(Check::OtherRule, &resource, &["cpu", "memory"]);
         let restart = policy.get("restartPolicy");
-        judge.one_of(Check::OtherRule, &restart, &["NotRequired", "RestartContainer"]);
-        if never && judge.version.at_least(29) && restart.str() != "NotRequired" {
-            judge.invalid(
+        validator.one_of(Check::OtherRule, &restart, &["NotRequired", "RestartContainer"]);
+        if never && validator.version.at_least(29) && restart.str() != "NotRequired" {
+            validator.invalid(
                 Check::OtherRule,
                 &restart,
                 "must be `NotRequired` when the pod's restartPolicy is `Never`",

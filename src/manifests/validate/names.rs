@@ -1,9 +1,9 @@
-//! The shapes of names: each function says what is wrong with a text, or nothing.
+//! Validates the format of names. Each function returns the problem of a text, or `None`.
 
 use crate::kubelet::is_address;
 
-/// What is wrong, in words that complete "the name ".
-pub type Wrong = Option<&'static str>;
+/// The problem, in words that complete "the name ".
+pub type NameProblem = Option<&'static str>;
 
 const LABEL: &str =
     "must be at most 63 lower-case letters, digits and `-`, and start and end with a letter or digit";
@@ -26,21 +26,21 @@ fn label_shape(text: &str) -> bool {
     bordered(text, alphanumeric_lower, |byte| alphanumeric_lower(byte) || byte == b'-')
 }
 
-/// An RFC 1123 label.
-pub fn label(text: &str) -> Wrong {
+/// Validates an RFC 1123 label.
+pub fn label(text: &str) -> NameProblem {
     (text.len() > 63 || !label_shape(text)).then_some(LABEL)
 }
 
-/// An RFC 1123 subdomain.
-pub fn subdomain(text: &str) -> Wrong {
+/// Validates an RFC 1123 subdomain.
+pub fn subdomain(text: &str) -> NameProblem {
     if text.len() > 253 {
         return Some("must be no more than 253 characters long");
     }
     (!text.split('.').all(label_shape)).then_some(SUBDOMAIN)
 }
 
-/// The beginning of a name: a subdomain to which something is added, so that it may end in a dash.
-pub fn object_prefix(text: &str) -> Wrong {
+/// Validates the prefix of a name: a subdomain that may end in a dash, because text is appended.
+pub fn object_prefix(text: &str) -> NameProblem {
     match text.strip_suffix('-') {
         Some(rest) if text.len() > 1 => {
             let kept =
@@ -51,8 +51,8 @@ pub fn object_prefix(text: &str) -> Wrong {
     }
 }
 
-/// A DNS search path as newer releases take it: underscores and a lone dot are fine.
-pub fn relaxed_search(text: &str) -> Wrong {
+/// Validates a DNS search path by the rule of newer releases, which allow underscores and a single dot.
+pub fn relaxed_search(text: &str) -> NameProblem {
     let part = |part: &str| {
         let inner = |byte: u8| alphanumeric_lower(byte) || matches!(byte, b'-' | b'_');
         bordered(part.strip_prefix('_').unwrap_or(part), alphanumeric_lower, inner)
@@ -71,8 +71,8 @@ fn name_part(text: &str) -> bool {
         })
 }
 
-/// `name` or `dns.prefix/name`.
-pub fn qualified(text: &str) -> Wrong {
+/// Validates `name` or `dns.prefix/name`.
+pub fn qualified(text: &str) -> NameProblem {
     let good = match text.split_once('/') {
         Some((prefix, name)) => subdomain(prefix).is_none() && name_part(name),
         None => name_part(text),
@@ -80,14 +80,14 @@ pub fn qualified(text: &str) -> Wrong {
     (!good).then_some(QUALIFIED)
 }
 
-/// The value of a label.
-pub fn label_value(text: &str) -> Wrong {
+/// Validates the value of a label.
+pub fn label_value(text: &str) -> NameProblem {
     (!text.is_empty() && !name_part(text))
         .then_some("must be empty or at most 63 letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit")
 }
 
-/// The name of an environment variable, by the old rule or by the one that lets almost anything pass.
-pub fn env(text: &str, relaxed: bool) -> Wrong {
+/// Validates the name of an environment variable, by the old rule or by the relaxed rule that allows almost any text.
+pub fn env(text: &str, relaxed: bool) -> NameProblem {
     if relaxed {
         let good = !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=');
         return (!good).then_some("must be printable ASCII characters other than `=`");
@@ -100,12 +100,12 @@ pub fn env(text: &str, relaxed: bool) -> Wrong {
     dots(text)
 }
 
-fn dots(text: &str) -> Wrong {
+fn dots(text: &str) -> NameProblem {
     (text == "." || text.starts_with("..")).then_some("must not be `.` and must not start with `..`")
 }
 
-/// A key of a config map or a secret.
-pub fn config_key(text: &str) -> Wrong {
+/// Validates a key of a config map or a secret.
+pub fn config_key(text: &str) -> NameProblem {
     let shape = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if text.is_empty() || text.len() > 253 || !text.bytes().all(shape) {
         return Some("must be at most 253 letters, digits, `-`, `_` and `.`");
@@ -113,8 +113,8 @@ pub fn config_key(text: &str) -> Wrong {
     dots(text)
 }
 
-/// The name of a port.
-pub fn port(text: &str) -> Wrong {
+/// Validates the name of a port.
+pub fn port(text: &str) -> NameProblem {
     if text.len() > 15 {
         return Some("must be no more than 15 characters long");
     }
@@ -125,52 +125,52 @@ pub fn port(text: &str) -> Wrong {
         .then_some("must be lower-case letters, digits and single inner `-`, with at least one letter")
 }
 
-/// The name of an HTTP header.
-pub fn header(text: &str) -> Wrong {
+/// Validates the name of an HTTP header.
+pub fn header(text: &str) -> NameProblem {
     let good = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     (!good).then_some("must be letters, digits and `-`")
 }
 
-/// A port number.
-pub fn port_number(number: i64) -> Wrong {
+/// Validates a port number.
+pub fn port_number(number: i64) -> NameProblem {
     (!(1..=65_535).contains(&number)).then_some("must be between 1 and 65535")
 }
 
-/// A user or group number.
-pub fn id_number(number: i64) -> Wrong {
+/// Validates a user or group id.
+pub fn id_number(number: i64) -> NameProblem {
     (!(0..=2_147_483_647).contains(&number)).then_some("must be between 0 and 2147483647")
 }
 
-/// File permission bits.
-pub fn file_mode(number: i64) -> Wrong {
+/// Validates file permission bits.
+pub fn file_mode(number: i64) -> NameProblem {
     (!(0..=0o777).contains(&number)).then_some("must be between 0 and 0777")
 }
 
-/// A path below another one: not absolute and without `..`.
-pub fn descending_path(text: &str) -> Wrong {
+/// Validates a path below another path: not absolute and without `..`.
+pub fn descending_path(text: &str) -> NameProblem {
     if text.starts_with('/') {
         return Some("must be a relative path");
     }
     no_backsteps(text)
 }
 
-/// A path that may become a file name of its own: it does not even start with `..`.
-pub fn local_path(text: &str) -> Wrong {
+/// Validates a path that may become a file name: it must not start with `..`.
+pub fn local_path(text: &str) -> NameProblem {
     descending_path(text).or_else(|| text.starts_with("..").then_some("must not start with `..`"))
 }
 
-/// A path without `..` elements.
-pub fn no_backsteps(text: &str) -> Wrong {
+/// Validates a path without `..` elements.
+pub fn no_backsteps(text: &str) -> NameProblem {
     text.split('/').any(|part| part == "..").then_some("must not contain `..`")
 }
 
-/// An IP address as Go's older, sloppy parser takes it.
-pub fn ip(text: &str) -> Wrong {
+/// Validates an IP address with the lenient parser that the kubelet inherited from older Go releases.
+pub fn ip(text: &str) -> NameProblem {
     (!is_address(text)).then_some("must be an IP address")
 }
 
-/// What is wrong with the spelling of an address that the older parser takes.
-pub fn strict_ip(text: &str) -> Wrong {
+/// Returns the problem of an address that the lenient parser accepts and the strict parser does not.
+pub fn strict_ip(text: &str) -> NameProblem {
     if text.split(['.', ':']).any(|part| part.len() > 1 && part.starts_with('0')) && !text.contains(':') {
         return Some("must not have leading zeros");
     }
@@ -183,8 +183,8 @@ pub fn strict_ip(text: &str) -> Wrong {
 mod tests {
     use super::*;
 
-    /// Texts that are fine and texts that are not.
-    fn table(check: impl Fn(&str) -> Wrong, good: &[&str], bad: &[&str]) {
+    /// Checks valid and invalid texts.
+    fn table(check: impl Fn(&str) -> NameProblem, good: &[&str], bad: &[&str]) {
         for text in good {
             assert_eq!(check(text), None, "{text:?} is good");
         }

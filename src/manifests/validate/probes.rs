@@ -1,26 +1,26 @@
-//! Probes and lifecycle hooks.
+//! Validates probes and lifecycle hooks.
 
-use super::judge::{Judge, Objection};
+use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 use crate::manifests::tree::Value;
 
 use super::names;
 
-/// Judges the probes and the lifecycle of one container.
-pub fn validate(judge: &mut Judge, container: &Place<'_>, spec: &Place<'_>) {
-    lifecycle(judge, &container.get("lifecycle"), spec);
+/// Validates the probes and the lifecycle of one container.
+pub fn validate(validator: &mut Validator, container: &PodField<'_>, spec: &PodField<'_>) {
+    lifecycle(validator, &container.get("lifecycle"), spec);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        probe(judge, &container.get(name), name == "readinessProbe");
+        probe(validator, &container.get(name), name == "readinessProbe");
     }
 }
 
-fn probe(judge: &mut Judge, probe: &Place<'_>, readiness: bool) {
+fn probe(validator: &mut Validator, probe: &PodField<'_>, readiness: bool) {
     if !probe.is_set() {
         return;
     }
     handler(
-        judge,
+        validator,
         Check::Probe,
         probe,
         &["exec", "httpGet", "tcpSocket", "grpc"],
@@ -31,48 +31,48 @@ fn probe(judge: &mut Judge, probe: &Place<'_>, readiness: bool) {
     {
         let number = probe.get(name);
         if number.int() < 0 {
-            judge.invalid(Check::Probe, &number, "must be greater than or equal to 0");
+            validator.invalid(Check::Probe, &number, "must be greater than or equal to 0");
         }
     }
     let grace = probe.get("terminationGracePeriodSeconds");
     if grace.is_set() && (readiness || grace.int() <= 0) {
         let why = if readiness { "may not be set for readiness probes" } else { "must be greater than 0" };
-        judge.invalid(Check::Probe, &grace, why);
+        validator.invalid(Check::Probe, &grace, why);
     }
     let success = probe.get("successThreshold");
     if !readiness && success.int() != 1 {
-        judge
+        validator
             .invalid(Check::Probe, &success, "must be 1 for liveness and startup probes")
             .fix("remove successThreshold");
     }
 }
 
-fn lifecycle(judge: &mut Judge, lifecycle: &Place<'_>, spec: &Place<'_>) {
+fn lifecycle(validator: &mut Validator, lifecycle: &PodField<'_>, spec: &PodField<'_>) {
     for name in ["postStart", "preStop"] {
         let hook = lifecycle.get(name);
         if hook.is_set() {
             handler(
-                judge,
+                validator,
                 Check::OtherRule,
                 &hook,
                 &["exec", "httpGet", "tcpSocket", "sleep"],
                 "a hook needs one of exec, httpGet, tcpSocket and sleep",
             );
-            sleep(judge, &hook.get("sleep").get("seconds"), &hook.get("sleep"), spec);
+            sleep(validator, &hook.get("sleep").get("seconds"), &hook.get("sleep"), spec);
         }
     }
-    stop_signal(judge, &lifecycle.get("stopSignal"), spec);
+    stop_signal(validator, &lifecycle.get("stopSignal"), spec);
 }
 
-/// A sleep of zero is one of the relaxations.
-fn sleep(judge: &mut Judge, seconds: &Place<'_>, action: &Place<'_>, spec: &Place<'_>) {
+/// Validates a sleep. Zero seconds are allowed only with relaxed validation.
+fn sleep(validator: &mut Validator, seconds: &PodField<'_>, action: &PodField<'_>, spec: &PodField<'_>) {
     if !action.is_set() {
         return;
     }
     let grace = spec.get("terminationGracePeriodSeconds").int();
-    let lowest = i64::from(!judge.relaxed());
+    let lowest = i64::from(!validator.relaxed());
     if !(lowest..=grace).contains(&seconds.int()) {
-        judge.invalid(
+        validator.invalid(
             Check::OtherRule,
             action,
             &format!("must be between {lowest} and the pod's grace period of {grace} seconds"),
@@ -80,18 +80,24 @@ fn sleep(judge: &mut Judge, seconds: &Place<'_>, action: &Place<'_>, spec: &Plac
     }
 }
 
-/// `ContainerStopSignals` is closed by default in every release so far, but the field is validated.
-fn stop_signal(judge: &mut Judge, signal: &Place<'_>, spec: &Place<'_>) {
+/// Validates a stop signal. `ContainerStopSignals` is off by default in every release so far, but the field is
+/// validated.
+fn stop_signal(validator: &mut Validator, signal: &PodField<'_>, spec: &PodField<'_>) {
     if !signal.is_set() {
         return;
     }
     let os = spec.get("os").get("name").str();
     if os.is_empty() {
-        judge.forbidden(Check::OtherRule, signal, "may not be set unless spec.os.name is set");
+        validator.forbidden(Check::OtherRule, signal, "may not be set unless spec.os.name is set");
     } else if os == "windows" {
-        judge.one_of(Check::OtherRule, signal, &["SIGKILL", "SIGTERM"]);
+        validator.one_of(Check::OtherRule, signal, &["SIGKILL", "SIGTERM"]);
     } else if !linux_signal(signal.str()) {
-        judge.object(Check::OtherRule, signal, Objection::Unsupported, "must be a Linux signal like SIGTERM");
+        validator.violation(
+            Check::OtherRule,
+            signal,
+            ViolationKind::Unsupported,
+            "must be a Linux signal like SIGTERM",
+        );
     }
 }
 
@@ -111,51 +117,51 @@ fn linux_signal(name: &str) -> bool {
     NAMES.contains(&short) || short == "RTMAX" || offset("RTMIN+", 15) || offset("RTMAX-", 14)
 }
 
-fn handler(judge: &mut Judge, check: Check, at: &Place<'_>, kinds: &[&str], none: &str) {
+fn handler(validator: &mut Validator, check: Check, at: &PodField<'_>, kinds: &[&str], none: &str) {
     let given: Vec<&str> = kinds.iter().filter(|kind| at.get(kind).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
-        judge.required(check, at, none);
+        validator.required(check, at, none);
         return;
     };
     for other in others {
-        judge.forbidden(check, &at.get(other), "may not have more than one handler");
+        validator.forbidden(check, &at.get(other), "may not have more than one handler");
     }
     let action = at.get(first);
     match *first {
         "exec" if action.get("command").is_empty() => {
-            judge.required(check, &action.get("command"), "the command is required");
+            validator.required(check, &action.get("command"), "the command is required");
         }
-        "httpGet" => http_get(judge, check, &action),
-        "tcpSocket" => port(judge, check, &action.get("port")),
+        "httpGet" => http_get(validator, check, &action),
+        "tcpSocket" => port(validator, check, &action.get("port")),
         "grpc" => {
             if let Some(wrong) = names::port_number(action.get("port").int()) {
-                judge.invalid(check, &action.get("port"), wrong);
+                validator.invalid(check, &action.get("port"), wrong);
             }
         }
         _ => {}
     }
 }
 
-fn http_get(judge: &mut Judge, check: Check, action: &Place<'_>) {
+fn http_get(validator: &mut Validator, check: Check, action: &PodField<'_>) {
     if action.get("path").is_empty() {
-        judge.required(check, &action.get("path"), "the path is required");
+        validator.required(check, &action.get("path"), "the path is required");
     }
-    port(judge, check, &action.get("port"));
-    judge.one_of(check, &action.get("scheme"), &["HTTP", "HTTPS"]);
+    port(validator, check, &action.get("port"));
+    validator.one_of(check, &action.get("scheme"), &["HTTP", "HTTPS"]);
     for header in action.get("httpHeaders").items() {
         if let Some(wrong) = names::header(header.get("name").str()) {
-            judge.invalid(check, &header.get("name"), wrong);
+            validator.invalid(check, &header.get("name"), wrong);
         }
     }
 }
 
-/// A number, or the name of a port; a number in quotes is neither.
-fn port(judge: &mut Judge, check: Check, at: &Place<'_>) {
+/// Validates a port: a number or the name of a port. A number in quotes is neither.
+fn port(validator: &mut Validator, check: Check, at: &PodField<'_>) {
     let text = matches!(at.node().map(|node| &node.value), Some(Value::Str(_)));
     let wrong = if text { names::port(at.str()) } else { names::port_number(at.int()) };
     let Some(wrong) = wrong else { return };
-    judge.invalid(check, at, wrong);
+    validator.invalid(check, at, wrong);
     if at.str().parse::<u16>().is_ok() {
-        judge.fix("write the number without quotes");
+        validator.fix("write the number without quotes");
     }
 }

@@ -1,41 +1,41 @@
-//! References to a container's requests and limits.
+//! Validates references to a container's requests and limits.
 
-use super::judge::{Judge, Objection};
+use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 
-/// Judges a `resourceFieldRef`; in a volume it must name its container.
-pub fn validate(judge: &mut Judge, reference: &Place<'_>, in_volume: bool) {
+/// Validates a `resourceFieldRef`; in a volume it must name its container.
+pub fn validate(validator: &mut Validator, reference: &PodField<'_>, in_volume: bool) {
     let container = reference.get("containerName");
     let resource = reference.get("resource");
     if in_volume && container.is_empty() {
-        judge.required(Check::OtherRule, &container, "the container is required in a volume");
+        validator.required(Check::OtherRule, &container, "the container is required in a volume");
         return;
     }
     if resource.is_empty() {
-        judge.required(Check::OtherRule, &resource, "the resource is required");
+        validator.required(Check::OtherRule, &resource, "the resource is required");
         return;
     }
     let name = resource.str().split_once('.').filter(|(list, _)| matches!(*list, "limits" | "requests"));
     let Some((_, name)) = name.filter(|(_, name)| {
         matches!(*name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
     }) else {
-        judge.object(
+        validator.violation(
             Check::OtherRule,
             &resource,
-            Objection::Unsupported,
+            ViolationKind::Unsupported,
             "must be limits or requests of cpu, memory, ephemeral-storage or hugepages",
         );
         return;
     };
-    divisor(judge, name, &reference.get("divisor"));
+    divisor(validator, name, &reference.get("divisor"));
 }
 
-fn divisor(judge: &mut Judge, resource: &str, at: &Place<'_>) {
+fn divisor(validator: &mut Validator, resource: &str, at: &PodField<'_>) {
     if at.quantity().is_zero() {
         return;
     }
-    // The kubelet compares its own notation: `+1` and `1e0` are the same amount, and refused.
+    // The kubelet compares its own notation, in which `+1` and `1e0` are different from `1`, and rejects them.
     let written = at.quantity().to_string();
     let (good, why) = if resource == "cpu" {
         (matches!(&*written, "1" | "1m"), "the divisor of cpu must be 1 or 1m")
@@ -46,6 +46,6 @@ fn divisor(judge: &mut Judge, resource: &str, at: &Place<'_>) {
         (UNITS.contains(&&*written), why)
     };
     if !good {
-        judge.invalid(Check::OtherRule, at, why);
+        validator.invalid(Check::OtherRule, at, why);
     }
 }

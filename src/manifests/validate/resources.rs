@@ -1,53 +1,57 @@
-//! Requests, limits and claims.
+//! Validates requests, limits and claims.
 
 use std::collections::HashSet;
 
-use super::judge::Judge;
+use super::validator::Validator;
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 use crate::manifests::pod_resources::is_pod_level;
 use crate::manifests::quantity::Quantity;
 
 use super::names;
 
-/// Judges the resources of a container, or the overhead in the shape of limits.
-pub fn validate(judge: &mut Judge, resources: &Place<'_>, claims: &HashSet<&str>) {
+/// Validates the resources of a container.
+pub fn validate(validator: &mut Validator, resources: &PodField<'_>, claims: &HashSet<&str>) {
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    list(judge, &limits, container_resource);
-    list(judge, &requests, container_resource);
-    against_limits(judge, &limits, &requests);
-    claim_names(judge, &resources.get("claims"), claims);
+    list(validator, &limits, container_resource);
+    list(validator, &requests, container_resource);
+    against_limits(validator, &limits, &requests);
+    claim_names(validator, &resources.get("claims"), claims);
 }
 
-/// Judges `overhead`: amounts that are limits without requests.
-pub fn overhead(judge: &mut Judge, overhead: &Place<'_>) {
-    list_called(judge, overhead, &format!("{}.limits", overhead.path()), container_resource);
+/// Validates `overhead`, which has the format of limits without requests.
+pub fn overhead(validator: &mut Validator, overhead: &PodField<'_>) {
+    list_called(validator, overhead, &format!("{}.limits", overhead.path()), container_resource);
     if has(overhead, is_huge) && !has(overhead, is_compute) {
-        judge.forbidden(Check::Resources, overhead, "huge pages need cpu or memory beside them");
+        validator.forbidden(Check::Resources, overhead, "huge pages need cpu or memory beside them");
     }
 }
 
-/// Judges resources at pod level (gate `PodLevelResources`).
-pub fn pod_level(judge: &mut Judge, spec: &Place<'_>) {
+/// Validates pod-level resources (gate `PodLevelResources`).
+pub fn pod_level(validator: &mut Validator, spec: &PodField<'_>) {
     let resources = spec.get("resources");
     if !resources.is_set() {
         return;
     }
     if spec.get("os").get("name").str() == "windows" {
-        judge.forbidden(Check::Resources, &resources, "may not be set for a Windows pod");
+        validator.forbidden(Check::Resources, &resources, "may not be set for a Windows pod");
         return;
     }
     if resources.get("claims").is_set() {
-        judge.forbidden(Check::Resources, &resources.get("claims"), "claims are not supported at pod level");
+        validator.forbidden(
+            Check::Resources,
+            &resources.get("claims"),
+            "claims are not supported at pod level",
+        );
     }
     let (limits, requests) = (resources.get("limits"), resources.get("requests"));
-    list(judge, &limits, pod_resource);
-    list(judge, &requests, pod_resource);
-    against_limits(judge, &limits, &requests);
+    list(validator, &limits, pod_resource);
+    list(validator, &requests, pod_resource);
+    against_limits(validator, &limits, &requests);
     for (entry, request) in requests.entries() {
         if total(spec, "requests", &entry.key) > request.quantity() {
             let request = request.called(requests.path().to_owned());
-            judge.invalid(
+            validator.invalid(
                 Check::Resources,
                 &request,
                 "must be at least what the containers request together",
@@ -56,7 +60,7 @@ pub fn pod_level(judge: &mut Judge, spec: &Place<'_>) {
     }
     for (entry, limit) in limits.entries() {
         if is_huge(&entry.key) && total(spec, "limits", &entry.key) > limit.quantity() {
-            judge.invalid(
+            validator.invalid(
                 Check::Resources,
                 &limit,
                 "must be at least what the limits of the containers add up to",
@@ -69,15 +73,15 @@ pub fn pod_level(judge: &mut Judge, spec: &Place<'_>) {
             if of_pod.is_set() && limit.quantity() > of_pod.quantity() {
                 let limit =
                     limit.called(format!("spec.resources.containers[{number}][{}].limits", entry.key));
-                judge.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
+                validator.invalid(Check::Resources, &limit, "must not be above the limit of the pod");
             }
         }
     }
 }
 
-/// What the containers request, or are limited to, together.
-fn total(spec: &Place<'_>, list: &str, name: &str) -> Quantity {
-    let amount = |container: &Place<'_>| container.get("resources").get(list).key(name).quantity();
+/// Returns the sum of the containers' requests or limits.
+fn total(spec: &PodField<'_>, list: &str, name: &str) -> Quantity {
+    let amount = |container: &PodField<'_>| container.get("resources").get(list).key(name).quantity();
     let mut sum =
         spec.get("containers").items().iter().fold(Quantity::ZERO, |sum, item| sum.plus(&amount(item)));
     let mut sidecars = Quantity::ZERO;
@@ -94,89 +98,102 @@ fn total(spec: &Place<'_>, list: &str, name: &str) -> Quantity {
     sum.max(peak)
 }
 
-fn list(judge: &mut Judge, amounts: &Place<'_>, named: fn(&str) -> names::Wrong) {
-    list_called(judge, amounts, amounts.path(), named);
+fn list(validator: &mut Validator, amounts: &PodField<'_>, named: fn(&str) -> names::NameProblem) {
+    list_called(validator, amounts, amounts.path(), named);
 }
 
-/// The same list under the name that the kubelet's log has for it.
-fn list_called(judge: &mut Judge, amounts: &Place<'_>, path: &str, named: fn(&str) -> names::Wrong) {
+/// Validates a list under the path that the kubelet's log uses.
+fn list_called(
+    validator: &mut Validator,
+    amounts: &PodField<'_>,
+    path: &str,
+    named: fn(&str) -> names::NameProblem,
+) {
     for (entry, amount) in amounts.entries() {
         let amount = amount.called(format!("{path}[{}]", entry.key));
         if let Some(wrong) = named(&entry.key) {
-            judge.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
+            validator.invalid(Check::Resources, &amount, &format!("the name `{}` {wrong}", entry.key));
         }
         let quantity = amount.quantity();
         if quantity.is_negative() {
-            judge.invalid(Check::Resources, &amount, "must be greater than or equal to 0");
+            validator.invalid(Check::Resources, &amount, "must be greater than or equal to 0");
         }
         if is_extended(&entry.key) && !quantity.is_whole() {
-            judge.invalid(Check::Resources, &amount, "must be a whole number");
+            validator.invalid(Check::Resources, &amount, "must be a whole number");
         }
         if let Some(size) = entry.key.strip_prefix("hugepages-") {
             let size = Quantity::parse(size).unwrap_or_default();
             if !size.is_whole() || size <= Quantity::ZERO || !quantity.is_multiple_of(&size) {
-                judge.invalid(Check::Resources, &amount, "must be a whole multiple of the page size");
+                validator.invalid(Check::Resources, &amount, "must be a whole multiple of the page size");
             }
         }
     }
 }
 
-fn against_limits(judge: &mut Judge, limits: &Place<'_>, requests: &Place<'_>) {
+fn against_limits(validator: &mut Validator, limits: &PodField<'_>, requests: &PodField<'_>) {
     for (entry, request) in requests.entries() {
         let limit = limits.key(&entry.key);
-        let (asked, allowed) = (request.quantity(), limit.quantity());
+        let (requested, allowed) = (request.quantity(), limit.quantity());
         let overcommit = is_native(&entry.key) && !is_huge(&entry.key);
-        // Of these the kubelet names the list and not the resource.
+        // For these errors the kubelet reports the list and not the resource.
         let request = request.called(requests.path().to_owned());
         if !limit.is_set() {
             if !overcommit {
                 let why = format!("{} needs a limit, and one equal to its request", entry.key);
-                judge.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
+                validator.required(Check::Resources, &limit.called(limits.path().to_owned()), &why);
             }
-        } else if !overcommit && asked != allowed {
-            judge.invalid(Check::Resources, &request, &format!("must be equal to the limit of {allowed}"));
-        } else if asked > allowed {
-            judge.invalid(Check::Resources, &request, &format!("must not be above the limit of {allowed}"));
+        } else if !overcommit && requested != allowed {
+            validator.invalid(
+                Check::Resources,
+                &request,
+                &format!("must be equal to the limit of {allowed}"),
+            );
+        } else if requested > allowed {
+            validator.invalid(
+                Check::Resources,
+                &request,
+                &format!("must not be above the limit of {allowed}"),
+            );
         }
     }
     let huge = has(limits, is_huge) || has(requests, is_huge);
     if huge && !has(limits, is_compute) && !has(requests, is_compute) {
         let resources = limits.path().trim_end_matches(".limits").to_owned();
         let limits = limits.clone().called(resources);
-        judge.forbidden(Check::Resources, &limits, "huge pages need cpu or memory beside them");
+        validator.forbidden(Check::Resources, &limits, "huge pages need cpu or memory beside them");
     }
 }
 
-fn claim_names(judge: &mut Judge, used: &Place<'_>, known: &HashSet<&str>) {
+fn claim_names(validator: &mut Validator, used: &PodField<'_>, known: &HashSet<&str>) {
     let mut seen = HashSet::new();
     for claim in used.items() {
         let (name, request) = (claim.get("name"), claim.get("request"));
         if name.is_empty() {
-            judge.required(Check::Resources, &name, "a claim needs a name");
+            validator.required(Check::Resources, &name, "a claim needs a name");
             continue;
         }
         let whole = seen.contains(&(name.str(), ""));
         let any = seen.iter().any(|(other, _)| *other == name.str());
         if !seen.insert((name.str(), request.str())) || whole || (request.is_empty() && any) {
-            judge.duplicate(Check::Resources, &claim);
+            validator.duplicate(Check::Resources, &claim);
         }
         if !request.is_empty()
             && let Some(wrong) = names::label(request.str())
         {
-            judge.invalid(Check::Resources, &request, wrong);
+            validator.invalid(Check::Resources, &request, wrong);
         }
         if !known.contains(name.str()) {
-            judge.object(
+            validator.violation(
                 Check::Resources,
                 &name,
-                super::judge::Objection::NotFound,
+                super::validator::ViolationKind::NotFound,
                 "is no claim of spec.resourceClaims",
             );
         }
     }
 }
 
-fn has(amounts: &Place<'_>, wanted: fn(&str) -> bool) -> bool {
+fn has(amounts: &PodField<'_>, wanted: fn(&str) -> bool) -> bool {
     amounts.entries().iter().any(|(entry, _)| wanted(&entry.key))
 }
 
@@ -188,7 +205,7 @@ fn is_compute(name: &str) -> bool {
     matches!(name, "cpu" | "memory")
 }
 
-/// Names without a domain, or with Kubernetes' own.
+/// Whether a resource name has no domain, or Kubernetes' own.
 fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -199,7 +216,7 @@ fn is_extended(name: &str) -> bool {
         && names::qualified(&format!("requests.{name}")).is_none()
 }
 
-fn container_resource(name: &str) -> names::Wrong {
+fn container_resource(name: &str) -> names::NameProblem {
     if let Some(wrong) = names::qualified(name) {
         return Some(wrong);
     }
@@ -211,6 +228,6 @@ fn container_resource(name: &str) -> names::Wrong {
     (!is_native(name) && !is_extended(name)).then_some("does not follow the rules for extended resources")
 }
 
-fn pod_resource(name: &str) -> names::Wrong {
+fn pod_resource(name: &str) -> names::NameProblem {
     (!is_pod_level(name)).then_some("must be cpu, memory or hugepages-<size> at pod level")
 }

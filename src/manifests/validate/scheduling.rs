@@ -1,279 +1,288 @@
-//! Affinity, tolerations, spread constraints, gates.
+//! Validates affinity, tolerations, spread constraints and scheduling gates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::judge::{Judge, Objection};
+use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
-use crate::manifests::place::Place;
-use crate::manifests::tree::{Node, Value};
+use crate::manifests::pod_field::PodField;
+use crate::manifests::tree::{ManifestNode, Value};
 
 use super::{meta, names};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Judges `affinity`.
-pub fn affinity(judge: &mut Judge, affinity: &Place<'_>) {
+/// Validates `affinity`.
+pub fn affinity(validator: &mut Validator, affinity: &PodField<'_>) {
     let node = affinity.get("nodeAffinity");
     if node.get(REQUIRED).is_set() {
         let terms = node.get(REQUIRED).get("nodeSelectorTerms");
         if terms.is_empty() {
-            judge.required(Check::OtherRule, &terms, "must have at least one term");
+            validator.required(Check::OtherRule, &terms, "must have at least one term");
         }
         for term in terms.items() {
-            node_term(judge, &term);
-            required_values(judge, &term);
+            node_term(validator, &term);
+            required_values(validator, &term);
         }
     }
     for preferred in node.get(PREFERRED).items() {
-        weight(judge, &preferred.get("weight"));
-        node_term(judge, &preferred.get("preference"));
+        weight(validator, &preferred.get("weight"));
+        node_term(validator, &preferred.get("preference"));
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
         let pods = affinity.get(kind);
         for term in pods.get(REQUIRED).items() {
-            pod_term(judge, &term);
+            pod_term(validator, &term);
         }
         for weighted in pods.get(PREFERRED).items() {
-            weight(judge, &weighted.get("weight"));
-            pod_term(judge, &weighted.get("podAffinityTerm"));
+            weight(validator, &weighted.get("weight"));
+            pod_term(validator, &weighted.get("podAffinityTerm"));
         }
     }
 }
 
-fn weight(judge: &mut Judge, at: &Place<'_>) {
+fn weight(validator: &mut Validator, at: &PodField<'_>) {
     if !(1..=100).contains(&at.int()) {
-        judge.invalid(Check::OtherRule, at, "must be between 1 and 100");
+        validator.invalid(Check::OtherRule, at, "must be between 1 and 100");
     }
 }
 
-fn node_term(judge: &mut Judge, term: &Place<'_>) {
+fn node_term(validator: &mut Validator, term: &PodField<'_>) {
     for requirement in term.get("matchExpressions").items() {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                judge.required(Check::OtherRule, &values, "In and NotIn need values");
+                validator.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                judge.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
+                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
             }
             "Gt" | "Lt" if values.len() != 1 => {
-                judge.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
+                validator.required(Check::OtherRule, &values, "Gt and Lt need exactly one value");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
             _ => {
-                judge.invalid(
+                validator.invalid(
                     Check::OtherRule,
                     &requirement.get("operator"),
                     "must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
                 );
             }
         }
-        label_key(judge, &requirement.get("key"));
+        label_key(validator, &requirement.get("key"));
     }
     for requirement in term.get("matchFields").items() {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.len() == 1 => {}
             "In" | "NotIn" => {
-                judge.required(Check::OtherRule, &values, "must have exactly one value");
+                validator.required(Check::OtherRule, &values, "must have exactly one value");
             }
             _ => {
-                judge.invalid(Check::OtherRule, &requirement.get("operator"), "must be In or NotIn");
+                validator.invalid(Check::OtherRule, &requirement.get("operator"), "must be In or NotIn");
             }
         }
         if requirement.get("key").str() == "metadata.name" {
             for value in values.items() {
                 if let Some(wrong) = names::subdomain(value.str()) {
-                    judge.invalid(Check::OtherRule, &value, wrong);
+                    validator.invalid(Check::OtherRule, &value, wrong);
                 }
             }
         } else {
-            judge.invalid(Check::OtherRule, &requirement.get("key"), "must be metadata.name");
+            validator.invalid(Check::OtherRule, &requirement.get("key"), "must be metadata.name");
         }
     }
 }
 
-/// Values of required terms are label values, which releases before 1.33 did not ask for.
-fn required_values(judge: &mut Judge, term: &Place<'_>) {
-    if !judge.version.at_least(33) {
+/// Validates the values of required terms as label values, as releases from 1.33 on do.
+fn required_values(validator: &mut Validator, term: &PodField<'_>) {
+    if !validator.version.at_least(33) {
         return;
     }
     for value in term.get("matchExpressions").items().iter().flat_map(|item| item.get("values").items()) {
         if let Some(wrong) = names::label_value(value.str()) {
-            judge.invalid(Check::OtherRule, &value, wrong);
+            validator.invalid(Check::OtherRule, &value, wrong);
         }
     }
 }
 
-fn label_key(judge: &mut Judge, key: &Place<'_>) {
+fn label_key(validator: &mut Validator, key: &PodField<'_>) {
     if let Some(wrong) = names::qualified(key.str()) {
-        judge.invalid(Check::OtherRule, key, wrong);
+        validator.invalid(Check::OtherRule, key, wrong);
     }
 }
 
-fn pod_term(judge: &mut Judge, term: &Place<'_>) {
-    label_selector(judge, &term.get("labelSelector"));
-    label_selector(judge, &term.get("namespaceSelector"));
+fn pod_term(validator: &mut Validator, term: &PodField<'_>) {
+    label_selector(validator, &term.get("labelSelector"));
+    label_selector(validator, &term.get("namespaceSelector"));
     for namespace in term.get("namespaces").items() {
         if let Some(wrong) = names::label(namespace.str()) {
-            judge.invalid(Check::OtherRule, &namespace, wrong);
+            validator.invalid(Check::OtherRule, &namespace, wrong);
         }
     }
     let (matching, other) = (term.get("matchLabelKeys"), term.get("mismatchLabelKeys"));
     for keys in [&matching, &other] {
-        selector_keys(judge, keys, &term.get("labelSelector"));
+        selector_keys(validator, keys, &term.get("labelSelector"));
     }
-    repeated_keys(judge, &matching, &term.get("labelSelector"));
+    repeated_keys(validator, &matching, &term.get("labelSelector"));
     for key in matching.items() {
         if other.items().iter().any(|item| item.str() == key.str()) {
-            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
+            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and mismatchLabelKeys");
         }
     }
-    topology_key(judge, &term.get("topologyKey"));
+    topology_key(validator, &term.get("topologyKey"));
 }
 
-fn selector_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
+fn selector_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
     if keys.is_empty() {
         return;
     }
     if !selector.is_set() {
-        judge.forbidden(Check::OtherRule, keys, "may not be given without labelSelector");
+        validator.forbidden(Check::OtherRule, keys, "may not be given without labelSelector");
         return;
     }
     for key in keys.items() {
-        label_key(judge, &key);
+        label_key(validator, &key);
     }
 }
 
-/// A key to match may stand in the selector once, because the API server puts it there itself, but not again.
-fn repeated_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
+/// Validates that no key occurs twice in the selector. The API server adds the keys to match to the selector, so each
+/// may occur once.
+fn repeated_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
     let mut seen: HashSet<&str> = HashSet::new();
     let labels = selector.get("matchLabels").entries();
     seen.extend(labels.iter().map(|(entry, _)| &*entry.key));
     for requirement in selector.get("matchExpressions").items() {
         let key = requirement.get("key");
         if !seen.insert(key.str()) && keys.items().iter().any(|item| item.str() == key.str()) {
-            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
+            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
         }
     }
 }
 
-fn topology_key(judge: &mut Judge, key: &Place<'_>) {
+fn topology_key(validator: &mut Validator, key: &PodField<'_>) {
     if key.is_empty() {
-        judge.required(Check::OtherRule, key, "the topology key is required");
+        validator.required(Check::OtherRule, key, "the topology key is required");
     } else {
-        label_key(judge, key);
+        label_key(validator, key);
     }
 }
 
-/// Judges a label selector; an absent one is fine.
-pub fn label_selector(judge: &mut Judge, selector: &Place<'_>) {
-    meta::labels(judge, Check::OtherRule, &selector.get("matchLabels"));
+/// Validates a label selector; an absent selector is valid.
+pub fn label_selector(validator: &mut Validator, selector: &PodField<'_>) {
+    meta::labels(validator, Check::OtherRule, &selector.get("matchLabels"));
     for requirement in selector.get("matchExpressions").items() {
         let values = requirement.get("values");
         match requirement.get("operator").str() {
             "In" | "NotIn" if values.is_empty() => {
-                judge.required(Check::OtherRule, &values, "In and NotIn need values");
+                validator.required(Check::OtherRule, &values, "In and NotIn need values");
             }
             "Exists" | "DoesNotExist" if !values.is_empty() => {
-                judge.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
+                validator.forbidden(Check::OtherRule, &values, "Exists and DoesNotExist take no values");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             _ => {
-                judge.invalid(
+                validator.invalid(
                     Check::OtherRule,
                     &requirement.get("operator"),
                     "must be In, NotIn, Exists or DoesNotExist",
                 );
             }
         }
-        label_key(judge, &requirement.get("key"));
+        label_key(validator, &requirement.get("key"));
         for value in values.items() {
             if let Some(wrong) = names::label_value(value.str()) {
-                judge.invalid(Check::OtherRule, &value, wrong);
+                validator.invalid(Check::OtherRule, &value, wrong);
             }
         }
     }
 }
 
-/// Judges a list of tolerations.
-pub fn tolerations(judge: &mut Judge, list: &Place<'_>) {
+/// Validates a list of tolerations.
+pub fn tolerations(validator: &mut Validator, list: &PodField<'_>) {
     for toleration in list.items() {
         let (key, operator) = (toleration.get("key"), toleration.get("operator"));
         let (value, effect) = (toleration.get("value"), toleration.get("effect"));
         if key.is_empty() {
             if operator.str() != "Exists" {
-                judge.invalid(Check::OtherRule, &operator, "must be Exists where the key is empty");
+                validator.invalid(Check::OtherRule, &operator, "must be Exists where the key is empty");
             }
         } else {
-            label_key(judge, &key);
+            label_key(validator, &key);
         }
         if toleration.get("tolerationSeconds").is_set() && effect.str() != "NoExecute" {
-            judge.invalid(Check::OtherRule, &effect, "must be NoExecute where tolerationSeconds is given");
+            validator.invalid(
+                Check::OtherRule,
+                &effect,
+                "must be NoExecute where tolerationSeconds is given",
+            );
         }
         match operator.str() {
             "" | "Equal" => {
                 if let Some(wrong) = names::label_value(value.str()) {
-                    judge.invalid(Check::OtherRule, &value, wrong);
+                    validator.invalid(Check::OtherRule, &value, wrong);
                 }
             }
             "Exists" if value.is_empty() => {}
             "Exists" => {
-                judge.invalid(Check::OtherRule, &value, "must be empty where the operator is Exists");
+                validator.invalid(Check::OtherRule, &value, "must be empty where the operator is Exists");
             }
             _ => {
-                judge.one_of(Check::NotAllowedWord, &operator, &["Equal", "Exists"]);
+                validator.one_of(Check::NotAllowedWord, &operator, &["Equal", "Exists"]);
             }
         }
         if !effect.is_empty() {
-            judge.one_of(Check::NotAllowedWord, &effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+            validator.one_of(
+                Check::NotAllowedWord,
+                &effect,
+                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            );
         }
     }
 }
 
-/// The tolerations in the JSON of an annotation.
-pub fn tolerations_in(text: &str) -> Option<Node> {
+/// Parses the tolerations in an annotation's JSON.
+pub fn tolerations_in(text: &str) -> Option<ManifestNode> {
     let wrapped = format!("{{\"spec\":{{\"tolerations\":{text}}}}}");
     let root = crate::manifests::reader::read(wrapped.as_bytes()).root.ok()?;
     let decoded = crate::manifests::decode::decode(&root, true, crate::manifests::KubeletVersion::NEWEST);
     if !decoded.errors.is_empty() {
         return None;
     }
-    // JSON's `null` is no tolerations.
-    let none = || Node::new(root.position, Value::List(Arc::default()));
+    // JSON's `null` means no tolerations.
+    let none = || ManifestNode::new(root.position, Value::List(Arc::default()));
     Some(decoded.pod.get("spec")?.get("tolerations").cloned().unwrap_or_else(none))
 }
 
-/// Judges topology spread constraints.
-pub fn spread(judge: &mut Judge, constraints: &Place<'_>) {
+/// Validates topology spread constraints.
+pub fn spread(validator: &mut Validator, constraints: &PodField<'_>) {
     let mut seen = HashSet::new();
     for constraint in constraints.items() {
         let skew = constraint.get("maxSkew");
         if skew.int() <= 0 {
-            judge.invalid(Check::OtherRule, &skew, "must be greater than 0");
+            validator.invalid(Check::OtherRule, &skew, "must be greater than 0");
         }
         let (key, action) = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable"));
         if key.is_empty() {
-            judge.required(Check::OtherRule, &key, "the topology key is required");
+            validator.required(Check::OtherRule, &key, "the topology key is required");
         }
-        judge.one_of(Check::NotAllowedWord, &action, &["DoNotSchedule", "ScheduleAnyway"]);
+        validator.one_of(Check::NotAllowedWord, &action, &["DoNotSchedule", "ScheduleAnyway"]);
         if !seen.insert((key.str(), action.str())) {
-            judge.object(
+            validator.violation(
                 Check::OtherRule,
                 &constraint,
-                Objection::Duplicate,
+                ViolationKind::Duplicate,
                 "the same topologyKey and whenUnsatisfiable twice",
             );
         }
         let domains = constraint.get("minDomains");
         if domains.is_set() {
             if domains.int() <= 0 {
-                judge.invalid(Check::OtherRule, &domains, "must be greater than 0");
+                validator.invalid(Check::OtherRule, &domains, "must be greater than 0");
             }
             if action.str() != "DoNotSchedule" {
-                judge.invalid(
+                validator.invalid(
                     Check::OtherRule,
                     &domains,
                     "may be given only with whenUnsatisfiable: DoNotSchedule",
@@ -282,20 +291,20 @@ pub fn spread(judge: &mut Judge, constraints: &Place<'_>) {
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             if constraint.get(name).is_set() {
-                judge.one_of(Check::NotAllowedWord, &constraint.get(name), &["Honor", "Ignore"]);
+                validator.one_of(Check::NotAllowedWord, &constraint.get(name), &["Honor", "Ignore"]);
             }
         }
         let selector = constraint.get("labelSelector");
-        label_selector(judge, &selector);
-        spread_keys(judge, &constraint.get("matchLabelKeys"), &selector);
+        label_selector(validator, &selector);
+        spread_keys(validator, &constraint.get("matchLabelKeys"), &selector);
     }
 }
 
-/// A file source that honours gates merges keys to match into the selector before they are compared.
-fn spread_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
-    selector_keys(judge, keys, selector);
-    if judge.relaxed() {
-        repeated_keys(judge, keys, selector);
+/// A file source that applies gates adds the keys to match to the selector before the constraints are compared.
+fn spread_keys(validator: &mut Validator, keys: &PodField<'_>, selector: &PodField<'_>) {
+    selector_keys(validator, keys, selector);
+    if validator.relaxed() {
+        repeated_keys(validator, keys, selector);
         return;
     }
     for key in keys.items() {
@@ -303,24 +312,24 @@ fn spread_keys(judge: &mut Judge, keys: &Place<'_>, selector: &Place<'_>) {
         let in_expressions =
             selector.get("matchExpressions").items().iter().any(|item| item.get("key").str() == key.str());
         if in_labels || in_expressions {
-            judge.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
+            validator.invalid(Check::OtherRule, &key, "stands in both matchLabelKeys and labelSelector");
         }
     }
 }
 
-/// Judges scheduling gates, which a static pod cannot have at all: its node is fixed.
-pub fn gates(judge: &mut Judge, spec: &Place<'_>) {
+/// Validates that there are no scheduling gates: a static pod already has its node.
+pub fn gates(validator: &mut Validator, spec: &PodField<'_>) {
     let gates = spec.get("schedulingGates");
     let mut seen = HashSet::new();
     for gate in gates.items() {
         let name = gate.get("name");
-        label_key(judge, &name);
+        label_key(validator, &name);
         if !seen.insert(name.str()) {
-            judge.duplicate(Check::OtherRule, &name);
+            validator.duplicate(Check::OtherRule, &name);
         }
     }
     if !gates.is_empty() {
-        judge
+        validator
             .forbidden(
                 Check::ForbiddenField,
                 &gates.called("spec.nodeName".to_owned()),

@@ -1,29 +1,29 @@
-//! Volumes: names, and exactly one source each.
+//! Validates volumes: their names, and that each has exactly one source.
 
 use std::collections::{HashMap, HashSet};
 
-use super::judge::Judge;
+use super::validator::Validator;
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 
 use super::{claim_template, names, projected};
 
-/// What a simple volume source must have, besides being alone.
-enum Rule {
-    /// A text or list that is not empty.
+/// A rule for a simple volume source.
+enum VolumeRule {
+    /// The text or list must not be empty.
     Required(&'static str),
-    /// A number in a range, if given.
+    /// The number, if given, must be in this range.
     Range(&'static str, i64, i64),
-    /// If the reference is given, its name is too.
+    /// The reference, if given, must have a name.
     ReferenceNamed(&'static str),
-    /// A DNS label, if not empty.
+    /// The text, if not empty, must be a DNS label.
     Label(&'static str),
 }
 
-use Rule::{Label, Range, ReferenceNamed, Required};
+use VolumeRule::{Label, Range, ReferenceNamed, Required};
 
-/// The sources whose rules are of these shapes only.
-const SIMPLE: &[(&str, &[Rule])] = &[
+/// The sources that need only these rules.
+const SIMPLE: &[(&str, &[VolumeRule])] = &[
     ("gcePersistentDisk", &[Required("pdName"), Range("partition", 0, 255)]),
     ("awsElasticBlockStore", &[Required("volumeID"), Range("partition", 0, 255)]),
     ("glusterfs", &[Required("endpoints"), Required("path")]),
@@ -78,31 +78,39 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Judges the volumes and gives back those that are valid, by name.
-pub fn validate<'a>(judge: &mut Judge, spec: &Place<'a>, pod_name: &str) -> HashMap<&'a str, Place<'a>> {
+/// Validates the volumes. Returns the valid ones by name.
+pub fn validate<'a>(
+    validator: &mut Validator,
+    spec: &PodField<'a>,
+    pod_name: &str,
+) -> HashMap<&'a str, PodField<'a>> {
     let volumes = spec.get("volumes").items();
-    let mut valid: HashMap<&str, Place<'_>> = HashMap::new();
+    let mut valid: HashMap<&str, PodField<'_>> = HashMap::new();
     let created: HashSet<String> = volumes
         .iter()
         .filter(|volume| volume.get("ephemeral").is_set())
         .map(|volume| format!("{pod_name}-{}", volume.get("name").str()))
         .collect();
     for volume in volumes {
-        let before = judge.count();
-        source(judge, &volume, pod_name);
+        let before = validator.count();
+        source(validator, &volume, pod_name);
         let name = volume.get("name");
         if name.is_empty() {
-            judge.required(Check::Volume, &name, "a volume needs a name");
+            validator.required(Check::Volume, &name, "a volume needs a name");
         } else if let Some(wrong) = names::label(name.str()) {
-            judge.invalid(Check::Volume, &name, wrong);
+            validator.invalid(Check::Volume, &name, wrong);
         }
         if valid.contains_key(name.str()) {
-            judge.duplicate(Check::Volume, &name);
+            validator.duplicate(Check::Volume, &name);
         }
         let claim = volume.get("persistentVolumeClaim").get("claimName");
-        let good = judge.count() == before;
+        let good = validator.count() == before;
         if created.contains(claim.str()) {
-            judge.invalid(Check::Volume, &claim, "is the claim that an ephemeral volume of this pod creates");
+            validator.invalid(
+                Check::Volume,
+                &claim,
+                "is the claim that an ephemeral volume of this pod creates",
+            );
         }
         if good {
             valid.insert(name.str(), volume);
@@ -111,77 +119,77 @@ pub fn validate<'a>(judge: &mut Judge, spec: &Place<'a>, pod_name: &str) -> Hash
     valid
 }
 
-fn source(judge: &mut Judge, volume: &Place<'_>, pod_name: &str) {
-    // ImageVolume is closed in 1.31 and there keeps the field from being counted; later releases always count it.
-    let counted = |name: &&&str| **name != "image" || judge.version.at_least(32);
+fn source(validator: &mut Validator, volume: &PodField<'_>, pod_name: &str) {
+    // In 1.31 the gate ImageVolume is off and the kubelet does not count the field; later releases always count it.
+    let counted = |name: &&&str| **name != "image" || validator.version.at_least(32);
     let given: Vec<&str> =
         SOURCES.iter().filter(counted).filter(|name| volume.get(name).is_set()).copied().collect();
     let Some((first, others)) = given.split_first() else {
-        judge.required(Check::Volume, volume, "a volume needs a type");
+        validator.required(Check::Volume, volume, "a volume needs a type");
         return;
     };
     for other in others {
-        judge.forbidden(Check::Volume, &volume.get(other), "a volume may not have more than one type");
+        validator.forbidden(Check::Volume, &volume.get(other), "a volume may not have more than one type");
     }
     let at = volume.get(first);
     for (_, rules) in SIMPLE.iter().filter(|(name, _)| name == first) {
         for rule in *rules {
-            simple(judge, &at, rule);
+            simple(validator, &at, rule);
         }
     }
     match *first {
         "emptyDir" if at.get("sizeLimit").quantity().is_negative() => {
-            judge.forbidden(Check::Volume, &at.get("sizeLimit"), "must not be negative");
+            validator.forbidden(Check::Volume, &at.get("sizeLimit"), "must not be negative");
         }
-        "hostPath" => host_path(judge, &at),
-        "gitRepo" => git_repo(judge, &at),
-        "secret" | "configMap" => projected::items(judge, &at.get("items")),
-        "nfs" => nfs(judge, &at),
-        "iscsi" => iscsi(judge, &at),
-        "flocker" => flocker(judge, &at),
-        "quobyte" => quobyte(judge, &at),
-        "downwardAPI" => projected::downward(judge, &at),
-        "fc" => fibre_channel(judge, &at),
-        "flexVolume" => flex(judge, &at),
-        "azureDisk" => azure_disk(judge, &at),
-        "projected" => projected::validate(judge, &at),
-        "csi" => csi(judge, &at),
-        "ephemeral" => claim_template::validate(judge, volume, pod_name),
-        "image" => image(judge, &at),
+        "hostPath" => host_path(validator, &at),
+        "gitRepo" => git_repo(validator, &at),
+        "secret" | "configMap" => projected::items(validator, &at.get("items")),
+        "nfs" => nfs(validator, &at),
+        "iscsi" => iscsi(validator, &at),
+        "flocker" => flocker(validator, &at),
+        "quobyte" => quobyte(validator, &at),
+        "downwardAPI" => projected::downward(validator, &at),
+        "fc" => fibre_channel(validator, &at),
+        "flexVolume" => flex(validator, &at),
+        "azureDisk" => azure_disk(validator, &at),
+        "projected" => projected::validate(validator, &at),
+        "csi" => csi(validator, &at),
+        "ephemeral" => claim_template::validate(validator, volume, pod_name),
+        "image" => image(validator, &at),
         _ => {}
     }
-    long_portal(judge, volume);
+    long_portal(validator, volume);
 }
 
-fn simple(judge: &mut Judge, source: &Place<'_>, rule: &Rule) {
+fn simple(validator: &mut Validator, source: &PodField<'_>, rule: &VolumeRule) {
     match rule {
         Required(field) => {
             if source.get(field).is_empty() {
-                judge.required(Check::Volume, &source.get(field), "is required for this type of volume");
+                validator.required(Check::Volume, &source.get(field), "is required for this type of volume");
             }
         }
         Range(field, low, high) => {
             let at = source.get(field);
             if at.opt_int().is_some_and(|number| !(*low..=*high).contains(&number)) {
-                judge.invalid(Check::Volume, &at, &format!("must be between {low} and {high}"));
+                validator.invalid(Check::Volume, &at, &format!("must be between {low} and {high}"));
             }
         }
         ReferenceNamed(field) => {
             let at = source.get(field);
             if at.is_set() && at.get("name").is_empty() {
-                judge.required(Check::Volume, &at.get("name"), "the name is required");
+                validator.required(Check::Volume, &at.get("name"), "the name is required");
             }
         }
         Label(field) => {
             let at = source.get(field);
             if let (false, Some(wrong)) = (at.is_empty(), names::label(at.str())) {
-                judge.invalid(Check::Volume, &at, wrong);
+                validator.invalid(Check::Volume, &at, wrong);
             }
         }
     }
 }
 
-fn host_path(judge: &mut Judge, at: &Place<'_>) {
+fn host_path(validator: &mut Validator, at: &PodField<'_>) {
     const TYPES: &[&str] = &[
         "",
         "DirectoryOrCreate",
@@ -194,65 +202,66 @@ fn host_path(judge: &mut Judge, at: &Place<'_>) {
     ];
     let path = at.get("path");
     if path.is_empty() {
-        judge.required(Check::Volume, &path, "a host path is required");
+        validator.required(Check::Volume, &path, "a host path is required");
         return;
     }
     if let Some(wrong) = names::no_backsteps(path.str()) {
-        judge.invalid(Check::Volume, &path, wrong);
+        validator.invalid(Check::Volume, &path, wrong);
     }
     if at.get("type").is_set() {
-        judge.one_of(Check::Volume, &at.get("type"), TYPES);
+        validator.one_of(Check::Volume, &at.get("type"), TYPES);
     }
 }
 
-fn git_repo(judge: &mut Judge, at: &Place<'_>) {
+fn git_repo(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("repository").is_empty() {
-        judge.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
+        validator.required(Check::Volume, &at.get("repository"), "is required for this type of volume");
     }
     if let Some(wrong) = names::descending_path(at.get("directory").str()) {
-        judge.invalid(Check::Volume, &at.get("directory"), wrong);
+        validator.invalid(Check::Volume, &at.get("directory"), wrong);
     }
 }
 
-fn nfs(judge: &mut Judge, at: &Place<'_>) {
+fn nfs(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("server").is_empty() {
-        judge.required(Check::Volume, &at.get("server"), "is required for this type of volume");
+        validator.required(Check::Volume, &at.get("server"), "is required for this type of volume");
     }
     if !at.get("path").str().starts_with('/') {
-        judge.invalid(Check::Volume, &at.get("path"), "must be an absolute path");
+        validator.invalid(Check::Volume, &at.get("path"), "must be an absolute path");
     }
 }
 
-fn iscsi(judge: &mut Judge, at: &Place<'_>) {
+fn iscsi(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("targetPortal").is_empty() {
-        judge.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
+        validator.required(Check::Volume, &at.get("targetPortal"), "is required for this type of volume");
     }
     let name = at.get("iqn");
     if name.is_empty() {
-        judge.required(Check::Volume, &name, "is required for this type of volume");
+        validator.required(Check::Volume, &name, "is required for this type of volume");
     } else if !is_iscsi_name(name.str()) {
-        judge.invalid(Check::Volume, &name, "must be an iqn, eui or naa name");
+        validator.invalid(Check::Volume, &name, "must be an iqn, eui or naa name");
     }
     let lun = at.get("lun");
     if !(0..=255).contains(&lun.int()) {
-        judge.invalid(Check::Volume, &lun, "must be between 0 and 255");
+        validator.invalid(Check::Volume, &lun, "must be between 0 and 255");
     }
     let chap = at.get("chapAuthDiscovery").is_true() || at.get("chapAuthSession").is_true();
     if chap && !at.get("secretRef").is_set() {
-        judge.required(Check::Volume, &at.get("secretRef"), "is required for CHAP");
+        validator.required(Check::Volume, &at.get("secretRef"), "is required for CHAP");
     }
     let initiator = at.get("initiatorName");
     if initiator.opt_str().is_some_and(|name| !is_iscsi_name(name)) {
-        judge.invalid(Check::Volume, &initiator, "must be an iqn, eui or naa name");
+        validator.invalid(Check::Volume, &initiator, "must be an iqn, eui or naa name");
     }
 }
 
-/// The directory of an iSCSI volume with an initiator is named for volume and portal.
-fn long_portal(judge: &mut Judge, volume: &Place<'_>) {
+/// Validates the length of the portal: the directory of an iSCSI volume with an initiator contains the volume and the
+/// portal.
+fn long_portal(validator: &mut Validator, volume: &PodField<'_>) {
     let source = volume.get("iscsi");
     let length = volume.get("name").str().len() + 1 + source.get("targetPortal").str().len();
     if source.get("initiatorName").is_set() && length > 64 {
-        judge.invalid(
+        validator.invalid(
             Check::Volume,
             &volume.get("name"),
             "together with the target portal must be shorter than 65 characters",
@@ -274,7 +283,7 @@ fn is_iscsi_name(name: &str) -> bool {
         && name.match_indices("iqn.").any(|(at, _)| is_iqn(name.get(at + 4..).unwrap_or_default()))
 }
 
-/// `2001-04.com.example:storage`, after the `iqn.`.
+/// Whether the text after `iqn.` is valid, such as `2001-04.com.example:storage`.
 fn is_iqn(rest: &str) -> bool {
     let bytes = rest.as_bytes();
     let digits = |range: std::ops::Range<usize>| {
@@ -291,27 +300,27 @@ fn is_iqn(rest: &str) -> bool {
         })
 }
 
-fn flocker(judge: &mut Judge, at: &Place<'_>) {
+fn flocker(validator: &mut Validator, at: &PodField<'_>) {
     let (name, uuid) = (at.get("datasetName"), at.get("datasetUUID"));
     if name.is_empty() == uuid.is_empty() {
-        judge.invalid(Check::Volume, at, "must have either datasetName or datasetUUID");
+        validator.invalid(Check::Volume, at, "must have either datasetName or datasetUUID");
     }
     if name.str().contains('/') {
-        judge.invalid(Check::Volume, &name, "must not contain `/`");
+        validator.invalid(Check::Volume, &name, "must not contain `/`");
     }
 }
 
-fn quobyte(judge: &mut Judge, at: &Place<'_>) {
+fn quobyte(validator: &mut Validator, at: &PodField<'_>) {
     let registry = at.get("registry");
     if registry.is_empty() {
-        judge.required(Check::Volume, &registry, "is required for this type of volume");
+        validator.required(Check::Volume, &registry, "is required for this type of volume");
     } else if at.get("tenant").str().len() >= 65 {
-        judge.required(Check::Volume, &at.get("tenant"), "may have at most 64 characters");
+        validator.required(Check::Volume, &at.get("tenant"), "may have at most 64 characters");
     } else if !registry.str().split(',').all(is_host_port) {
-        judge.invalid(Check::Volume, &registry, "must be pairs of host:port, separated by commas");
+        validator.invalid(Check::Volume, &registry, "must be pairs of host:port, separated by commas");
     }
     if at.get("volume").is_empty() {
-        judge.required(Check::Volume, &at.get("volume"), "is required for this type of volume");
+        validator.required(Check::Volume, &at.get("volume"), "is required for this type of volume");
     }
 }
 
@@ -326,50 +335,50 @@ fn is_host_port(pair: &str) -> bool {
     }
 }
 
-fn fibre_channel(judge: &mut Judge, at: &Place<'_>) {
+fn fibre_channel(validator: &mut Validator, at: &PodField<'_>) {
     let (targets, wwids, lun) = (at.get("targetWWNs"), at.get("wwids"), at.get("lun"));
     if targets.is_empty() == wwids.is_empty() {
-        judge.required(Check::Volume, &targets, "must have either targetWWNs or wwids");
+        validator.required(Check::Volume, &targets, "must have either targetWWNs or wwids");
     }
     if targets.is_empty() {
         return;
     }
     match lun.opt_int() {
         None => {
-            judge.required(Check::Volume, &lun, "is required with targetWWNs");
+            validator.required(Check::Volume, &lun, "is required with targetWWNs");
         }
         Some(number) if !(0..=255).contains(&number) => {
-            judge.invalid(Check::Volume, &lun, "must be between 0 and 255");
+            validator.invalid(Check::Volume, &lun, "must be between 0 and 255");
         }
         Some(_) => {}
     }
 }
 
-fn flex(judge: &mut Judge, at: &Place<'_>) {
+fn flex(validator: &mut Validator, at: &PodField<'_>) {
     if at.get("driver").is_empty() {
-        judge.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
+        validator.required(Check::Volume, &at.get("driver"), "is required for this type of volume");
     }
     for (entry, value) in at.get("options").entries() {
         let domain = entry.key.split('/').next().unwrap_or_default().to_lowercase();
         let dotted = format!(".{domain}");
         if dotted.ends_with(".kubernetes.io") || dotted.ends_with(".k8s.io") {
-            judge.invalid(Check::Volume, &value, "the domains kubernetes.io and k8s.io are reserved");
+            validator.invalid(Check::Volume, &value, "the domains kubernetes.io and k8s.io are reserved");
         }
     }
 }
 
-fn azure_disk(judge: &mut Judge, at: &Place<'_>) {
+fn azure_disk(validator: &mut Validator, at: &PodField<'_>) {
     for field in ["diskName", "diskURI"] {
         if at.get(field).is_empty() {
-            judge.required(Check::Volume, &at.get(field), "is required for this type of volume");
+            validator.required(Check::Volume, &at.get(field), "is required for this type of volume");
         }
     }
-    judge.one_of(Check::Volume, &at.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
-    judge.one_of(Check::Volume, &at.get("kind"), &["Shared", "Dedicated", "Managed"]);
+    validator.one_of(Check::Volume, &at.get("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
+    validator.one_of(Check::Volume, &at.get("kind"), &["Shared", "Dedicated", "Managed"]);
     let managed = at.get("kind").str() == "Managed";
     let prefix = if managed { "/subscriptions/" } else { "https://" };
     if !at.get("diskURI").str().starts_with(prefix) {
-        judge.invalid(
+        validator.invalid(
             Check::Volume,
             &at.get("diskURI"),
             &format!("must start with `{prefix}` for a disk of this kind"),
@@ -377,34 +386,34 @@ fn azure_disk(judge: &mut Judge, at: &Place<'_>) {
     }
 }
 
-fn csi(judge: &mut Judge, at: &Place<'_>) {
+fn csi(validator: &mut Validator, at: &PodField<'_>) {
     let driver = at.get("driver");
     if driver.is_empty() {
-        judge.required(Check::Volume, &driver, "is required for this type of volume");
+        validator.required(Check::Volume, &driver, "is required for this type of volume");
     } else if driver.str().len() > 63 {
-        judge.invalid(Check::Volume, &driver, "may have at most 63 characters");
+        validator.invalid(Check::Volume, &driver, "may have at most 63 characters");
     } else if let Some(wrong) = names::subdomain(&driver.str().to_lowercase()) {
-        judge.invalid(Check::Volume, &driver, wrong);
+        validator.invalid(Check::Volume, &driver, wrong);
     }
     let secret = at.get("nodePublishSecretRef");
     if secret.is_set() {
         let name = secret.get("name");
         if name.is_empty() {
-            judge.required(Check::Volume, &name, "the name is required");
+            validator.required(Check::Volume, &name, "the name is required");
         } else if let Some(wrong) = names::subdomain(name.str()) {
-            judge.invalid(Check::Volume, &name, wrong);
+            validator.invalid(Check::Volume, &name, wrong);
         }
     }
 }
 
-/// The file source does not ask for the reference: that is a rule of the API server for pods of its own.
-fn image(judge: &mut Judge, at: &Place<'_>) {
+/// Validates an image volume. The file source does not require the reference; only the API server does.
+fn image(validator: &mut Validator, at: &PodField<'_>) {
     let policy = at.get("pullPolicy");
     if policy.is_empty() {
-        judge
+        validator
             .required(Check::Volume, &policy, "is required: this release fills in no default")
             .fix("add pullPolicy: IfNotPresent");
     } else {
-        judge.one_of(Check::Volume, &policy, &["Always", "IfNotPresent", "Never"]);
+        validator.one_of(Check::Volume, &policy, &["Always", "IfNotPresent", "Never"]);
     }
 }

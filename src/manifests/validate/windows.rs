@@ -1,33 +1,33 @@
-//! Windows: security options, host-process pods, and what a pod for one system may not set.
+//! Validates Windows options, host-process pods, and fields that are forbidden for an operating system.
 
-use super::judge::{Judge, Objection};
+use super::validator::{Validator, ViolationKind};
 use crate::manifests::Check;
-use crate::manifests::place::Place;
+use crate::manifests::pod_field::PodField;
 
 use super::names;
 
-/// Judges `windowsOptions`.
-pub fn options(judge: &mut Judge, options: &Place<'_>) {
+/// Validates `windowsOptions`.
+pub fn options(validator: &mut Validator, options: &PodField<'_>) {
     if !options.is_set() {
         return;
     }
     let spec_name = options.get("gmsaCredentialSpecName");
     if let Some(wrong) = spec_name.opt_str().and_then(names::subdomain) {
-        judge.invalid(Check::OtherRule, &spec_name, wrong);
+        validator.invalid(Check::OtherRule, &spec_name, wrong);
     }
     let spec = options.get("gmsaCredentialSpec");
     if spec.is_set() && spec.is_empty() {
-        judge.invalid(Check::OtherRule, &spec, "may not be empty");
+        validator.invalid(Check::OtherRule, &spec, "may not be empty");
     } else if spec.str().len() > 64 * 1024 {
-        judge.object(Check::OtherRule, &spec, Objection::TooLong, "may have at most 65536 bytes");
+        validator.violation(Check::OtherRule, &spec, ViolationKind::TooLong, "may have at most 65536 bytes");
     }
     let user = options.get("runAsUserName");
     if let Some(wrong) = user.opt_str().and_then(user_name) {
-        judge.invalid(Check::OtherRule, &user, wrong);
+        validator.invalid(Check::OtherRule, &user, wrong);
     }
 }
 
-fn user_name(text: &str) -> names::Wrong {
+fn user_name(text: &str) -> names::NameProblem {
     if text.is_empty() {
         return Some("may not be empty");
     }
@@ -68,8 +68,9 @@ fn is_domain(text: &str) -> bool {
     netbios || text.split('.').all(part)
 }
 
-/// Judges host-process pods: all containers or none, and only with the host's network.
-pub fn host_process(judge: &mut Judge, spec: &Place<'_>) {
+/// Validates host-process pods: all containers or none must be host-process containers, and the pod must use the host
+/// network.
+pub fn host_process(validator: &mut Validator, spec: &PodField<'_>) {
     let of_pod = spec.get("securityContext").get("windowsOptions").get("hostProcess");
     let mut with = 0_usize;
     let mut all = 0_usize;
@@ -79,7 +80,7 @@ pub fn host_process(judge: &mut Judge, spec: &Place<'_>) {
         if let (Some(of_pod), Some(of_container)) = (of_pod.opt_bool(), own.opt_bool())
             && of_pod != of_container
         {
-            judge.invalid(Check::OtherRule, &own, "must agree with the pod's own hostProcess");
+            validator.invalid(Check::OtherRule, &own, "must agree with the pod's own hostProcess");
         }
         if own.opt_bool().or(of_pod.opt_bool()) == Some(true) {
             with += 1;
@@ -89,18 +90,26 @@ pub fn host_process(judge: &mut Judge, spec: &Place<'_>) {
         return;
     }
     if with != all {
-        judge.invalid(Check::OtherRule, spec, "either all containers are host-process containers or none");
+        validator.invalid(
+            Check::OtherRule,
+            spec,
+            "either all containers are host-process containers or none",
+        );
     }
     if !spec.get("hostNetwork").is_true() {
-        judge.invalid(Check::OtherRule, &spec.get("hostNetwork"), "must be true for host-process containers");
+        validator.invalid(
+            Check::OtherRule,
+            &spec.get("hostNetwork"),
+            "must be true for host-process containers",
+        );
     }
 }
 
-fn all_containers<'a>(spec: &Place<'a>) -> Vec<Place<'a>> {
+fn all_containers<'a>(spec: &PodField<'a>) -> Vec<PodField<'a>> {
     ["initContainers", "containers"].iter().flat_map(|list| spec.get(list).items()).collect()
 }
 
-/// Fields that a Windows pod may not set.
+/// Fields that a Windows pod must not set.
 const POD_FIELDS: &[&str] = &["hostUsers", "shareProcessNamespace"];
 const POD_FLAGS: &[&str] = &["hostPID", "hostIPC"];
 const POD_CONTEXT: &[&str] = &[
@@ -128,53 +137,53 @@ const CONTAINER_CONTEXT: &[&str] = &[
     "runAsGroup",
 ];
 
-/// Judges `os`, and for the named system the fields of the other one.
-pub fn os(judge: &mut Judge, spec: &Place<'_>) {
+/// Validates `os`, and forbids the fields of the other operating system.
+pub fn os(validator: &mut Validator, spec: &PodField<'_>) {
     let os = spec.get("os");
     if !os.is_set() {
         return;
     }
     let name = os.get("name");
     if name.is_empty() {
-        judge.required(Check::OtherRule, &name, "the name of the system is required");
+        validator.required(Check::OtherRule, &name, "the name of the system is required");
         return;
     }
-    if !judge.one_of(Check::NotAllowedWord, &name, &["linux", "windows"]) {
+    if !validator.one_of(Check::NotAllowedWord, &name, &["linux", "windows"]) {
         return;
     }
     let context = spec.get("securityContext");
-    let containers: Vec<Place<'_>> =
+    let containers: Vec<PodField<'_>> =
         all_containers(spec).iter().map(|item| item.get("securityContext")).collect();
     if name.str() == "linux" {
         for context in containers.iter().chain([&context]) {
-            forbid(judge, &context.get("windowsOptions"), "may not be set for a Linux pod");
+            forbid(validator, &context.get("windowsOptions"), "may not be set for a Linux pod");
         }
         return;
     }
     let why = "may not be set for a Windows pod";
     for field in POD_CONTEXT {
-        forbid(judge, &context.get(field), why);
+        forbid(validator, &context.get(field), why);
     }
     if !context.get("sysctls").is_empty() {
-        forbid(judge, &context.get("sysctls"), why);
+        forbid(validator, &context.get("sysctls"), why);
     }
     for field in POD_FIELDS {
-        forbid(judge, &spec.get(field), why);
+        forbid(validator, &spec.get(field), why);
     }
     for flag in POD_FLAGS {
         if spec.get(flag).is_true() {
-            forbid(judge, &spec.get(flag), why);
+            forbid(validator, &spec.get(flag), why);
         }
     }
     for context in &containers {
         for field in CONTAINER_CONTEXT {
-            forbid(judge, &context.get(field), why);
+            forbid(validator, &context.get(field), why);
         }
     }
 }
 
-fn forbid(judge: &mut Judge, at: &Place<'_>, why: &str) {
+fn forbid(validator: &mut Validator, at: &PodField<'_>, why: &str) {
     if at.is_set() {
-        judge.forbidden(Check::OtherRule, at, why);
+        validator.forbidden(Check::OtherRule, at, why);
     }
 }

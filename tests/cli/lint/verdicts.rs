@@ -32,7 +32,7 @@ fn directories(place: &TempDir, records: &[Value]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_verdict_and_uid_equals_those_of_nine_kubelets() {
+fn every_verdict_and_uid_equals_that_of_nine_kubelet_releases() {
     let records = nine_releases();
     let place = TempDir::new();
     let paths = directories(&place, &records);

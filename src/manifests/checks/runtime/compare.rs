@@ -1,70 +1,76 @@
-//! File by file, then what is left over.
+//! Compares each file with the runtime, and then reports pods without a file.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::RuntimeFinding;
 use super::hash::{SINCE, container_hash};
-use super::made::{self, Made};
-use super::running::{MANY_RESTARTS, NewestContainer, PodInstance, Running};
+use super::made::{self, MadeFromFile};
+use super::running::{MANY_RESTARTS, NewestContainer, PodInstance, RunningStaticPods};
 use crate::clock::Wall;
 use crate::cri::ContainerState;
 use crate::manifests::Check;
 use crate::manifests::checks::containers::containers;
 use crate::manifests::podconfig::Source;
-use crate::manifests::{FileReport, Kubelet, PathKind, Place, PodIdentity, Severity, SourceReport, Verdict};
+use crate::manifests::{
+    FileReport, FileVerdict, Kubelet, PathKind, PodField, PodIdentity, Severity, SourceReport,
+};
 
-/// How often the kubelet looks at its files (fileCheckFrequency).
+/// How often the kubelet scans its files (fileCheckFrequency).
 const PERIOD: Duration = crate::kubelet::timing::FILE_CHECK_FREQUENCY;
-/// A container that has run for longer than the longest back-off is not in a crash loop.
+/// The longest back-off. A container that has run for longer is not in a crash loop.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
-/// So many dead sandboxes of one pod are a history worth a word.
+/// From this number of dead sandboxes of one pod on, they are reported.
 const MANY_SANDBOXES: usize = 5;
 
 const HASH: &str = "io.kubernetes.container.hash";
 
-/// What is asked.
+/// The input of the comparison.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// The kubelet whose pods these are.
+pub struct CompareInput<'a> {
+    /// The kubelet whose pods are compared.
     pub kubelet: &'a Kubelet,
-    /// Whether somebody said so, or we took the newest.
+    /// Whether the user gave the kubelet release, or the newest one is assumed.
     pub version_given: bool,
-    /// Whether the files are all that the kubelet reads, so that what else runs has no file.
+    /// Whether the files are all that the kubelet reads, so that other static pods have no file.
     pub whole_directory: bool,
     /// The time.
     pub now: Wall,
 }
 
-/// What runs, held against the files.
+/// The result of the comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Compared {
-    /// What does not agree.
+pub struct RuntimeComparison {
+    /// The findings.
     pub findings: Vec<RuntimeFinding>,
-    /// By path of a file, whether its pod was made from its text.
-    pub made: HashMap<String, Made>,
-    /// Whether UIDs could be compared at all.
-    pub understood: bool,
+    /// Whether each pod was made from its file's text, by path of the file.
+    pub made: HashMap<String, MadeFromFile>,
+    /// Whether the UIDs of this node could be reproduced.
+    pub uids_reproduced: bool,
 }
 
-/// What does not agree between the files and what runs.
-pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<'_>) -> Compared {
+/// Compares the files with the running static pods.
+pub fn compare(
+    sources: &[SourceReport],
+    running: &RunningStaticPods,
+    input: &CompareInput<'_>,
+) -> RuntimeComparison {
     let mut findings = Vec::new();
     let files: Vec<(&SourceReport, &FileReport)> =
         sources.iter().flat_map(|source| source.files.iter().map(move |file| (source, file))).collect();
-    let node = node_name(&files, running, question.kubelet);
-    findings.extend(other_node(&node, running, question.kubelet));
-    let kubelet = Kubelet { node_name: node.clone(), ..question.kubelet.clone() };
-    let texts = Texts::of(&files, running, &kubelet);
+    let node = node_name(&files, running, input.kubelet);
+    findings.extend(other_node(&node, running, input.kubelet));
+    let kubelet = Kubelet { node_name: node.clone(), ..input.kubelet.clone() };
+    let matches = TextMatches::of(&files, running, &kubelet);
     let mut expected = HashSet::new();
     for (source, file) in &files {
         let Some(pod) = identity(file, &node) else { continue };
         let instances = running.of(&pod);
         let mut found = match file.verdict {
-            Verdict::Loaded => loaded(file, &pod, instances, &texts.of_file(file), question),
-            Verdict::Rejected => rejected(&pod, instances, source.kind),
-            Verdict::NotJudged => Vec::new(),
-            Verdict::Ignored | Verdict::Shadowed => continue,
+            FileVerdict::Loaded => loaded(file, &pod, instances, &matches.of_file(file), input),
+            FileVerdict::Rejected => rejected(&pod, instances, source.kind),
+            FileVerdict::NotJudged => Vec::new(),
+            FileVerdict::Ignored | FileVerdict::Shadowed => continue,
         };
         for finding in &mut found {
             finding.file = Some(file.path.to_string_lossy().into_owned());
@@ -73,7 +79,7 @@ pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<
         expected.insert(pod);
     }
     for (pod, instances) in running.pods() {
-        if question.whole_directory && !expected.contains(pod) {
+        if input.whole_directory && !expected.contains(pod) {
             findings.extend(orphan(pod, instances));
         }
         findings.extend(doubled(pod, instances));
@@ -86,37 +92,37 @@ pub fn compare(sources: &[SourceReport], running: &Running, question: &Question<
     findings.sort_by(|left, right| {
         (&left.pod.namespace, &left.pod.name, left.id).cmp(&(&right.pod.namespace, &right.pod.name, right.id))
     });
-    Compared { findings, understood: texts.understood, made: texts.made }
+    RuntimeComparison { findings, uids_reproduced: matches.uids_reproduced, made: matches.made }
 }
 
-/// For each file whose pod runs, whether it was made from the file's text.
-struct Texts {
-    made: HashMap<String, Made>,
-    /// Some UID on this node is that of a file: then the others mean what they say too.
-    understood: bool,
+/// Whether each running pod was made from its file's text.
+struct TextMatches {
+    made: HashMap<String, MadeFromFile>,
+    /// Whether at least one UID on this node equals that of a file. Then a different UID means a different text.
+    uids_reproduced: bool,
 }
 
-impl Texts {
-    fn of(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet: &Kubelet) -> Self {
+impl TextMatches {
+    fn of(files: &[(&SourceReport, &FileReport)], running: &RunningStaticPods, kubelet: &Kubelet) -> Self {
         let mut made = HashMap::new();
-        for (_, file) in files.iter().filter(|(_, file)| file.verdict == Verdict::Loaded) {
+        for (_, file) in files.iter().filter(|(_, file)| file.verdict == FileVerdict::Loaded) {
             let instances =
                 identity(file, &kubelet.node_name).map(|pod| running.of(&pod)).unwrap_or_default();
             if let Some(newest) = ready(instances).next() {
                 made.insert(path_text(file), made::made(file, newest.uid(), kubelet));
             }
         }
-        let understood = made.values().any(|made| matches!(made, Made::Same { .. }));
-        if !understood {
+        let uids_reproduced = made.values().any(|made| matches!(made, MadeFromFile::Same { .. }));
+        if !uids_reproduced {
             for made in made.values_mut() {
-                *made = Made::Unknown;
+                *made = MadeFromFile::Unknown;
             }
         }
-        Self { made, understood }
+        Self { made, uids_reproduced }
     }
 
-    fn of_file(&self, file: &FileReport) -> Made {
-        self.made.get(&path_text(file)).cloned().unwrap_or(Made::Unknown)
+    fn of_file(&self, file: &FileReport) -> MadeFromFile {
+        self.made.get(&path_text(file)).cloned().unwrap_or(MadeFromFile::Unknown)
     }
 }
 
@@ -124,7 +130,7 @@ fn path_text(file: &FileReport) -> String {
     file.path.to_string_lossy().into_owned()
 }
 
-/// The name under which the pod of a file would run; for a file that does not load, the best guess.
+/// Returns the name under which the pod of a file would run. For a file that does not load, this is a guess.
 fn identity(file: &FileReport, node: &str) -> Option<PodIdentity> {
     let (namespace, name) = bare_names(file)?;
     Some(PodIdentity { namespace, name: format!("{name}-{node}") })
@@ -134,7 +140,7 @@ fn bare_names(file: &FileReport) -> Option<(String, String)> {
     let document = file.document.as_ref();
     let decoded = document.and_then(|document| document.pod.as_ref()).map(|decoded| &decoded.pod);
     let root = decoded.or_else(|| document?.root.as_ref());
-    let metadata = root.map(|root| Place::root(root).get("metadata"));
+    let metadata = root.map(|root| PodField::root(root).get("metadata"));
     let text = |field: &str| {
         let found = metadata.as_ref().map(|metadata| metadata.get(field).str().to_owned());
         found.filter(|text| !text.is_empty())
@@ -142,18 +148,22 @@ fn bare_names(file: &FileReport) -> Option<(String, String)> {
     if let Some(name) = text("name") {
         return Some((text("namespace").unwrap_or_else(|| "default".to_owned()), name));
     }
-    // A file that does not even parse is most likely called like its pod.
+    // A file that cannot be parsed probably has the name of its pod.
     let stem = file.path.file_stem()?.to_string_lossy().into_owned();
     let written = document.map(|document| &*document.text).unwrap_or_default();
     let namespace = if written.contains("namespace: kube-system") { "kube-system" } else { "default" };
     Some((namespace.to_owned(), stem))
 }
 
-/// The node name in the pods' names, if all that match agree on another than the one assumed.
-fn node_name(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet: &Kubelet) -> String {
+/// Returns the node name in the pods' names, if all matching pods agree on one other than the assumed name.
+fn node_name(
+    files: &[(&SourceReport, &FileReport)],
+    running: &RunningStaticPods,
+    kubelet: &Kubelet,
+) -> String {
     let assumed = kubelet.node_name.to_lowercase();
     let mut others = HashSet::new();
-    for (_, file) in files.iter().filter(|(_, file)| file.verdict == Verdict::Loaded) {
+    for (_, file) in files.iter().filter(|(_, file)| file.verdict == FileVerdict::Loaded) {
         let Some((namespace, name)) = bare_names(file) else { continue };
         let here = PodIdentity { namespace: namespace.clone(), name: format!("{name}-{assumed}") };
         if !running.of(&here).is_empty() {
@@ -164,7 +174,7 @@ fn node_name(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet:
             (pod.namespace == namespace && !rest.is_empty()).then(|| rest.to_owned())
         };
         let mut suffixes: Vec<String> = running.pods().filter_map(|(pod, _)| named(pod)).collect();
-        // `etcd` is the start of `etcd-backup-n1` too; the node is what both end in.
+        // `etcd` is also the prefix of `etcd-backup-n1`; the node name is the shortest suffix that both share.
         suffixes.sort_by_key(String::len);
         others.extend(suffixes.into_iter().next());
     }
@@ -175,7 +185,7 @@ fn node_name(files: &[(&SourceReport, &FileReport)], running: &Running, kubelet:
     }
 }
 
-fn other_node(node: &str, running: &Running, kubelet: &Kubelet) -> Option<RuntimeFinding> {
+fn other_node(node: &str, running: &RunningStaticPods, kubelet: &Kubelet) -> Option<RuntimeFinding> {
     if node == kubelet.node_name.to_lowercase() {
         return None;
     }
@@ -199,38 +209,38 @@ fn loaded(
     file: &FileReport,
     pod: &PodIdentity,
     instances: &[PodInstance],
-    made: &Made,
-    question: &Question<'_>,
+    made: &MadeFromFile,
+    input: &CompareInput<'_>,
 ) -> Vec<RuntimeFinding> {
     let Some(decoded) = file.document.as_ref().and_then(|document| document.pod.as_ref()) else {
         return Vec::new();
     };
-    let root = Place::root(&decoded.pod);
+    let root = PodField::root(&decoded.pod);
     let Some(newest) = ready(instances).next() else {
-        return nothing_runs(file, pod, instances, &root, question.now).into_iter().collect();
+        return nothing_runs(file, pod, instances, &root, input.now).into_iter().collect();
     };
     let mut findings = Vec::new();
     match made {
-        Made::Same { by } => findings.extend(other_release(pod, newest, by, question)),
-        Made::Another => findings.push(another_text(file, pod, newest, &root, question)),
-        Made::Unknown => {
-            findings.extend(differences(pod, newest, &root, question));
+        MadeFromFile::Same { by } => findings.extend(other_release(pod, newest, by, input)),
+        MadeFromFile::Another => findings.push(another_text(file, pod, newest, &root, input)),
+        MadeFromFile::Unknown => {
+            findings.extend(differences(pod, newest, &root, input));
             findings.extend(drift(pod, newest, &root));
         }
     }
-    findings.extend(not_started(pod, newest, &root, question.now));
+    findings.extend(not_started(pod, newest, &root, input.now));
     findings.extend(other_uid(pod, newest, &root));
     findings.extend(
-        newest.containers.iter().filter_map(|(name, latest)| crash_loop(pod, name, latest, question.now)),
+        newest.containers.iter().filter_map(|(name, latest)| crash_loop(pod, name, latest, input.now)),
     );
-    if *made == Made::Unknown && !findings.iter().any(|finding| finding.severity > Severity::Info) {
+    if *made == MadeFromFile::Unknown && !findings.iter().any(|finding| finding.severity > Severity::Info) {
         findings.extend(touched(file, pod, newest, &root));
     }
     findings
 }
 
-/// How long a change may take to show: one scan, and the end of the old pod.
-fn slack(root: &Place<'_>) -> Duration {
+/// How long a change may take to show: one scan, and the termination of the old pod.
+fn slack(root: &PodField<'_>) -> Duration {
     let grace = root.get("spec").get("terminationGracePeriodSeconds").opt_int().unwrap_or(30);
     PERIOD + Duration::from_secs(u64::try_from(grace).unwrap_or(0))
 }
@@ -243,7 +253,7 @@ fn nothing_runs(
     file: &FileReport,
     pod: &PodIdentity,
     instances: &[PodInstance],
-    root: &Place<'_>,
+    root: &PodField<'_>,
     now: Wall,
 ) -> Option<RuntimeFinding> {
     let changed = modified(file)?;
@@ -286,7 +296,7 @@ fn rejected(pod: &PodIdentity, instances: &[PodInstance], kind: PathKind) -> Vec
     ]
 }
 
-/// Differences that are named; the rest is counted.
+/// How many differences are listed; the others are counted.
 const NAMED: usize = 3;
 
 fn named(mut differences: Vec<String>) -> String {
@@ -296,17 +306,17 @@ fn named(mut differences: Vec<String>) -> String {
     format!("{}{more}", differences.join("; "))
 }
 
-/// The UID says for certain that the file has been changed since, or was never what runs.
+/// Reports a pod whose UID proves that it was not made from the file's present text.
 fn another_text(
     file: &FileReport,
     pod: &PodIdentity,
     newest: &PodInstance,
-    root: &Place<'_>,
-    question: &Question<'_>,
+    root: &PodField<'_>,
+    input: &CompareInput<'_>,
 ) -> RuntimeFinding {
     let changed = modified(file);
     let since = changed.map(|changed| format!(", which was last changed at {changed}")).unwrap_or_default();
-    let (mut seen, ids) = other_containers(newest, root, question);
+    let (mut seen, ids) = other_containers(newest, root, input);
     seen.extend(other_metadata(newest, root));
     let what = if seen.is_empty() {
         "commands, arguments, environment, mounts or other fields that the runtime does not show".to_owned()
@@ -315,7 +325,7 @@ fn another_text(
     };
     let message = format!("what runs was made from another text than the file has{since}: {what}");
     let ids = std::iter::once(newest.sandbox.id.clone()).chain(ids);
-    let young = changed.is_some_and(|changed| question.now.duration_since(changed) <= slack(root));
+    let young = changed.is_some_and(|changed| input.now.duration_since(changed) <= slack(root));
     if young {
         let severity = Severity::Info;
         return RuntimeFinding::new(Check::OtherContent, severity, pod, message)
@@ -327,19 +337,19 @@ fn another_text(
         .with_ids(ids)
 }
 
-/// The text is the same, but another release made the pod of it than the one whose rules were asked for.
+/// Reports a pod with the same text, but made by another kubelet release than the one whose rules are applied.
 fn other_release(
     pod: &PodIdentity,
     newest: &PodInstance,
     by: &[String],
-    question: &Question<'_>,
+    input: &CompareInput<'_>,
 ) -> Option<RuntimeFinding> {
-    let asked = question.kubelet.version.to_string();
-    if !question.version_given || by.contains(&asked) {
+    let release = input.kubelet.version.to_string();
+    if !input.version_given || by.contains(&release) {
         return None;
     }
     let message = format!(
-        "what runs was made from this text by a kubelet {}; kubelet {asked} gives it another UID and restarts it",
+        "what runs was made from this text by a kubelet {}; kubelet {release} gives it another UID and restarts it",
         by.join(" or ")
     );
     Some(
@@ -355,10 +365,10 @@ const NOT_TAKEN_UP: &str = "the kubelet has not taken up the file: look for a se
 fn differences(
     pod: &PodIdentity,
     newest: &PodInstance,
-    root: &Place<'_>,
-    question: &Question<'_>,
+    root: &PodField<'_>,
+    input: &CompareInput<'_>,
 ) -> Option<RuntimeFinding> {
-    let (seen, ids) = other_containers(newest, root, question);
+    let (seen, ids) = other_containers(newest, root, input);
     if seen.is_empty() {
         return None;
     }
@@ -370,46 +380,53 @@ fn differences(
     )
 }
 
-/// Containers that the file does not have, or has with another image; in words, and their ids.
+/// Returns containers that the file does not have or that have another image, with their ids.
 fn other_containers(
     newest: &PodInstance,
-    root: &Place<'_>,
-    question: &Question<'_>,
+    root: &PodField<'_>,
+    input: &CompareInput<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let spec = root.get("spec");
-    let wanted: Vec<Place<'_>> = containers(&spec).collect();
+    let wanted: Vec<PodField<'_>> = containers(&spec).collect();
     let differs = |name: &String, latest: &NewestContainer| match wanted
         .iter()
         .find(|container| container.get("name").str() == name)
     {
         None => Some(format!("container {name} runs and is not in the file")),
-        Some(container) => other_image(name, latest, container.get("image").str(), question),
+        Some(container) => other_image(name, latest, container.get("image").str(), input),
     };
     let found = newest.containers.iter();
     found.filter_map(|(name, latest)| Some((differs(name, latest)?, latest.container.id.clone()))).unzip()
 }
 
-/// What the runtime was told decides; where it does not say, the kubelet's hash.
-fn other_image(name: &str, latest: &NewestContainer, image: &str, question: &Question<'_>) -> Option<String> {
+/// Returns a different image. The image that the runtime was given decides; without it, the kubelet's hash does.
+fn other_image(
+    name: &str,
+    latest: &NewestContainer,
+    image: &str,
+    input: &CompareInput<'_>,
+) -> Option<String> {
     let runs = latest.container.image.as_ref();
-    let told = runs.map(|image| image.user_specified.as_str()).filter(|told| !told.is_empty());
-    if let Some(told) = told {
-        return (told != image).then(|| format!("container {name} runs {told}, the file says {image}"));
+    let given_image =
+        runs.map(|image| image.user_specified.as_str()).filter(|given_image| !given_image.is_empty());
+    if let Some(given_image) = given_image {
+        return (given_image != image)
+            .then(|| format!("container {name} runs {given_image}, the file says {image}"));
     }
     let hash = latest.container.annotations.get(HASH)?;
-    if !question.kubelet.version.at_least(SINCE) || hash == container_hash(name, image) {
+    if !input.kubelet.version.at_least(SINCE) || hash == container_hash(name, image) {
         return None;
     }
     let resolved = runs.map(|image| image.image.as_str()).unwrap_or_default();
-    // A kubelet older than assumed hashes more than we can; it is only believed where the image differs too.
-    if !question.version_given && resolved == image {
+    // A kubelet older than assumed hashes more fields, so its hash counts only if the image differs too.
+    if !input.version_given && resolved == image {
         return None;
     }
     Some(format!("container {name} was not created from {image}, as the file says; it runs {resolved}"))
 }
 
-/// Labels and annotations as the file has them, on the sandbox.
-fn drift(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>) -> Option<RuntimeFinding> {
+/// Reports labels and annotations of the sandbox that differ from the file.
+fn drift(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Option<RuntimeFinding> {
     let seen = other_metadata(newest, root);
     if seen.is_empty() {
         return None;
@@ -421,7 +438,7 @@ fn drift(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>) -> Option<Ru
     )
 }
 
-fn other_metadata(newest: &PodInstance, root: &Place<'_>) -> Vec<String> {
+fn other_metadata(newest: &PodInstance, root: &PodField<'_>) -> Vec<String> {
     let metadata = root.get("metadata");
     let mut seen = Vec::new();
     for (kind, found) in [("label", &newest.sandbox.labels), ("annotation", &newest.sandbox.annotations)] {
@@ -441,7 +458,12 @@ fn other_metadata(newest: &PodInstance, root: &Place<'_>) -> Vec<String> {
     seen
 }
 
-fn not_started(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>, now: Wall) -> Vec<RuntimeFinding> {
+fn not_started(
+    pod: &PodIdentity,
+    newest: &PodInstance,
+    root: &PodField<'_>,
+    now: Wall,
+) -> Vec<RuntimeFinding> {
     let created = Wall::known(newest.sandbox.created_at);
     if created.is_none_or(|created| now.duration_since(created) <= slack(root)) {
         return Vec::new();
@@ -450,7 +472,7 @@ fn not_started(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>, now: W
     let unfinished = spec.get("initContainers").items().iter().any(|init| {
         let sidecar = init.get("restartPolicy").str() == "Always";
         let latest = newest.containers.get(init.get("name").str());
-        // Ended init containers are removed after a while.
+        // The kubelet removes finished init containers after a while.
         !sidecar && latest.is_some_and(|latest| latest.container.state != ContainerState::Exited)
     });
     if unfinished {
@@ -473,7 +495,7 @@ fn not_started(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>, now: W
         .collect()
 }
 
-fn other_uid(pod: &PodIdentity, newest: &PodInstance, root: &Place<'_>) -> Option<RuntimeFinding> {
+fn other_uid(pod: &PodIdentity, newest: &PodInstance, root: &PodField<'_>) -> Option<RuntimeFinding> {
     let uid = root.get("metadata").get("uid").str();
     if uid.is_empty() || uid == newest.uid() {
         return None;
@@ -507,12 +529,13 @@ fn crash_loop(pod: &PodIdentity, name: &str, latest: &NewestContainer, now: Wall
     })
 }
 
-/// A touch restarts nothing, and an edit of a command line cannot be seen from here.
+/// Reports a file that is newer than its pod. Changing only the modification time restarts nothing, and a changed
+/// command line is not visible here.
 fn touched(
     file: &FileReport,
     pod: &PodIdentity,
     newest: &PodInstance,
-    root: &Place<'_>,
+    root: &PodField<'_>,
 ) -> Option<RuntimeFinding> {
     let changed = modified(file)?;
     let created = Wall::known(newest.sandbox.created_at)?;

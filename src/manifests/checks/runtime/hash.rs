@@ -1,14 +1,14 @@
-//! The kubelet's hash of a container, by which it knows that an image was edited (releases from 1.31 on).
+//! Computes the kubelet's hash of a container, with which it notices a changed image (releases from 1.31 on).
 
 use std::fmt::Write;
 
-/// The first release that hashes name and image only; what older ones hash cannot be told from the file.
+/// The first release that hashes only name and image. The hash of older releases cannot be computed from the file.
 pub const SINCE: u8 = 31;
 
-/// What the kubelet puts into the annotation `io.kubernetes.container.hash`.
+/// Returns the value of the annotation `io.kubernetes.container.hash`.
 pub fn container_hash(name: &str, image: &str) -> String {
     let json = format!("{{\"image\":{},\"name\":{}}}", go_json(image), go_json(name));
-    // The kubelet hashes Go's printed form of these bytes, not the bytes.
+    // The kubelet hashes Go's printed form of these bytes, not the bytes themselves.
     let mut printed = String::from("([]uint8)[");
     for (index, byte) in json.bytes().enumerate() {
         let blank = if index == 0 { "" } else { " " };
@@ -25,7 +25,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(BASIS, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME))
 }
 
-/// Go's encoding: what would be dangerous in HTML is escaped too.
+/// Encodes as Go does, which also escapes characters that are special in HTML.
 fn go_json(text: &str) -> String {
     let mut json = String::from("\"");
     for character in text.chars() {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_the_kubelets() {
+    fn container_hashes_equal_the_kubelets() {
         for (name, image, hash) in [
             ("c", "img:1", "93a3bf10"),
             ("kube-apiserver", "registry.k8s.io/kube-apiserver:v1.36.2", "fcc274bb"),

@@ -1,40 +1,43 @@
-//! Whether what runs was made from a file as it is, as far as a UID tells, and by which release of the kubelet.
+//! Decides by the UID whether a running pod was made from the present text of a file, and by which kubelet release.
 
 use serde::Serialize;
 
 use crate::kubelet::RELEASES;
 use crate::manifests::{FileReport, Kubelet, KubeletVersion};
 
-/// What can be said of the text that a pod was made from.
+/// Whether a running pod was made from a file's present text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "text", rename_all = "camelCase")]
-pub enum Made {
-    /// It is that of the file, as far as the kubelet tells texts apart: it prints lists without quotes, so that
-    /// `["a", "b"]` and `["a b"]` have one UID, and does not see such an edit itself.
+pub enum MadeFromFile {
+    /// The pod was made from this text, as far as the UID shows. The kubelet prints lists without quotes, so
+    /// `["a", "b"]` and `["a b"]` give the same UID, and the kubelet does not notice such an edit itself.
     Same {
-        /// The releases that give it the UID that runs.
+        /// The releases that give the file the running UID.
         #[serde(rename = "madeBy")]
         by: Vec<String>,
     },
-    /// It is not that of the file: no release gives the file this UID, while others on the node are explained.
+    /// The pod was made from another text: no release gives the file this UID, while other UIDs on the node were
+    /// reproduced.
     Another,
-    /// The UID says nothing: it is fixed, or depends on more than the file, or nothing on this node is explained.
+    /// Not known: the UID is fixed, depends on more than the file, or no UID on this node was reproduced.
     Unknown,
 }
 
-/// What the UID that runs says of the file, before it is known whether the UIDs of this node are understood.
-pub fn made(file: &FileReport, running: &str, kubelet: &Kubelet) -> Made {
+/// Compares the running UID with the file, before it is known whether the UIDs of this node can be reproduced.
+pub fn made(file: &FileReport, running: &str, kubelet: &Kubelet) -> MadeFromFile {
     if file.fixed_uid().is_some() {
-        return Made::Unknown;
+        return MadeFromFile::Unknown;
     }
     let uid_by = |version: KubeletVersion| {
         let kubelet = Kubelet { version, ..kubelet.clone() };
         crate::manifests::pipeline::uid_by(file, &kubelet)
     };
     match uid_by(kubelet.version) {
-        Some(Ok(uid)) if uid == running => return Made::Same { by: vec![kubelet.version.to_string()] },
+        Some(Ok(uid)) if uid == running => {
+            return MadeFromFile::Same { by: vec![kubelet.version.to_string()] };
+        }
         Some(Ok(_)) => {}
-        Some(Err(_)) | None => return Made::Unknown,
+        Some(Err(_)) | None => return MadeFromFile::Unknown,
     }
     let by: Vec<String> = RELEASES
         .iter()
@@ -42,5 +45,5 @@ pub fn made(file: &FileReport, running: &str, kubelet: &Kubelet) -> Made {
         .filter(|version| uid_by(*version).is_some_and(|uid| uid.as_deref() == Ok(running)))
         .map(|version| version.to_string())
         .collect();
-    if by.is_empty() { Made::Another } else { Made::Same { by } }
+    if by.is_empty() { MadeFromFile::Another } else { MadeFromFile::Same { by } }
 }

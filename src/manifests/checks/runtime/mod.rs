@@ -1,54 +1,55 @@
-//! What runs, compared with the files: SP120 to SP134.
+//! Compares the running static pods with the files: SP120 to SP134.
 //!
-//! Asks the runtime for its two lists, and for the status of static pods' containers that restart. Command lines are
-//! not in them, but they are in the pod's UID: a pod with the UID of a file was made from all of its text.
+//! This makes the runtime's two list calls, and a status call for each container of a static pod that restarts often.
+//! The answers have no command lines, but the pod's UID depends on them: a pod with the UID of a file was made from all
+//! of the file's text.
 
 mod compare;
 mod hash;
 mod made;
 mod running;
 
-pub use compare::{Compared, Question, compare};
+pub use compare::{CompareInput, RuntimeComparison, compare};
 pub use hash::container_hash;
-pub use made::Made;
-pub use running::{Running, look};
+pub use made::MadeFromFile;
+pub use running::{RunningStaticPods, list_static_pods};
 
 use serde::Serialize;
 
 use crate::manifests::{Check, PodIdentity, Severity};
 
-/// One thing that does not agree with what runs.
+/// One difference between a file and the runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeFinding {
-    /// Which check.
+    /// The check.
     pub id: Check,
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// What is wrong, in plain words.
+    /// The problem, in plain words.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// Which pod.
-    pub pod: RuntimePod,
-    /// The manifest, if there is one.
+    /// The pod.
+    pub pod: RuntimePodRef,
+    /// The manifest, if the pod has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Full ids of the sandboxes and containers that it is about.
+    /// Full ids of the sandboxes and containers concerned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<String>,
 }
 
-/// A pod by the names under which it runs, or would.
+/// The pod of a runtime finding, by the name under which it runs or would run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RuntimePod {
-    /// Its UID, if it runs.
+pub struct RuntimePodRef {
+    /// Its UID, if the pod runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Its namespace.
     pub namespace: String,
-    /// Its name, node name included.
+    /// Its name, including the node name.
     pub name: String,
 }
 
@@ -60,13 +61,13 @@ impl RuntimeFinding {
             severity,
             message: message.into(),
             fix: None,
-            pod: RuntimePod { uid: None, namespace, name },
+            pod: RuntimePodRef { uid: None, namespace, name },
             file: None,
             ids: Vec::new(),
         }
     }
 
-    /// One about the pod of a file.
+    /// Creates a finding about the pod of a file.
     pub(in crate::manifests) fn of_file(
         check: Check,
         severity: Severity,

@@ -1,4 +1,4 @@
-//! The static pods that the runtime knows.
+//! Lists the static pods in the runtime.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,17 +8,17 @@ use crate::manifests::podconfig::{Source, instances};
 
 pub use crate::manifests::podconfig::{NewestContainer, PodInstance};
 
-/// From so many restarts on a container's end is worth a question.
+/// From this number of restarts on, the status of the last ended container is fetched.
 pub const MANY_RESTARTS: u32 = 3;
 
 /// The static pods of a node, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Running {
+pub struct RunningStaticPods {
     pods: BTreeMap<PodIdentity, Vec<PodInstance>>,
 }
 
-impl Running {
-    /// The static pods among what the runtime listed.
+impl RunningStaticPods {
+    /// Selects the static pods from the runtime's lists.
     pub fn new(sandboxes: Vec<Sandbox>, containers: Vec<Container>) -> Self {
         let mut pods: BTreeMap<PodIdentity, Vec<PodInstance>> = BTreeMap::new();
         let of_files_or_url = |found: &PodInstance| matches!(found.source, Some(Source::File | Source::Http));
@@ -39,7 +39,7 @@ impl Running {
         self.pods.get(pod).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Every pod.
+    /// All pods with their sandboxes.
     pub fn pods(&self) -> impl Iterator<Item = (&PodIdentity, &[PodInstance])> {
         self.pods.iter().map(|(identity, instances)| (identity, instances.as_slice()))
     }
@@ -52,24 +52,24 @@ impl Running {
     }
 }
 
-/// Asks for the two lists, and how containers ended that were restarted often.
-pub async fn look(runtime: &impl Runtime) -> Result<Running, cri::Error> {
+/// Makes the two list calls, and fetches how containers with many restarts have ended.
+pub async fn list_static_pods(runtime: &impl Runtime) -> Result<RunningStaticPods, cri::Error> {
     let sandboxes = runtime.list_sandboxes(&Filter::default()).await.result?;
     let containers = runtime.list_containers(&Filter::default()).await.result?;
     let exited: HashMap<(String, String), String> = newest_exited(&containers);
-    let mut running = Running::new(sandboxes, containers);
+    let mut running = RunningStaticPods::new(sandboxes, containers);
     for latest in running.restarting() {
         let Some(metadata) = &latest.container.metadata else { continue };
         let Some(id) = exited.get(&(latest.container.sandbox_id.clone(), metadata.name.clone())) else {
             continue;
         };
-        // A container that goes while we look has nothing to tell.
+        // A container that is removed in the meantime has no status.
         latest.ended = runtime.container_status(id).await.result.ok().flatten();
     }
     Ok(running)
 }
 
-/// The id of the last container of each sandbox and name that has ended.
+/// Returns the id of the last ended container of each sandbox and name.
 fn newest_exited(containers: &[Container]) -> HashMap<(String, String), String> {
     let mut exited: Vec<&Container> =
         containers.iter().filter(|container| container.state == ContainerState::Exited).collect();

@@ -1,6 +1,6 @@
-//! Containers and what hangs below them.
+//! Containers and their nested types.
 
-use super::Kind::{Bool, Int, IntOrString, List, Map, Pointer, Quantity, Str, Struct};
+use super::PrintKind::{Bool, Int, IntOrString, List, Map, Pointer, Quantity, Str, Struct};
 use super::{Layout, field, inline};
 
 pub static APP_ARMOR_PROFILE: Layout = Layout {

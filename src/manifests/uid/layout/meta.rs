@@ -1,6 +1,6 @@
 //! Metadata and selectors.
 
-use super::Kind::{Bool, Int, List, Map, Pointer, Raw, Str, Struct, Time};
+use super::PrintKind::{Bool, Int, List, Map, Pointer, Raw, Str, Struct, Time};
 use super::{Layout, field, inline};
 
 pub static FIELDS_V1: Layout = Layout { fields: &[inline("Raw", "[]uint8", Raw)] };

@@ -1,7 +1,7 @@
-//! The structs in which the kubelet holds a Pod, field by field, as each release has them.
+//! The kubelet's internal Go structs of a Pod, field by field, for each release.
 //!
-//! Declarations only. They are not the fields of the API (those are in `schema`): the kubelet converts what it decodes
-//! into types of its own, which have other names, another order, and other releases in which a field appeared.
+//! This module has declarations only. These structs differ from the API types in `schema`: the kubelet converts a
+//! decoded Pod into internal types with other names, another order, and fields that other releases added.
 
 mod container;
 mod meta;
@@ -11,43 +11,43 @@ mod volume;
 
 pub use pod::POD;
 
-/// A struct: its fields in order.
+/// A Go struct: its fields in order.
 #[derive(Debug)]
 pub struct Layout {
     /// The fields.
-    pub fields: &'static [Field],
+    pub fields: &'static [LayoutField],
 }
 
-/// A field of a struct.
+/// A field of a Go struct.
 #[derive(Debug)]
-pub struct Field {
-    /// Its name in Go.
+pub struct LayoutField {
+    /// The Go name of the field.
     pub name: &'static str,
-    /// Where its value stands in the decoded Pod.
-    pub place: Place,
-    /// Go's name of its type.
+    /// Where the decoded Pod has the field's value.
+    pub source: FieldSource,
+    /// The Go name of the field's type.
     pub ty: &'static str,
-    /// What is printed for it.
-    pub kind: Kind,
+    /// How the value is printed.
+    pub kind: PrintKind,
     since: u8,
     until: u8,
 }
 
-/// Where the value of a field stands in the decoded Pod.
+/// Where the decoded Pod has a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldSource {
     /// Under this key.
     Key(&'static str),
-    /// In the same object: an embedded struct.
-    Here,
-    /// Nowhere: the kubelet blanks it.
-    Nowhere,
+    /// In the same object, because the field is an embedded struct.
+    SameObject,
+    /// Nowhere, because the kubelet clears the field.
+    Cleared,
 }
 
 /// How a value is printed.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// Text of any named type.
+pub enum PrintKind {
+    /// Text of any named string type.
     Str,
     /// A truth value.
     Bool,
@@ -57,51 +57,51 @@ pub enum Kind {
     Quantity,
     /// A time.
     Time,
-    /// A number or a text.
+    /// An integer or a text.
     IntOrString,
     /// JSON as bytes.
     Raw,
-    /// Something that may be absent.
-    Pointer(&'static Kind),
+    /// A pointer, which may be nil.
+    Pointer(&'static PrintKind),
     /// A list.
-    List(&'static Kind),
-    /// A mapping from text.
-    Map(&'static Kind),
+    List(&'static PrintKind),
+    /// A mapping with string keys.
+    Map(&'static PrintKind),
     /// A struct.
     Struct(&'static Layout),
 }
 
-impl Field {
-    /// True if release `1.minor` has the field.
+impl LayoutField {
+    /// Whether release `1.minor` has the field.
     pub const fn known_in(&self, minor: u8) -> bool {
         minor >= self.since && minor < self.until
     }
 
-    /// The same field, which came with release `1.since`.
+    /// Marks that the field was added in release `1.since`.
     const fn since(mut self, since: u8) -> Self {
         self.since = since;
         self
     }
 
-    /// The same field, which went with release `1.until`.
+    /// Marks that the field was removed in release `1.until`.
     const fn until(mut self, until: u8) -> Self {
         self.until = until;
         self
     }
 }
 
-const fn field(name: &'static str, key: &'static str, ty: &'static str, kind: Kind) -> Field {
-    Field { name, place: Place::Key(key), ty, kind, since: 0, until: u8::MAX }
+const fn field(name: &'static str, key: &'static str, ty: &'static str, kind: PrintKind) -> LayoutField {
+    LayoutField { name, source: FieldSource::Key(key), ty, kind, since: 0, until: u8::MAX }
 }
 
 /// An embedded struct.
-const fn inline(name: &'static str, ty: &'static str, kind: Kind) -> Field {
-    Field { place: Place::Here, ..field(name, "", ty, kind) }
+const fn inline(name: &'static str, ty: &'static str, kind: PrintKind) -> LayoutField {
+    LayoutField { source: FieldSource::SameObject, ..field(name, "", ty, kind) }
 }
 
-/// A struct that the kubelet empties before it prints it.
-const fn blank(name: &'static str, ty: &'static str, kind: Kind) -> Field {
-    Field { place: Place::Nowhere, ..field(name, "", ty, kind) }
+/// A struct that the kubelet clears before it prints the Pod.
+const fn blank(name: &'static str, ty: &'static str, kind: PrintKind) -> LayoutField {
+    LayoutField { source: FieldSource::Cleared, ..field(name, "", ty, kind) }
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     const RECORDED: &str = include_str!("../../../../tests/recordings/pod-layouts-1.28-1.36.json");
 
-    /// The fields of a recorded struct in release `1.minor`: those of the newest release that is not newer.
+    /// Returns the fields of a recorded struct in release `1.minor`: those of the newest recording that is not newer.
     fn recorded(versions: &Value, minor: u8) -> Option<Vec<String>> {
         let by_minor: BTreeMap<u8, &Value> = versions
             .as_object()?
@@ -125,7 +125,7 @@ mod tests {
         fields.as_array()?.iter().map(|field| field.as_str().map(str::to_owned)).collect()
     }
 
-    /// Each struct that release `1.minor` prints, by its Go name.
+    /// Returns each struct that release `1.minor` prints, by its Go name.
     fn declared(
         name: &str,
         layout: &'static Layout,
@@ -140,10 +140,10 @@ mod tests {
         for field in layout.fields.iter().filter(|field| field.known_in(minor)) {
             fields.push(format!("{} {}", field.name, field.ty));
             let mut kind = &field.kind;
-            while let Kind::Pointer(inner) | Kind::List(inner) | Kind::Map(inner) = kind {
+            while let PrintKind::Pointer(inner) | PrintKind::List(inner) | PrintKind::Map(inner) = kind {
                 kind = inner;
             }
-            if let Kind::Struct(inner) = kind {
+            if let PrintKind::Struct(inner) = kind {
                 let name = field.ty.trim_start_matches(['*', '[', ']']);
                 declared(name, inner, minor, seen, all);
             }
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    /// Where the kubelet's own type has a field under another name or in another place than the API.
-    const ELSEWHERE: &[&str] = &[
+    /// Fields that the kubelet's internal type has under another name or in another struct than the API.
+    const DIFFERENT_FIELDS: &[&str] = &[
         "hostNetwork",
         "hostPID",
         "hostIPC",
@@ -177,12 +177,12 @@ mod tests {
         "podIP",
     ];
 
-    /// Keys of the API that a struct reads, those of embedded structs included.
-    fn keys(layout: &'static Layout, minor: u8, found: &mut Vec<(&'static str, &'static Kind)>) {
+    /// Collects the API keys that a struct reads, including those of embedded structs.
+    fn keys(layout: &'static Layout, minor: u8, found: &mut Vec<(&'static str, &'static PrintKind)>) {
         for field in layout.fields.iter().filter(|field| field.known_in(minor)) {
-            match (field.place, &field.kind) {
-                (Place::Key(key), kind) => found.push((key, kind)),
-                (Place::Here, Kind::Struct(inner)) => keys(inner, minor, found),
+            match (field.source, &field.kind) {
+                (FieldSource::Key(key), kind) => found.push((key, kind)),
+                (FieldSource::SameObject, PrintKind::Struct(inner)) => keys(inner, minor, found),
                 _ => {}
             }
         }
@@ -190,7 +190,7 @@ mod tests {
 
     fn agree(
         ty: crate::manifests::schema::Type,
-        kind: &'static Kind,
+        kind: &'static PrintKind,
         minor: u8,
         path: &str,
         seen: &mut HashSet<(usize, usize)>,
@@ -198,10 +198,10 @@ mod tests {
     ) {
         use crate::manifests::schema::Type;
         match (ty, kind) {
-            (ty, Kind::Pointer(inner)) => agree(ty, inner, minor, path, seen, faults),
-            (Type::List(item), Kind::List(inner)) => agree(*item, inner, minor, path, seen, faults),
-            (Type::Map(value), Kind::Map(inner)) => agree(*value, inner, minor, path, seen, faults),
-            (Type::Object(object), Kind::Struct(layout)) => {
+            (ty, PrintKind::Pointer(inner)) => agree(ty, inner, minor, path, seen, faults),
+            (Type::List(item), PrintKind::List(inner)) => agree(*item, inner, minor, path, seen, faults),
+            (Type::Map(value), PrintKind::Map(inner)) => agree(*value, inner, minor, path, seen, faults),
+            (Type::Object(object), PrintKind::Struct(layout)) => {
                 let pair = (std::ptr::from_ref(object).addr(), std::ptr::from_ref(*layout).addr());
                 if !seen.insert(pair) {
                     return;
@@ -210,7 +210,7 @@ mod tests {
                 keys(layout, minor, &mut printed);
                 for field in object.fields.iter().filter(|field| field.known_in(minor)) {
                     let path = format!("{path}.{}", field.name);
-                    if ELSEWHERE.contains(&field.name) || matches!(field.name, "kind" | "apiVersion") {
+                    if DIFFERENT_FIELDS.contains(&field.name) || matches!(field.name, "kind" | "apiVersion") {
                         continue;
                     }
                     match printed.iter().find(|(key, _)| *key == field.name) {
@@ -220,31 +220,30 @@ mod tests {
                 }
                 for (key, _) in printed {
                     let known = object.field(key).is_some_and(|field| field.known_in(minor));
-                    if !known && !ELSEWHERE.contains(&key) {
+                    if !known && !DIFFERENT_FIELDS.contains(&key) {
                         faults.push(format!("{path}.{key} is printed by 1.{minor} and not decoded"));
                     }
                 }
             }
-            (Type::Both(object, _), Kind::Struct(_)) => {
-                // What ephemeral containers have besides stands in a second object; the rest is a container's.
+            (Type::Both(object, _), PrintKind::Struct(_)) => {
+                // The additional fields of an ephemeral container are in a second object.
                 let mut rest = Vec::new();
                 agree(Type::Object(object), kind, minor, path, seen, &mut rest);
                 rest.retain(|fault| !fault.contains("targetContainerName"));
                 faults.extend(rest);
             }
-            (Type::Any, Kind::Struct(_))
-            | (Type::Str, Kind::Str)
-            | (Type::Bool, Kind::Bool)
-            | (Type::Int32 | Type::Int64, Kind::Int)
-            | (Type::Quantity, Kind::Quantity)
-            | (Type::Time, Kind::Time)
-            | (Type::IntOrString, Kind::IntOrString) => {}
+            (Type::Any, PrintKind::Struct(_))
+            | (Type::Str, PrintKind::Str)
+            | (Type::Bool, PrintKind::Bool)
+            | (Type::Int32 | Type::Int64, PrintKind::Int)
+            | (Type::Quantity, PrintKind::Quantity)
+            | (Type::Time, PrintKind::Time)
+            | (Type::IntOrString, PrintKind::IntOrString) => {}
             _ => faults.push(format!("{path} is printed as another type")),
         }
     }
 
-    /// What is decoded is printed and what is printed is decoded, release by release: a field that stands in one
-    /// table only would go unnoticed into a wrong UID.
+    /// A field that only one of the two tables has would silently give a wrong UID.
     #[test]
     fn the_schema_and_the_layouts_have_the_same_fields() {
         use crate::manifests::schema::POD as SCHEMA;

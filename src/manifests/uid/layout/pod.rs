@@ -1,6 +1,6 @@
 //! The Pod itself and its spec.
 
-use super::Kind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct};
+use super::PrintKind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct};
 use super::container::{
     APP_ARMOR_PROFILE, CONTAINER, EPHEMERAL_CONTAINER, LOCAL_OBJECT_REFERENCE, RESOURCE_REQUIREMENTS,
     SECCOMP_PROFILE, SELINUX_OPTIONS, WINDOWS_SECURITY_CONTEXT_OPTIONS,

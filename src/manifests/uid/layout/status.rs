@@ -1,6 +1,6 @@
-//! The status, which is empty in nearly every static pod and printed all the same.
+//! The status. It is empty in nearly every static pod, and printed nevertheless.
 
-use super::Kind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct, Time};
+use super::PrintKind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct, Time};
 use super::container::RESOURCE_REQUIREMENTS;
 use super::{Layout, field};
 

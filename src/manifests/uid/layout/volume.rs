@@ -1,6 +1,6 @@
 //! Volumes of every type.
 
-use super::Kind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct};
+use super::PrintKind::{Bool, Int, List, Map, Pointer, Quantity, Str, Struct};
 use super::container::{
     LOCAL_OBJECT_REFERENCE, OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_SELECTOR, RESOURCE_REQUIREMENTS,
 };

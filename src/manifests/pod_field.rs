@@ -1,27 +1,27 @@
-//! A place in a decoded Pod: easy to descend, whether or not something is there.
+//! A field of a decoded Pod, present or absent, so that rules can descend without checking each level.
 
 use std::fmt;
 
 use super::quantity::Quantity;
-use super::tree::{Entry, Map, Node, Position, Value};
+use super::tree::{ManifestNode, Map, MapEntry, Position, Value};
 
-/// A field of the Pod, present or absent, with its path and the best place to point at.
+/// A field of the Pod, present or absent, with its path and its position in the file.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
-    node: Option<&'a Node>,
+pub struct PodField<'a> {
+    node: Option<&'a ManifestNode>,
     position: Position,
     path: String,
-    /// What the kubelet calls it, where that is something else.
+    /// The path in the kubelet's log, if it differs.
     kubelet_path: Option<String>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PodField<'a> {
     /// The whole Pod.
-    pub fn root(pod: &'a Node) -> Self {
+    pub fn root(pod: &'a ManifestNode) -> Self {
         Self { node: Some(pod), position: pod.position, path: String::new(), kubelet_path: None }
     }
 
-    /// The field `name` below this one.
+    /// Returns the field `name` of this field.
     #[must_use]
     pub fn get(&self, name: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(name));
@@ -29,14 +29,14 @@ impl<'a> Place<'a> {
         self.below(entry.map(|entry| &entry.value), format_args!("{dot}{name}"))
     }
 
-    /// The value of a map key, written `path[key]`.
+    /// Returns the value of a map key, with the path `path[key]`.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         let entry = self.map().and_then(|map| map.entry(key));
         self.below(entry.map(|entry| &entry.value), format_args!("[{key}]"))
     }
 
-    fn below(&self, node: Option<&'a Node>, step: fmt::Arguments<'_>) -> Self {
+    fn below(&self, node: Option<&'a ManifestNode>, step: fmt::Arguments<'_>) -> Self {
         Self {
             node,
             position: node.map_or(self.position, |node| node.position),
@@ -45,17 +45,17 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The items of a list; none if it is absent.
+    /// Returns the items of a list; none if the list is absent.
     pub fn items(&self) -> Vec<Self> {
-        let items = self.node.and_then(Node::as_list).unwrap_or_default();
+        let items = self.node.and_then(ManifestNode::as_list).unwrap_or_default();
         let item = |(index, node)| self.below(Some(node), format_args!("[{index}]"));
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The entries of a mapping with the place of each key; none if it is absent.
-    pub fn entries(&self) -> Vec<(&'a Entry, Self)> {
+    /// Returns the entries of a mapping, each with its field; none if the mapping is absent.
+    pub fn entries(&self) -> Vec<(&'a MapEntry, Self)> {
         let entries = self.map().map(Map::entries).unwrap_or_default();
-        let at = |entry: &'a Entry| {
+        let at = |entry: &'a MapEntry| {
             (
                 entry,
                 Self {
@@ -70,20 +70,20 @@ impl<'a> Place<'a> {
     }
 
     fn map(&self) -> Option<&'a Map> {
-        self.node.and_then(Node::as_map)
+        self.node.and_then(ManifestNode::as_map)
     }
 
-    /// The node, if it is there.
-    pub fn node(&self) -> Option<&'a Node> {
+    /// Returns the node, if the field is present.
+    pub fn node(&self) -> Option<&'a ManifestNode> {
         self.node
     }
 
-    /// True if it is there; an empty string, list or object is.
+    /// Whether the field is present. An empty string, list or object is present.
     pub fn is_set(&self) -> bool {
         self.node.is_some()
     }
 
-    /// True if it is absent or an empty string, list or mapping.
+    /// Whether the field is absent or an empty string, list or mapping.
     pub fn is_empty(&self) -> bool {
         match self.node.map(|node| &node.value) {
             None | Some(Value::Null) => true,
@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How many items or entries it has.
+    /// The number of items or entries.
     pub fn len(&self) -> usize {
         match self.node.map(|node| &node.value) {
             Some(Value::List(items)) => items.len(),
@@ -103,42 +103,42 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The text; empty if it is absent.
+    /// The text; empty if the field is absent.
     pub fn str(&self) -> &'a str {
-        self.node.and_then(Node::as_str).unwrap_or_default()
+        self.node.and_then(ManifestNode::as_str).unwrap_or_default()
     }
 
-    /// The text, if it is there.
+    /// The text, if the field is present.
     pub fn opt_str(&self) -> Option<&'a str> {
-        self.node.and_then(Node::as_str)
+        self.node.and_then(ManifestNode::as_str)
     }
 
-    /// The number, if it is there.
+    /// The number, if the field is present.
     pub fn opt_int(&self) -> Option<i64> {
         i64::try_from(self.node?.as_int()?).ok()
     }
 
-    /// The number; zero if it is absent.
+    /// The number; zero if the field is absent.
     pub fn int(&self) -> i64 {
         self.opt_int().unwrap_or_default()
     }
 
-    /// The truth value, if it is there.
+    /// The boolean, if the field is present.
     pub fn opt_bool(&self) -> Option<bool> {
-        self.node.and_then(Node::as_bool)
+        self.node.and_then(ManifestNode::as_bool)
     }
 
-    /// True if it is there and true.
+    /// Whether the field is present and true.
     pub fn is_true(&self) -> bool {
         self.opt_bool() == Some(true)
     }
 
-    /// The quantity; zero if it is absent.
+    /// The quantity; zero if the field is absent.
     pub fn quantity(&self) -> Quantity {
-        self.node.and_then(Node::as_quantity).cloned().unwrap_or_default()
+        self.node.and_then(ManifestNode::as_quantity).cloned().unwrap_or_default()
     }
 
-    /// The value as a message shows it.
+    /// The value as messages show it.
     pub fn shown(&self) -> String {
         match self.node.map(|node| &node.value) {
             Some(Value::Str(text)) => format!("\"{text}\""),
@@ -150,24 +150,24 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Where it stands, or where it would: its nearest ancestor.
+    /// The position of the field, or of its nearest ancestor if the field is absent.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The same place under the name that the kubelet's log has for it, and for what is below it.
+    /// Sets the path that the kubelet's log uses for this field and its descendants.
     #[must_use]
     pub fn called(mut self, kubelet_path: String) -> Self {
         self.kubelet_path = Some(kubelet_path);
         self
     }
 
-    /// Its path in the kubelet's log: not always its own, and a runbook greps for it.
+    /// The path in the kubelet's log. It sometimes differs from the real path, and users search the log for it.
     pub fn kubelet_path(&self) -> &str {
         self.kubelet_path.as_deref().unwrap_or(&self.path)
     }
 
-    /// Its path, `spec.containers[0].image`.
+    /// The path, such as `spec.containers[0].image`.
     pub fn path(&self) -> &str {
         &self.path
     }
