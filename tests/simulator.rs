@@ -1,4 +1,4 @@
-//! The simulated runtime as a client meets it: real gRPC over real sockets.
+//! Tests of the simulated runtime with real gRPC over real sockets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use plegctl::cri::{Client, ContainerState, Error, Filter, Runtime, SandboxState}
 use plegctl::sim::{self, Simulator, Socket};
 use tokio::sync::oneshot;
 
-/// Long enough for a loaded machine; nothing here waits for it to pass but what hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A time limit that is long enough for a busy machine. Only a call that hangs reaches it.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 fn clock() -> Arc<SystemClock> {
     Arc::new(SystemClock::start())
@@ -19,10 +19,10 @@ fn clock() -> Arc<SystemClock> {
 
 fn client(scenario: &str) -> Client {
     let scenario = sim::load(scenario).unwrap();
-    Simulator::start(&scenario, clock()).unwrap().client(PATIENCE, clock())
+    Simulator::start(&scenario, clock()).unwrap().client(DEADLINE, clock())
 }
 
-/// A path in the temporary directory that is empty before and after.
+/// A path in the temporary directory that is removed before and after the test.
 struct Path(PathBuf);
 
 impl Path {
@@ -40,7 +40,7 @@ impl Drop for Path {
 }
 
 #[tokio::test]
-async fn a_quiet_node_answers_everything_a_client_can_ask() {
+async fn a_quiet_node_answers_every_call() {
     let client = client("quiet");
     assert_eq!(client.version().await.result.unwrap().runtime_name, "containerd");
     let status = client.status().await.result.unwrap();
@@ -62,7 +62,7 @@ async fn a_quiet_node_answers_everything_a_client_can_ask() {
 }
 
 #[tokio::test]
-async fn filters_are_honoured() {
+async fn list_filters_are_applied() {
     let client = client("quiet");
     let all = client.list_sandboxes(&Filter::default()).await.result.unwrap();
     let uid = all[0].metadata.clone().unwrap().uid;
@@ -85,7 +85,7 @@ async fn an_unknown_id_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_socket_serves_any_client_and_is_gone_afterwards() {
+async fn a_socket_serves_any_client_and_is_removed_afterwards() {
     let path = Path::new("serve");
     let scenario = sim::load("busy-deploy").unwrap();
     let bind = || Socket::bind(&path.0, &scenario, clock());
@@ -96,7 +96,7 @@ async fn a_socket_serves_any_client_and_is_gone_afterwards() {
         let end = async { drop(ended.await) };
         socket.serve(end).await
     });
-    let client = Client::new(&path.0, "unix:///x", PATIENCE, clock());
+    let client = Client::new(&path.0, "unix:///x", DEADLINE, clock());
     assert!(!client.list_containers(&Filter::default()).await.result.unwrap().is_empty());
     drop(end);
     server.await.unwrap().unwrap();
@@ -104,7 +104,7 @@ async fn a_socket_serves_any_client_and_is_gone_afterwards() {
 }
 
 #[test]
-fn a_socket_in_no_directory_cannot_be_made() {
+fn a_socket_in_a_missing_directory_cannot_be_created() {
     let path = std::path::Path::new("/nowhere/at/all.sock");
     let why = Socket::bind(path, &sim::load("quiet").unwrap(), clock()).err().unwrap();
     assert_eq!(
@@ -114,20 +114,20 @@ fn a_socket_in_no_directory_cannot_be_made() {
 }
 
 #[test]
-fn an_unknown_scenario_is_answered_with_the_known_ones_and_the_nearest() {
+fn an_unknown_scenario_is_reported_with_the_known_ones_and_a_similar_one() {
     let why = sim::load("quite").unwrap_err();
     assert!(why.to_string().starts_with("there is no scenario `quite`; known are quiet, "), "{why}");
     assert_eq!(why.hint().unwrap(), "did you mean `quiet`?");
 }
 
 #[tokio::test]
-async fn only_one_container_is_silent_on_a_node_with_a_hung_container() {
+async fn only_the_hung_containers_status_is_silent() {
     let client = client("hung-container");
     let containers = client.list_containers(&Filter::default()).await.result.unwrap();
     let mut silent = Vec::new();
     for container in containers {
         let name = container.metadata.clone().unwrap().name;
-        // The one that hangs does so for good; asking it briefly is enough.
+        // The call never ends, so a short deadline is enough.
         let client = if name == "postgres" {
             client.clone().with_deadline(Duration::from_millis(50))
         } else {
@@ -141,9 +141,9 @@ async fn only_one_container_is_silent_on_a_node_with_a_hung_container() {
     assert_eq!(silent, ["postgres"]);
 }
 
-/// The example of the reference is a scenario, and an own file is found by its path.
+/// Loads the example of the documentation, by its path.
 #[test]
-fn the_example_in_the_documentation_can_be_played() {
+fn the_example_in_the_documentation_is_a_valid_scenario() {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md")).unwrap();
     let example = text.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let path = env::temp_dir().join(format!("plegctl-sim-{}-mine.yaml", process::id()));

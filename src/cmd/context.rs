@@ -89,7 +89,7 @@ impl Context {
                 (Some(clock), _) => Arc::<ReplayClock>::clone(clock) as Arc<dyn Clock>,
                 (None, Some(at)) if said.is_some_and(|endpoint| endpoint.trim().starts_with(SIMULATED)) => {
                     let clock = SystemClock::start();
-                    let moment = sim::beginning(clock.wall()).plus(at);
+                    let moment = sim::timeline_start(clock.wall()).plus(at);
                     Arc::new(ShiftedClock::showing(clock, moment))
                 }
                 (None, _) => Arc::new(SystemClock::start()),
@@ -312,7 +312,7 @@ impl Context {
         if let Some(simulator) = self.simulator.get() {
             return Ok(simulator);
         }
-        let begun = sim::beginning(self.clock.wall());
+        let begun = sim::timeline_start(self.clock.wall());
         let started = Simulator::since(&sim::load(scenario)?, Arc::clone(&self.clock), begun)?;
         Ok(self.simulator.get_or_init(|| started))
     }

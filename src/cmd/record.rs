@@ -51,7 +51,7 @@ use crate::pleg::{
 };
 use crate::report::escape::label_value;
 use crate::report::json;
-use crate::sim::{self, KubeletLife, KubeletPages};
+use crate::sim::{self, KubeletPages, KubeletProcessState};
 
 /// Deadline of a call while recording: the kubelet's own.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -817,7 +817,7 @@ fn tap(context: &Context, endpoint: &Endpoint, version: Version) -> Result<Optio
 /// The kubelet that is played beside a simulated runtime.
 fn simulated_kubelet(context: &Context, endpoint: &Endpoint) -> Result<Option<KubeletApi>, Error> {
     let Endpoint::Sim { scenario } = endpoint else { return Ok(None) };
-    let Some(around) = sim::load(scenario)?.around else { return Ok(None) };
+    let Some(around) = sim::load(scenario)?.processes else { return Ok(None) };
     let url = KubeletPages::new(around, Arc::clone(&context.clock)).serve().map_err(Error::Start)?;
     Ok(Some(KubeletApi::new(&url, &Credentials::default())?))
 }
@@ -834,11 +834,11 @@ fn samples(arguments: &RecordArgs, endpoint: &Endpoint) -> Result<node::Samples,
         return Ok(node::Samples::of(proc_of(arguments, endpoint)));
     };
     let pid = SIMULATED_KUBELET;
-    let around = sim::load(scenario)?.around;
+    let around = sim::load(scenario)?.processes;
     Ok(node::Samples::simulated(around.map(|around| match around.kubelet {
-        KubeletLife::Dead => KubeletState::Gone,
-        KubeletLife::Stopped => KubeletState::Stopped { pid },
-        KubeletLife::Running => KubeletState::Running { pid },
+        KubeletProcessState::Dead => KubeletState::Gone,
+        KubeletProcessState::Stopped => KubeletState::Stopped { pid },
+        KubeletProcessState::Running => KubeletState::Running { pid },
     })))
 }
 

@@ -146,7 +146,7 @@ fn serve(scenario: &Scenario, listen: &Path, logs: Option<&Path>, context: &Cont
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;
-        if let Some(around) = &scenario.around {
+        if let Some(around) = &scenario.processes {
             let pages = KubeletPages::new(around.clone(), Arc::clone(&context.clock));
             writeln!(out, "{}", pages.serve().map_err(Error::Start)?)?;
         }

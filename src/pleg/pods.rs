@@ -140,13 +140,13 @@ impl From<&ListedPod<'_, '_>> for PodRef {
 /// The pods of a relist. The pods have no order among themselves.
 #[derive(Debug, Default)]
 pub struct ListedPods<'a> {
-    groups: Vec<PodGroup<'a>>,
+    groups: Vec<GroupedPod<'a>>,
     sandboxes: Vec<&'a Sandbox>,
     containers: Vec<&'a Container>,
 }
 
 #[derive(Debug)]
-struct PodGroup<'a> {
+struct GroupedPod<'a> {
     uid: &'a str,
     namespace: &'a str,
     name: &'a str,
@@ -155,7 +155,7 @@ struct PodGroup<'a> {
     containers: Range<usize>,
 }
 
-impl<'a> PodGroup<'a> {
+impl<'a> GroupedPod<'a> {
     const fn new(uid: &'a str) -> Self {
         Self { uid, namespace: "", name: "", created_at: 0, sandboxes: 0..0, containers: 0..0 }
     }
@@ -278,7 +278,7 @@ impl<'a> ListedPods<'a> {
         pods
     }
 
-    fn pod(&self, group: &PodGroup<'a>) -> ListedPod<'_, 'a> {
+    fn pod(&self, group: &GroupedPod<'a>) -> ListedPod<'_, 'a> {
         ListedPod {
             uid: group.uid,
             namespace: group.namespace,
@@ -305,7 +305,7 @@ impl ListedPod<'_, '_> {
 /// Finds the index of a pod by its UID.
 #[derive(Default)]
 struct Index<'a> {
-    groups: Vec<PodGroup<'a>>,
+    groups: Vec<GroupedPod<'a>>,
     numbers: HashMap<&'a str, usize>,
     last: Option<(&'a str, usize)>,
 }
@@ -320,7 +320,7 @@ impl<'a> Index<'a> {
         }
         let groups = &mut self.groups;
         let number = *self.numbers.entry(uid).or_insert_with(|| {
-            groups.push(PodGroup::new(uid));
+            groups.push(GroupedPod::new(uid));
             groups.len() - 1
         });
         self.last = Some((uid, number));

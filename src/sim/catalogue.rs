@@ -1,4 +1,4 @@
-//! The scenarios that come with plegctl, and how any scenario is found.
+//! The built-in scenarios, and how a scenario is found by name or path.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use super::format::read;
 use super::{Error, Malformed, Scenario};
 use crate::report::{load, meant};
 
-/// A scenario is a page of text; what is larger is something else.
-const LARGEST_FILE: usize = 1024 * 1024;
+/// The largest scenario file that is read. A scenario is about a page of text.
+const MAX_FILE_BYTES: usize = 1024 * 1024;
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
@@ -15,7 +15,7 @@ macro_rules! built_in {
     };
 }
 
-/// Name and file of each, in the order in which they are worth reading.
+/// Name and file of each built-in scenario, in the order of the documentation.
 const BUILT_IN: [(&str, &str); 18] = built_in![
     "quiet",
     "busy-deploy",
@@ -42,12 +42,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Every built-in scenario.
+/// Parses every built-in scenario.
 pub fn built_in() -> Result<Vec<Scenario>, Malformed> {
     BUILT_IN.iter().map(|(name, file)| read(name, file.as_bytes())).collect()
 }
 
-/// The scenario that `wanted` names: a built-in by its name, a file by a path with a slash in it or an ending.
+/// Loads a scenario: a built-in one by its name, a file by a path with a slash or an extension.
 pub fn load(wanted: &str) -> Result<Scenario, Error> {
     if let Some((name, file)) = BUILT_IN.iter().find(|(name, _)| *name == wanted) {
         return Ok(read(name, file.as_bytes())?);
@@ -64,7 +64,7 @@ pub fn load(wanted: &str) -> Result<Scenario, Error> {
 }
 
 fn from_file(path: &Path) -> Result<Scenario, Error> {
-    let text =
-        load::load(path, LARGEST_FILE).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+    let text = load::load(path, MAX_FILE_BYTES)
+        .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
     Ok(read(&path.display().to_string(), &text)?)
 }

@@ -1,21 +1,21 @@
-//! Why there is no simulation.
+//! Why a simulation cannot start.
 
 pub use crate::host::yaml::Position;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no simulation.
+/// Why a simulation cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No built-in scenario has this name.
     #[error("there is no scenario `{name}`; known are {}", known.join(", "))]
     UnknownScenario {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The known one that looks most like it.
+        /// The built-in name that is most similar.
         nearest: Option<String>,
-        /// All known ones.
+        /// All built-in names.
         known: Vec<String>,
     },
     /// A scenario file cannot be read.
@@ -26,16 +26,16 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A scenario file does not say what it should.
+    /// A scenario file is invalid.
     #[error("{0}")]
     Malformed(#[from] Malformed),
-    /// Something is already where the socket should be.
+    /// The path of the socket already exists.
     #[error("cannot listen on `{}`: the path exists", path.display())]
     PathTaken {
         /// The path.
         path: PathBuf,
     },
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("cannot listen on `{}`: {source}", path.display())]
     Listen {
         /// The path.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// The operating system gives us no thread or no event loop.
+    /// The operating system cannot start a thread or an event loop.
     #[error("cannot start the simulator: {source}")]
     Start {
         /// Why not.
@@ -52,7 +52,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it.
+    /// The hint for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownScenario { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
@@ -67,16 +67,16 @@ impl Error {
     }
 }
 
-/// Where a scenario file is wrong.
+/// An error in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The file, or the name of the built-in.
+    /// The file, or the name of the built-in scenario.
     pub file: String,
-    /// Where.
+    /// The position.
     pub at: Position,
-    /// What.
+    /// The problem.
     pub problem: String,
-    /// What might have been meant.
+    /// What the author may have meant.
     pub hint: Option<String>,
 }
 

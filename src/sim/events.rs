@@ -1,4 +1,4 @@
-//! The event stream, in the two ways that runtimes have of feeding more than one listener.
+//! Simulates the event stream, in the two ways in which runtimes serve several listeners.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,62 +9,62 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::life::{Nanos, nanos};
-use super::node::Event;
-use super::scenario::Family;
-use super::story::Story;
+use super::node::TimedEvent;
+use super::scenario::RuntimeFamily;
+use super::timeline::Timeline;
 use crate::cri::server::{Answer, Bytes, message};
 
-/// Events that a listener has not taken yet, beyond what HTTP/2 buffers (containerd, CRI-O).
+/// How many events a slow listener may be behind, in addition to HTTP/2 buffers (containerd, CRI-O).
 const LISTENER_BUFFER: usize = 100;
-/// Events that a runtime with one queue for all holds; later ones are lost (containerd 1.7, CRI-O).
+/// How many events a runtime with one queue for all listeners holds; later events are lost (containerd 1.7, CRI-O).
 const QUEUE: usize = 1000;
-/// How long containerd 2.x keeps events that nobody listens to.
+/// How long containerd 2.x keeps events while nobody listens.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Before anything happens: what happens at the very start comes after it.
+/// A time before the first event of the simulation.
 const BEGINNING: Nanos = -1;
 
-/// Where the listeners meet.
+/// Distributes the events of a simulation to its listeners.
 #[derive(Debug, Default)]
-pub struct Stage {
-    audience: Mutex<Audience>,
+pub struct EventDistributor {
+    listeners: Mutex<Listeners>,
     shared: tokio::sync::Mutex<Option<Cursor>>,
 }
 
-/// Who listens to a broadcast.
+/// The listeners of a broadcast.
 #[derive(Debug, Default)]
-struct Audience {
+struct Listeners {
     listeners: u32,
-    /// Up to when events have reached somebody; `None` if nobody ever listened.
-    heard: Option<Nanos>,
+    /// The time up to which events were delivered; `None` before the first listener.
+    delivered_until: Option<Nanos>,
 }
 
-/// A place in the story of the node.
+/// A position in the sequence of events.
 #[derive(Debug)]
 struct Cursor {
     at: Nanos,
-    pending: VecDeque<Event>,
+    pending: VecDeque<TimedEvent>,
 }
 
 impl Cursor {
-    /// After the events up to `at`.
+    /// Starts after the events up to `at`.
     fn new(at: Nanos) -> Self {
         Self { at, pending: VecDeque::new() }
     }
 
-    /// The next event, when it happens.
-    async fn next(&mut self, story: &Story) -> Event {
+    /// Waits for the next event and returns it.
+    async fn next(&mut self, timeline: &Timeline) -> TimedEvent {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return event;
             }
-            let now = story.elapsed();
-            self.pending = story.events(self.at, now).into();
-            // What has gathered beyond the queue is lost, the newest first.
+            let now = timeline.elapsed();
+            self.pending = timeline.events(self.at, now).into();
+            // Events beyond the size of the queue are lost, the newest first.
             self.pending.truncate(QUEUE);
             self.at = self.at.max(now);
             if self.pending.is_empty() {
-                match story.until_next(now) {
+                match timeline.until_next(now) {
                     Some(wait) => tokio::time::sleep(wait).await,
                     None => std::future::pending().await,
                 }
@@ -73,18 +73,19 @@ impl Cursor {
     }
 }
 
-/// A listener that hears everything. The first one after a time without any hears what was kept for it.
-pub fn broadcast(stage: &Arc<Stage>, story: &Arc<Story>) -> Answer {
-    let (feed, stream) = mpsc::channel(LISTENER_BUFFER);
-    let mut cursor = Cursor::new(enter(stage, story));
-    let listener = Listener { stage: Arc::clone(stage), story: Arc::clone(story) };
+/// Adds a listener that receives every event. The first listener after a time without any also receives the events kept
+/// for it.
+pub fn broadcast(distributor: &Arc<EventDistributor>, timeline: &Arc<Timeline>) -> Answer {
+    let (sender, stream) = mpsc::channel(LISTENER_BUFFER);
+    let mut cursor = Cursor::new(join(distributor, timeline));
+    let listener = Listener { distributor: Arc::clone(distributor), timeline: Arc::clone(timeline) };
     tokio::spawn(async move {
         loop {
             let event = tokio::select! {
-                event = cursor.next(&listener.story) => event,
-                () = feed.closed() => return,
+                event = cursor.next(&listener.timeline) => event,
+                () = sender.closed() => return,
             };
-            if feed.send(message::event(event.message)).await.is_err() {
+            if sender.send(message::event(event.message)).await.is_err() {
                 return;
             }
         }
@@ -92,18 +93,18 @@ pub fn broadcast(stage: &Arc<Stage>, story: &Arc<Story>) -> Answer {
     sent(stream)
 }
 
-/// A listener that takes its events from the others. That it is gone is only noticed with an event in hand, which is
-/// then lost.
-pub fn compete(stage: &Arc<Stage>, story: &Arc<Story>) -> Answer {
-    let (feed, stream) = mpsc::channel(1);
-    let (stage, story) = (Arc::clone(stage), Arc::clone(story));
+/// Adds a listener that takes events away from the others. The runtime notices a closed stream only when it sends the
+/// next event, which is then lost.
+pub fn compete(distributor: &Arc<EventDistributor>, timeline: &Arc<Timeline>) -> Answer {
+    let (sender, stream) = mpsc::channel(1);
+    let (distributor, timeline) = (Arc::clone(distributor), Arc::clone(timeline));
     tokio::spawn(async move {
         loop {
             let event = {
-                let mut shared = stage.shared.lock().await;
-                shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&story).await
+                let mut shared = distributor.shared.lock().await;
+                shared.get_or_insert_with(|| Cursor::new(BEGINNING)).next(&timeline).await
             };
-            if feed.send(message::event(event.message)).await.is_err() {
+            if sender.send(message::event(event.message)).await.is_err() {
                 return;
             }
         }
@@ -115,38 +116,40 @@ fn sent(events: mpsc::Receiver<Bytes>) -> Answer {
     Answer::stream(ReceiverStream::new(events).map(Ok))
 }
 
-/// Joins the audience; returns from when on it hears events.
-fn enter(stage: &Stage, story: &Story) -> Nanos {
-    let now = story.elapsed();
-    let mut audience = stage.audience();
-    let kept_from = match story.family() {
-        Family::Containerd => audience.heard.unwrap_or(BEGINNING).max(now - nanos(KEPT_FOR)),
-        // CRI-O holds events for its first listener only.
-        Family::CriO => audience.heard.map_or(BEGINNING, |_| now),
+/// Registers a listener. Returns the time from which on it receives events.
+fn join(distributor: &EventDistributor, timeline: &Timeline) -> Nanos {
+    let now = timeline.elapsed();
+    let mut listeners = distributor.listeners();
+    let kept_from = match timeline.family() {
+        RuntimeFamily::Containerd => {
+            listeners.delivered_until.unwrap_or(BEGINNING).max(now - nanos(KEPT_FOR))
+        }
+        // CRI-O keeps events only for its first listener.
+        RuntimeFamily::CriO => listeners.delivered_until.map_or(BEGINNING, |_| now),
     };
-    let from = if audience.listeners == 0 { kept_from } else { now };
-    audience.listeners += 1;
-    audience.heard.get_or_insert(from);
+    let from = if listeners.listeners == 0 { kept_from } else { now };
+    listeners.listeners += 1;
+    listeners.delivered_until.get_or_insert(from);
     from
 }
 
-impl Stage {
-    fn audience(&self) -> std::sync::MutexGuard<'_, Audience> {
-        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
+impl EventDistributor {
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Listeners> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One of the audience, who leaves when this is dropped.
+/// A registered listener, which is removed when this is dropped.
 struct Listener {
-    stage: Arc<Stage>,
-    story: Arc<Story>,
+    distributor: Arc<EventDistributor>,
+    timeline: Arc<Timeline>,
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let now = self.story.elapsed();
-        let mut audience = self.stage.audience();
-        audience.listeners = audience.listeners.saturating_sub(1);
-        audience.heard = Some(now);
+        let now = self.timeline.elapsed();
+        let mut listeners = self.distributor.listeners();
+        listeners.listeners = listeners.listeners.saturating_sub(1);
+        listeners.delivered_until = Some(now);
     }
 }

@@ -1,58 +1,65 @@
-//! What befalls a call: a pure function of the faults, the call and the moment.
+//! Decides which faults affect a call: a pure function of the faults, the call and the time.
 
 use std::time::Duration;
 
 use super::life::{Nanos, nanos};
-use super::scenario::{Effect, Fault};
+use super::scenario::{FaultEffect, ScenarioFault};
 use super::seed::Seed;
 use crate::cri::{Code, Rpc};
 
-/// A call, as far as faults tell calls apart.
+/// The properties of a call that faults can select.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// Which RPC.
+pub struct FaultTarget<'a> {
+    /// The RPC.
     pub rpc: Rpc,
-    /// The group of the pod that it is about.
+    /// The group of the pod that the call is about.
     pub pod: Option<&'a str>,
-    /// The name of the container that it is about.
+    /// The name of the container that the call is about.
     pub container: Option<&'a str>,
-    /// The id that it names.
+    /// The id in the request.
     pub id: &'a str,
 }
 
-/// What befalls a call.
+/// The outcome of a call under a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It waits so long and then goes on, perhaps to its next fate.
+pub enum CallOutcome {
+    /// The call is delayed and then continues, perhaps to its next outcome.
     Waits(Duration),
-    /// It is never answered.
+    /// The call is never answered.
     Hangs,
-    /// It is answered with an error.
+    /// The call is answered with an error.
     Fails(Code, String),
 }
 
-/// What befalls `asked` at `at`, in the order of the scenario.
-pub fn fates(faults: &[Fault], seed: Seed, asked: Asked<'_>, at: Nanos) -> Vec<Fate> {
-    let concerned = faults.iter().filter(|fault| concerns(fault, asked));
-    concerned.filter_map(|fault| fate(fault, seed, asked, remaining(fault, at)?)).collect()
+/// Returns the outcomes of `asked` at `at`, in the order of the scenario's faults.
+pub fn call_outcomes(
+    faults: &[ScenarioFault],
+    seed: Seed,
+    target: FaultTarget<'_>,
+    at: Nanos,
+) -> Vec<CallOutcome> {
+    let concerned = faults.iter().filter(|fault| concerns(fault, target));
+    concerned.filter_map(|fault| call_outcome(fault, seed, target, remaining(fault, at)?)).collect()
 }
 
-fn concerns(fault: &Fault, asked: Asked<'_>) -> bool {
+fn concerns(fault: &ScenarioFault, target: FaultTarget<'_>) -> bool {
     let same = |wanted: &Option<String>, given: Option<&str>| {
         wanted.as_deref().is_none_or(|wanted| given == Some(wanted))
     };
-    fault.calls.contains(&asked.rpc) && same(&fault.pod, asked.pod) && same(&fault.container, asked.container)
+    fault.calls.contains(&target.rpc)
+        && same(&fault.pod, target.pod)
+        && same(&fault.container, target.container)
 }
 
-/// How much longer a fault that holds at `at` will last.
+/// How much longer a fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remaining {
     ForEver,
     For(Duration),
 }
 
-/// `None` if the fault does not hold at `at`.
-fn remaining(fault: &Fault, at: Nanos) -> Option<Remaining> {
+/// Returns how much longer the fault lasts, or `None` if it is not active at `at`.
+fn remaining(fault: &ScenarioFault, at: Nanos) -> Option<Remaining> {
     let since = at.checked_sub(nanos(fault.after)).filter(|since| *since >= 0)?;
     let Some(lasts) = fault.lasts.map(nanos) else { return Some(Remaining::ForEver) };
     let period = fault.every.map(nanos).filter(|period| *period > 0);
@@ -61,17 +68,22 @@ fn remaining(fault: &Fault, at: Nanos) -> Option<Remaining> {
     Some(Remaining::For(Duration::from_nanos(left)))
 }
 
-fn fate(fault: &Fault, seed: Seed, asked: Asked<'_>, remaining: Remaining) -> Option<Fate> {
+fn call_outcome(
+    fault: &ScenarioFault,
+    seed: Seed,
+    target: FaultTarget<'_>,
+    remaining: Remaining,
+) -> Option<CallOutcome> {
     match (&fault.effect, remaining) {
-        (Effect::Hangs, Remaining::ForEver) => Some(Fate::Hangs),
-        // Whoever waits for a lock goes on when it is released.
-        (Effect::Hangs, Remaining::For(left)) => Some(Fate::Waits(left)),
-        (Effect::Takes { least, most }, _) => {
+        (FaultEffect::Hangs, Remaining::ForEver) => Some(CallOutcome::Hangs),
+        // A call that waits for a lock continues when the lock is released.
+        (FaultEffect::Hangs, Remaining::For(left)) => Some(CallOutcome::Waits(left)),
+        (FaultEffect::Takes { least, most }, _) => {
             let room = u64::try_from(most.saturating_sub(*least).as_nanos()).ok()?;
-            let extra = seed.of(asked.rpc.name()).of(asked.id).below(room.saturating_add(1));
-            Some(Fate::Waits(*least + Duration::from_nanos(extra)))
+            let extra = seed.of(target.rpc.name()).of(target.id).below(room.saturating_add(1));
+            Some(CallOutcome::Waits(*least + Duration::from_nanos(extra)))
         }
-        (Effect::Fails { code, message }, _) => Some(Fate::Fails(*code, message.clone())),
+        (FaultEffect::Fails { code, message }, _) => Some(CallOutcome::Fails(*code, message.clone())),
     }
 }
 
@@ -81,60 +93,66 @@ mod tests {
 
     const SECOND: Nanos = 1_000_000_000;
 
-    fn hang() -> Fault {
-        Fault {
+    fn hang() -> ScenarioFault {
+        ScenarioFault {
             calls: vec![Rpc::ContainerStatus],
             pod: Some("db".into()),
             container: Some("postgres".into()),
-            effect: Effect::Hangs,
+            effect: FaultEffect::Hangs,
             after: Duration::ZERO,
             lasts: None,
             every: None,
         }
     }
 
-    fn asked<'a>(pod: &'a str, container: &'a str) -> Asked<'a> {
-        Asked { rpc: Rpc::ContainerStatus, pod: Some(pod), container: Some(container), id: "x" }
+    fn target<'a>(pod: &'a str, container: &'a str) -> FaultTarget<'a> {
+        FaultTarget { rpc: Rpc::ContainerStatus, pod: Some(pod), container: Some(container), id: "x" }
     }
 
     #[test]
-    fn only_the_named_container_hangs() {
+    fn only_calls_about_the_named_container_hang() {
         let faults = [hang()];
-        let of = |pod, container| fates(&faults, Seed::new(1), asked(pod, container), 0);
-        assert_eq!(of("db", "postgres"), [Fate::Hangs]);
+        let of = |pod, container| call_outcomes(&faults, Seed::new(1), target(pod, container), 0);
+        assert_eq!(of("db", "postgres"), [CallOutcome::Hangs]);
         assert_eq!(of("db", "exporter"), []);
         assert_eq!(of("web", "postgres"), []);
-        let listed = Asked { rpc: Rpc::ListContainers, pod: None, container: None, id: "" };
-        assert_eq!(fates(&faults, Seed::new(1), listed, 0), []);
+        let listed = FaultTarget { rpc: Rpc::ListContainers, pod: None, container: None, id: "" };
+        assert_eq!(call_outcomes(&faults, Seed::new(1), listed, 0), []);
     }
 
     #[test]
-    fn a_fault_that_ends_lets_its_callers_go_on() {
-        let fault = Fault {
+    fn a_call_continues_when_its_fault_ends() {
+        let fault = ScenarioFault {
             after: Duration::from_secs(10),
             lasts: Some(Duration::from_secs(5)),
             every: Some(Duration::from_secs(60)),
             ..hang()
         };
         let at = |seconds: Nanos| {
-            fates(std::slice::from_ref(&fault), Seed::new(1), asked("db", "postgres"), seconds * SECOND)
+            call_outcomes(
+                std::slice::from_ref(&fault),
+                Seed::new(1),
+                target("db", "postgres"),
+                seconds * SECOND,
+            )
         };
         assert_eq!(at(9), []);
-        assert_eq!(at(10), [Fate::Waits(Duration::from_secs(5))]);
-        assert_eq!(at(14), [Fate::Waits(Duration::from_secs(1))]);
+        assert_eq!(at(10), [CallOutcome::Waits(Duration::from_secs(5))]);
+        assert_eq!(at(14), [CallOutcome::Waits(Duration::from_secs(1))]);
         assert_eq!(at(15), []);
-        assert_eq!(at(72), [Fate::Waits(Duration::from_secs(3))]);
+        assert_eq!(at(72), [CallOutcome::Waits(Duration::from_secs(3))]);
     }
 
     #[test]
-    fn a_slow_answer_is_as_slow_for_the_same_id_each_time() {
-        let effect = Effect::Takes { least: Duration::from_millis(100), most: Duration::from_millis(300) };
-        let faults = [Fault { pod: None, container: None, effect, ..hang() }];
-        let of = |id| fates(&faults, Seed::new(1), Asked { id, ..asked("db", "postgres") }, 0);
+    fn a_delay_is_the_same_for_the_same_id() {
+        let effect =
+            FaultEffect::Takes { least: Duration::from_millis(100), most: Duration::from_millis(300) };
+        let faults = [ScenarioFault { pod: None, container: None, effect, ..hang() }];
+        let of = |id| call_outcomes(&faults, Seed::new(1), FaultTarget { id, ..target("db", "postgres") }, 0);
         assert_eq!(of("a"), of("a"));
         assert_ne!(of("a"), of("b"));
         for id in ["a", "b", "c", "d"] {
-            let [Fate::Waits(time)] = of(id)[..] else { panic!("it is slow") };
+            let [CallOutcome::Waits(time)] = of(id)[..] else { panic!("it is slow") };
             assert!(time >= Duration::from_millis(100) && time <= Duration::from_millis(300));
         }
     }

@@ -1,30 +1,30 @@
-//! From a scenario file to a [`Scenario`]. `docs/scenarios.md` is the reference.
+//! Parses a scenario file into a [`Scenario`]. The reference is `docs/scenarios.md`.
 
 use crate::report::meant;
 use std::time::Duration;
 
 use super::error::Malformed;
 use super::fields::{
-    Fields, count, duration, duration_range, exit_code, list, number, text, texts, truth, word,
+    Fields, boolean, count, duration, duration_range, exit_code, list, number, text, texts, word,
 };
 use super::scenario::{
-    Delivery, Effect, Family, Fault, Group, KubeletLife, NodeAround, Owner, Ready, Runtime, Scenario,
-    Successor,
+    EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, Successor,
 };
-use super::tree::{Value, Wrong, parse};
+use super::tree::{FieldProblem, YamlValue, parse};
 use crate::cri::{CgroupDriver, Code, Rpc};
 
 const MIB: u64 = 1024 * 1024;
-/// Shorter lives than this would make more events than anybody could follow.
-const SHORTEST_LIFE: Duration = Duration::from_millis(100);
-/// More containers than this, the dead ones included, fit no memory that we would want to fill.
-const MOST_CONTAINERS: u64 = 500_000;
-/// More restarts than this before the simulation begins take too long to be played.
-const MOST_RESTARTS: u128 = 10_000;
-/// The most bytes of padding.
-const MOST_PADDING: u64 = 256 * MIB;
+/// The shortest duration of a life. Shorter lives would cause too many events.
+const MIN_LIFE: Duration = Duration::from_millis(100);
+/// The maximum number of containers, including dead ones, that limits memory.
+const MAX_CONTAINERS: u64 = 500_000;
+/// The maximum number of restarts before the simulation starts, which limits the time to start.
+const MAX_RESTARTS: u128 = 10_000;
+/// The maximum size of all padding in bytes.
+const MAX_PADDING: u64 = 256 * MIB;
 
-/// Reads the scenario called `name` out of the text of its file.
+/// Parses the scenario `name` from the text of its file.
 pub fn read(name: &str, file: &[u8]) -> Result<Scenario, Malformed> {
     parse(file).and_then(|value| scenario(name, &value)).map_err(|wrong| Malformed {
         file: name.to_owned(),
@@ -34,7 +34,7 @@ pub fn read(name: &str, file: &[u8]) -> Result<Scenario, Malformed> {
     })
 }
 
-fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
+fn scenario(name: &str, value: &YamlValue) -> Result<Scenario, FieldProblem> {
     let mut fields = Fields::of(value, "a scenario")?;
     let scenario = Scenario {
         name: name.to_owned(),
@@ -47,9 +47,9 @@ fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
         runtime: runtime(fields.get("runtime"))?,
         groups: groups(fields.need("pods")?)?,
         faults: Vec::new(),
-        around: None,
+        processes: None,
     };
-    let around = fields.maybe("node", |value| node(value, &scenario.groups))?;
+    let processes = fields.maybe("node", |value| node(value, &scenario.groups))?;
     let faults = match fields.get("faults") {
         Some(faults) => {
             list(faults)?.iter().map(|value| fault(value, &scenario.groups)).collect::<Result<_, _>>()?
@@ -57,50 +57,50 @@ fn scenario(name: &str, value: &Value) -> Result<Scenario, Wrong> {
         None => Vec::new(),
     };
     fields.end()?;
-    Ok(Scenario { faults, around, ..scenario })
+    Ok(Scenario { faults, processes, ..scenario })
 }
 
-fn runtime(value: Option<&Value>) -> Result<Runtime, Wrong> {
-    let Some(value) = value else { return Ok(typical(Family::Containerd)) };
+fn runtime(value: Option<&YamlValue>) -> Result<RuntimeSettings, FieldProblem> {
+    let Some(value) = value else { return Ok(typical(RuntimeFamily::Containerd)) };
     let mut fields = Fields::of(value, "a runtime")?;
-    let families = [("containerd", Family::Containerd), ("cri-o", Family::CriO)];
-    let usual = typical(fields.or("name", Family::Containerd, |name| word(name, &families))?);
+    let families = [("containerd", RuntimeFamily::Containerd), ("cri-o", RuntimeFamily::CriO)];
+    let usual = typical(fields.or("name", RuntimeFamily::Containerd, |name| word(name, &families))?);
     let drivers = [
         ("systemd", Some(CgroupDriver::Systemd)),
         ("cgroupfs", Some(CgroupDriver::Cgroupfs)),
         ("unimplemented", None),
     ];
     let deliveries = [
-        ("broadcast", Delivery::Broadcast),
-        ("competing", Delivery::Competing),
-        ("unimplemented", Delivery::Unimplemented),
-        ("ends", Delivery::Ends),
+        ("broadcast", EventDelivery::Broadcast),
+        ("competing", EventDelivery::Competing),
+        ("unimplemented", EventDelivery::Unimplemented),
+        ("ends", EventDelivery::Ends),
     ];
-    let runtime = Runtime {
+    let runtime = RuntimeSettings {
         family: usual.family,
         version: fields.or("version", usual.version, text)?,
         events: fields.or("events", usual.events, |events| word(events, &deliveries))?,
         loses_every: fields.or("loses-every", 0, count)?,
-        streamed_lists: fields.or("streamed-lists", false, truth)?,
+        streamed_lists: fields.or("streamed-lists", false, boolean)?,
         cgroup_driver: fields.or("cgroup-driver", usual.cgroup_driver, |driver| word(driver, &drivers))?,
         send_limit: fields.or("send-limit", usual.send_limit, number)?,
-        ready: Ready {
-            runtime: fields.or("ready", true, truth)?,
-            network: fields.or("network-ready", true, truth)?,
+        ready: RuntimeConditions {
+            runtime: fields.or("ready", true, boolean)?,
+            network: fields.or("network-ready", true, boolean)?,
         },
-        listens: fields.or("listens", true, truth)?,
+        listens: fields.or("listens", true, boolean)?,
     };
     fields.end()?;
     Ok(runtime)
 }
 
-/// A runtime of this family as it is installed.
-fn typical(family: Family) -> Runtime {
+/// Returns the default settings of a runtime family.
+fn typical(family: RuntimeFamily) -> RuntimeSettings {
     let (version, events, send_limit) = match family {
-        Family::Containerd => ("2.1.9", Delivery::Broadcast, 16 * MIB),
-        Family::CriO => ("1.34.2", Delivery::Ends, 80 * MIB),
+        RuntimeFamily::Containerd => ("2.1.9", EventDelivery::Broadcast, 16 * MIB),
+        RuntimeFamily::CriO => ("1.34.2", EventDelivery::Ends, 80 * MIB),
     };
-    Runtime {
+    RuntimeSettings {
         family,
         version: version.to_owned(),
         events,
@@ -108,36 +108,36 @@ fn typical(family: Family) -> Runtime {
         streamed_lists: false,
         cgroup_driver: Some(CgroupDriver::Systemd),
         send_limit,
-        ready: Ready { runtime: true, network: true },
+        ready: RuntimeConditions { runtime: true, network: true },
         listens: true,
     }
 }
 
-fn groups(value: &Value) -> Result<Vec<Group>, Wrong> {
-    let mut groups: Vec<Group> = Vec::new();
+fn groups(value: &YamlValue) -> Result<Vec<PodGroup>, FieldProblem> {
+    let mut groups: Vec<PodGroup> = Vec::new();
     let (mut containers, mut padding) = (0_u64, 0_u64);
     for value in list(value)? {
         let group = group(value)?;
         if groups.iter().any(|other| other.name == group.name) {
-            return Err(Wrong::new(value.at, format!("there are two groups called `{}`", group.name)));
+            return Err(FieldProblem::new(value.at, format!("there are two groups called `{}`", group.name)));
         }
         let its = at_a_time(&group);
         containers = containers.saturating_add(its);
         padding = padding.saturating_add(its.saturating_mul(u64::from(group.annotation_bytes)));
-        if containers > MOST_CONTAINERS {
-            let problem = format!("these are more than {MOST_CONTAINERS} containers, the dead ones included");
-            return Err(Wrong::new(value.at, problem));
+        if containers > MAX_CONTAINERS {
+            let problem = format!("these are more than {MAX_CONTAINERS} containers, the dead ones included");
+            return Err(FieldProblem::new(value.at, problem));
         }
-        if padding > MOST_PADDING {
-            return Err(Wrong::new(value.at, "these are more than 256 MiB of annotations"));
+        if padding > MAX_PADDING {
+            return Err(FieldProblem::new(value.at, "these are more than 256 MiB of annotations"));
         }
         groups.push(group);
     }
     Ok(groups)
 }
 
-/// How many containers of a group, with their sandboxes, the runtime has at a time, about.
-fn at_a_time(group: &Group) -> u64 {
+/// Estimates how many containers and sandboxes of a group the runtime has at a time.
+fn at_a_time(group: &PodGroup) -> u64 {
     let members = u64::try_from(group.containers.len()).unwrap_or(u64::MAX).saturating_add(1);
     let period = group.every.or(group.lives).map_or(0, |period| period.as_millis());
     let life = match (group.lives.or(group.runs), group.kept) {
@@ -150,7 +150,7 @@ fn at_a_time(group: &Group) -> u64 {
         .saturating_mul(u64::try_from(generations).unwrap_or(u64::MAX))
 }
 
-fn group(value: &Value) -> Result<Group, Wrong> {
+fn group(value: &YamlValue) -> Result<PodGroup, FieldProblem> {
     let mut fields = Fields::of(value, "a group of pods")?;
     let owners = [
         ("deployment", Owner::Deployment),
@@ -163,9 +163,9 @@ fn group(value: &Value) -> Result<Group, Wrong> {
     let name = text(fields.need("name")?)?;
     let owner = fields.or("owner", Owner::Deployment, |owner| word(owner, &owners))?;
     let lives = fields.maybe("lives", life)?;
-    // Who is deleted is collected soon; who has finished by itself stays until somebody deletes it.
+    // A deleted pod is removed soon; a pod that has finished by itself stays until it is deleted.
     let kept = lives.map(|_| Duration::from_secs(10));
-    let group = Group {
+    let group = PodGroup {
         pod_name: fields.maybe("pod-name", text)?,
         namespace: fields.or("namespace", "default".to_owned(), text)?,
         owner,
@@ -174,7 +174,7 @@ fn group(value: &Value) -> Result<Group, Wrong> {
         age: fields.or("age", Duration::from_secs(86_400), duration)?,
         runs: fields.maybe("runs", life)?,
         exit_code: fields.or("exit-code", 0, exit_code)?,
-        restarts: fields.or("restarts", owner != Owner::Job, truth)?,
+        restarts: fields.or("restarts", owner != Owner::Job, boolean)?,
         backoff: fields.or("backoff", Duration::from_secs(10), life)?,
         backoff_limit: fields.or("backoff-limit", Duration::from_secs(300), life)?,
         lives,
@@ -186,52 +186,55 @@ fn group(value: &Value) -> Result<Group, Wrong> {
     };
     if group.successor == Successor::Sandbox && (group.lives.is_none() || group.runs.is_some()) {
         let problem = "`successor: sandbox` needs `lives`, and containers that run on (no `runs`)";
-        return Err(Wrong::new(value.at, problem));
+        return Err(FieldProblem::new(value.at, problem));
     }
     if let (Some(runs), true) = (group.runs, group.restarts) {
         let cycle = runs.saturating_add(group.backoff_limit).as_millis();
-        if group.age.as_millis().checked_div(cycle).unwrap_or_default() > MOST_RESTARTS {
-            return Err(Wrong::new(value.at, format!("these are more than {MOST_RESTARTS} restarts")));
+        if group.age.as_millis().checked_div(cycle).unwrap_or_default() > MAX_RESTARTS {
+            return Err(FieldProblem::new(value.at, format!("these are more than {MAX_RESTARTS} restarts")));
         }
     }
     fields.end()?;
     Ok(group)
 }
 
-/// Names of containers: at least one, none twice.
-fn names(value: &Value) -> Result<Vec<String>, Wrong> {
+/// Reads the names of containers: at least one, without duplicates.
+fn names(value: &YamlValue) -> Result<Vec<String>, FieldProblem> {
     let names = texts(value)?;
     if names.is_empty() {
-        return Err(Wrong::new(value.at, "a pod has at least one container"));
+        return Err(FieldProblem::new(value.at, "a pod has at least one container"));
     }
     for (index, name) in names.iter().enumerate() {
         if names.iter().take(index).any(|other| other == name) {
-            return Err(Wrong::new(value.at, format!("there are two containers called `{name}`")));
+            return Err(FieldProblem::new(value.at, format!("there are two containers called `{name}`")));
         }
     }
     Ok(names)
 }
 
-/// A time that something takes: not too short.
-fn life(value: &Value) -> Result<Duration, Wrong> {
+/// Reads a duration that is not too short.
+fn life(value: &YamlValue) -> Result<Duration, FieldProblem> {
     let time = duration(value)?;
-    if time < SHORTEST_LIFE {
-        return Err(Wrong::new(value.at, "nothing here takes less than 100ms"));
+    if time < MIN_LIFE {
+        return Err(FieldProblem::new(value.at, "nothing here takes less than 100ms"));
     }
     Ok(time)
 }
 
-/// What there is besides the runtime.
-fn node(value: &Value, groups: &[Group]) -> Result<NodeAround, Wrong> {
+/// Reads the kubelet and the processes of the node.
+fn node(value: &YamlValue, groups: &[PodGroup]) -> Result<NodeProcesses, FieldProblem> {
     let mut fields = Fields::of(value, "a node")?;
-    let lives =
-        [("running", KubeletLife::Running), ("stopped", KubeletLife::Stopped), ("dead", KubeletLife::Dead)];
-    let stopped = |value: &Value| {
+    let lives = [
+        ("running", KubeletProcessState::Running),
+        ("stopped", KubeletProcessState::Stopped),
+        ("dead", KubeletProcessState::Dead),
+    ];
+    let stopped = |value: &YamlValue| {
         let names = list(value)?.iter().map(|item| find_group(item, groups).map(|group| group.name.clone()));
-        names.collect::<Result<Vec<String>, Wrong>>()
+        names.collect::<Result<Vec<String>, FieldProblem>>()
     };
-    let node = NodeAround {
-        kubelet: fields.or("kubelet", KubeletLife::Running, |value| word(value, &lives))?,
+    let node = NodeProcesses {
+        kubelet: fields.or("kubelet", KubeletProcessState::Running, |value| word(value, &lives))?,
         last_relist: fields.maybe("last-relist", duration)?,
         stopped_shims: fields.or("stopped-shims", Vec::new(), stopped)?,
     };
@@ -239,7 +242,7 @@ fn node(value: &Value, groups: &[Group]) -> Result<NodeAround, Wrong> {
     Ok(node)
 }
 
-fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
+fn fault(value: &YamlValue, groups: &[PodGroup]) -> Result<ScenarioFault, FieldProblem> {
     let mut fields = Fields::of(value, "a fault")?;
     let calls_value = fields.need("calls")?;
     let calls = calls(calls_value)?;
@@ -249,7 +252,7 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     if (group.is_some() || container.is_some()) && calls.iter().any(|rpc| !is_about_one(*rpc)) {
         let problem =
             "only PodSandboxStatus, ContainerStatus and ContainerStats are about one pod or container";
-        return Err(Wrong::new(calls_value.at, problem));
+        return Err(FieldProblem::new(calls_value.at, problem));
     }
     let lasts = fields.maybe("for", life)?;
     let every_value = fields.get("every");
@@ -257,9 +260,12 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     if let (Some(value), Some(every)) = (every_value, every)
         && lasts.is_none_or(|lasts| lasts >= every)
     {
-        return Err(Wrong::new(value.at, "what comes back needs a `for` that is shorter than `every`"));
+        return Err(FieldProblem::new(
+            value.at,
+            "what comes back needs a `for` that is shorter than `every`",
+        ));
     }
-    let fault = Fault {
+    let fault = ScenarioFault {
         calls,
         pod: group.map(|group| group.name.clone()),
         container,
@@ -272,11 +278,11 @@ fn fault(value: &Value, groups: &[Group]) -> Result<Fault, Wrong> {
     Ok(fault)
 }
 
-fn calls(value: &Value) -> Result<Vec<Rpc>, Wrong> {
+fn calls(value: &YamlValue) -> Result<Vec<Rpc>, FieldProblem> {
     let words: Vec<(&str, Rpc)> = Rpc::ALL.into_iter().map(|rpc| (rpc.name(), rpc)).collect();
     let items = list(value)?;
     if items.is_empty() {
-        return Err(Wrong::new(value.at, "a fault has at least one call"));
+        return Err(FieldProblem::new(value.at, "a fault has at least one call"));
     }
     items.iter().map(|item| word(item, &words)).collect()
 }
@@ -285,13 +291,17 @@ fn is_about_one(rpc: Rpc) -> bool {
     matches!(rpc, Rpc::PodSandboxStatus | Rpc::ContainerStatus | Rpc::ContainerStats)
 }
 
-fn find_group<'a>(value: &Value, groups: &'a [Group]) -> Result<&'a Group, Wrong> {
-    let words: Vec<(&str, &Group)> = groups.iter().map(|group| (group.name.as_str(), group)).collect();
+fn find_group<'a>(value: &YamlValue, groups: &'a [PodGroup]) -> Result<&'a PodGroup, FieldProblem> {
+    let words: Vec<(&str, &PodGroup)> = groups.iter().map(|group| (group.name.as_str(), group)).collect();
     word(value, &words)
 }
 
-/// A container of `group`, or of any group if there is none.
-fn find_container(value: &Value, group: Option<&Group>, groups: &[Group]) -> Result<String, Wrong> {
+/// Reads the name of a container of `group`, or of any group.
+fn find_container(
+    value: &YamlValue,
+    group: Option<&PodGroup>,
+    groups: &[PodGroup],
+) -> Result<String, FieldProblem> {
     let name = text(value)?;
     let of_group = group.map_or(groups, std::slice::from_ref);
     let names: Vec<&str> = of_group.iter().flat_map(|group| &group.containers).map(String::as_str).collect();
@@ -299,35 +309,35 @@ fn find_container(value: &Value, group: Option<&Group>, groups: &[Group]) -> Res
         return Ok(name);
     }
     let hint = meant(&name, names).map(|meant| format!("did you mean `{meant}`?"));
-    Err(Wrong { hint, ..Wrong::new(value.at, format!("there is no container `{name}`")) })
+    Err(FieldProblem { hint, ..FieldProblem::new(value.at, format!("there is no container `{name}`")) })
 }
 
-fn effect(fields: &mut Fields<'_>, whole: &Value) -> Result<Effect, Wrong> {
-    let hangs = fields.or("hangs", false, truth)?;
+fn effect(fields: &mut Fields<'_>, whole: &YamlValue) -> Result<FaultEffect, FieldProblem> {
+    let hangs = fields.or("hangs", false, boolean)?;
     let takes = fields.maybe("takes", duration_range)?;
     let fails = fields.maybe("fails", failure)?;
     match (hangs, takes, fails) {
-        (true, None, None) => Ok(Effect::Hangs),
-        (false, Some((least, most)), None) => Ok(Effect::Takes { least, most }),
+        (true, None, None) => Ok(FaultEffect::Hangs),
+        (false, Some((least, most)), None) => Ok(FaultEffect::Takes { least, most }),
         (false, None, Some(failure)) => Ok(failure),
-        _ => Err(Wrong::new(whole.at, "a fault needs one of `hangs: true`, `takes` and `fails`")),
+        _ => Err(FieldProblem::new(whole.at, "a fault needs one of `hangs: true`, `takes` and `fails`")),
     }
 }
 
-fn failure(value: &Value) -> Result<Effect, Wrong> {
+fn failure(value: &YamlValue) -> Result<FaultEffect, FieldProblem> {
     let mut fields = Fields::of(value, "a failure")?;
     let codes: Vec<(&str, Code)> = Code::ALL.into_iter().map(|code| (code.name(), code)).collect();
     let code = word(fields.need("code")?, &codes)?;
     let message = text(fields.need("message")?)?;
     fields.end()?;
-    Ok(Effect::Fails { code, message })
+    Ok(FaultEffect::Fails { code, message })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A scenario that has the least, with `more` behind it.
+    /// Parses the smallest scenario with `more` appended.
     fn with(more: &str) -> Result<Scenario, Malformed> {
         read("mine.yaml", format!("title: a\nteaches: b\nwrong: c\nkubelet: d\n{more}").as_bytes())
     }
@@ -338,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_usual() {
+    fn omitted_keys_get_default_values() {
         let scenario = with("pods: [{ name: web }]\n").unwrap();
-        assert_eq!(scenario.runtime, typical(Family::Containerd));
+        assert_eq!(scenario.runtime, typical(RuntimeFamily::Containerd));
         let group = &scenario.groups[0];
         assert_eq!((group.count, group.namespace.as_str()), (1, "default"));
         assert_eq!(group.containers, ["web"]);
@@ -348,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_told_with_its_place_and_the_nearest_one() {
+    fn an_unknown_key_is_reported_with_its_position_and_a_similar_key() {
         assert_eq!(
             wrong("pods:\n  - name: web\n    conut: 3\n"),
             ("mine.yaml:7:5: a group of pods has no `conut`".into(), Some("did you mean `count`?".into()))
@@ -362,13 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_told_at_the_beginning_of_what_needs_it() {
+    fn a_missing_key_is_reported_at_the_start_of_its_map() {
         assert_eq!(wrong("").0, "mine.yaml:1:1: a scenario needs `pods`");
         assert_eq!(wrong("pods:\n  - count: 3\n").0, "mine.yaml:6:5: a group of pods needs `name`");
     }
 
     #[test]
-    fn a_value_of_the_wrong_kind_is_told_at_the_value() {
+    fn a_value_of_the_wrong_type_is_reported_at_its_position() {
         let of_group = |rest: &str| wrong(&format!("pods:\n  - name: web\n    {rest}\n")).0;
         assert_eq!(of_group("count: few"), "mine.yaml:7:12: `few` is not a whole number");
         assert_eq!(of_group("age: 30"), "mine.yaml:7:10: `30` is not a time like `500ms`, `30s` or `2h`");
@@ -381,14 +391,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_nearest_known_one() {
+    fn an_unknown_word_is_reported_with_a_similar_one() {
         let (message, hint) = wrong("pods: [{ name: web, owner: deploymnet }]\n");
         assert!(message.starts_with("mine.yaml:5:28: `deploymnet` is not one of deployment, "), "{message}");
         assert_eq!(hint.unwrap(), "did you mean `deployment`?");
     }
 
     #[test]
-    fn a_fault_names_what_is_there() {
+    fn a_fault_must_name_an_existing_group_and_container() {
         let fault = |fault: &str| wrong(&format!("pods: [{{ name: web }}]\nfaults: [{{ {fault} }}]\n"));
         let (message, hint) = fault("calls: [ContainerStatus], pod: wbe, hangs: true");
         assert_eq!(message, "mine.yaml:6:43: `wbe` is not one of web");
@@ -419,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_read_whole() {
+    fn all_keys_of_a_fault_are_read() {
         let scenario = with(
             "pods: [{ name: web, containers: [app] }]\nfaults:\n  - calls: [ContainerStatus]\n    pod: web\n    \
              container: app\n    fails: { code: Unavailable, message: not now }\n    after: 5s\n    for: 2s\n    every: 1m\n",
@@ -427,11 +437,11 @@ mod tests {
         .unwrap();
         assert_eq!(
             scenario.faults,
-            [Fault {
+            [ScenarioFault {
                 calls: vec![Rpc::ContainerStatus],
                 pod: Some("web".into()),
                 container: Some("app".into()),
-                effect: Effect::Fails { code: Code::Unavailable, message: "not now".into() },
+                effect: FaultEffect::Fails { code: Code::Unavailable, message: "not now".into() },
                 after: Duration::from_secs(5),
                 lasts: Some(Duration::from_secs(2)),
                 every: Some(Duration::from_secs(60)),
@@ -440,14 +450,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_around_the_runtime_is_read() {
+    fn the_kubelet_and_the_processes_of_the_node_are_read() {
         let scenario = with(
             "pods: [{ name: web }]\nnode: { kubelet: stopped, last-relist: 10m, stopped-shims: [web] }\n",
         )
         .unwrap();
-        let around = scenario.around.unwrap();
-        assert_eq!((around.kubelet, around.stopped_shims), (KubeletLife::Stopped, vec!["web".to_owned()]));
-        assert_eq!(around.last_relist, Some(Duration::from_secs(600)));
+        let processes = scenario.processes.unwrap();
+        assert_eq!(
+            (processes.kubelet, processes.stopped_shims),
+            (KubeletProcessState::Stopped, vec!["web".to_owned()])
+        );
+        assert_eq!(processes.last_relist, Some(Duration::from_secs(600)));
         let (message, hint) = wrong("pods: [{ name: web }]\nnode: { kubelet: daed }\n");
         assert_eq!(message, "mine.yaml:6:18: `daed` is not one of running, stopped, dead");
         assert_eq!(hint.as_deref(), Some("did you mean `dead`?"));
@@ -456,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_that_would_fill_the_memory_is_refused() {
+    fn a_scenario_that_needs_too_much_memory_is_rejected() {
         let too_many = |group: &str| {
             let (message, _) = wrong(&format!("pods: [{{ name: web, {group} }}]\n"));
             assert!(message.starts_with("mine.yaml:5:8: these are more than "), "{message}");
@@ -470,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn two_groups_of_one_name_could_not_be_told_apart() {
+    fn two_groups_with_the_same_name_are_rejected() {
         let (message, _) = wrong("pods:\n  - name: web\n  - name: web\n");
         assert_eq!(message, "mine.yaml:7:5: there are two groups called `web`");
     }

@@ -1,5 +1,4 @@
-//! The kubelet of a simulated node, as far as one is seen from outside: its metrics and its health check over plain HTTP, on
-//! the loopback device.
+//! Simulates the kubelet's metrics and health check over plain HTTP on the loopback device.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -13,34 +12,34 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::scenario::{KubeletLife, NodeAround};
+use super::scenario::{KubeletProcessState, NodeProcesses};
 use crate::clock::{Clock, Wall};
 
-/// The release that the metrics tell of.
+/// The release in the metrics.
 const VERSION: &str = "v1.36.2";
 
-/// The pages of a simulated kubelet.
+/// The HTTP pages of a simulated kubelet.
 pub struct KubeletPages {
-    around: NodeAround,
+    processes: NodeProcesses,
     clock: Arc<dyn Clock>,
-    /// When the kubelet was first asked.
+    /// The time of the first request.
     first: Wall,
 }
 
 impl KubeletPages {
-    /// Those of a kubelet that is first asked now.
-    pub fn new(around: NodeAround, clock: Arc<dyn Clock>) -> Self {
+    /// Creates the pages of a kubelet whose first request is now.
+    pub fn new(processes: NodeProcesses, clock: Arc<dyn Clock>) -> Self {
         let first = clock.wall();
-        Self { around, clock, first }
+        Self { processes, clock, first }
     }
 
-    /// Serves them on a port that is free; the URL before `/healthz`. Nobody answers there if the kubelet is dead, and
-    /// whoever asks a stopped one waits. Only within a tokio runtime, with which it ends.
+    /// Serves the pages on a free port and returns the base URL. A dead kubelet does not listen, and a stopped one
+    /// never answers. Must be called in a tokio runtime, which ends the server when it ends.
     pub fn serve(self) -> io::Result<String> {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address: SocketAddr = listener.local_addr()?;
-        match self.around.kubelet {
-            KubeletLife::Dead => drop(listener),
+        match self.processes.kubelet {
+            KubeletProcessState::Dead => drop(listener),
             life => {
                 listener.set_nonblocking(true)?;
                 let listener = TcpListener::from_std(listener)?;
@@ -61,11 +60,11 @@ impl KubeletPages {
         response
     }
 
-    /// What of the kubelet's metrics is about PLEG.
+    /// Formats the PLEG part of the kubelet's metrics.
     fn metrics(&self) -> String {
         let now = self.clock.wall();
-        let seen = match self.around.last_relist {
-            // Nobody has relisted since.
+        let seen = match self.processes.last_relist {
+            // No relist was made since then.
             Some(ago) => self.first.minus(ago),
             None => now,
         };
@@ -85,11 +84,11 @@ impl KubeletPages {
     }
 }
 
-async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, life: KubeletLife) {
+async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, life: KubeletProcessState) {
     let mut kept = Vec::new();
-    // Without file descriptors there is no kubelet to be seen either.
+    // Without file descriptors the kubelet does not answer either.
     while let Ok((stream, _)) = listener.accept().await {
-        if life == KubeletLife::Stopped {
+        if life == KubeletProcessState::Stopped {
             kept.push(stream);
             continue;
         }
@@ -99,7 +98,7 @@ async fn accept(listener: TcpListener, pages: Arc<KubeletPages>, life: KubeletLi
             async move { Ok::<_, Infallible>(response) }
         });
         tokio::spawn(async move {
-            // Whoever hangs up in the middle has had enough.
+            // A client that closes the connection early is no error.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }

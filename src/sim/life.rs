@@ -1,25 +1,24 @@
-//! A pod's life as a table of moments: nothing in it depends on when it is looked at.
+//! Computes the life of a pod as a table of times that does not depend on when it is read.
 //!
-//! Times are nanoseconds of simulated time, 0 being the start of the simulation; what was there before has negative
-//! ones.
+//! Times are nanoseconds of simulated time; 0 is the start of the simulation, and earlier times are negative.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scenario::{Group, Successor};
+use super::scenario::{PodGroup, Successor};
 use super::seed::Seed;
 
-/// A moment of simulated time.
+/// A simulated time in nanoseconds.
 pub type Nanos = i64;
 
-/// From the sandbox to its first container.
+/// From the creation of the sandbox to that of its first container.
 const TO_FIRST_CONTAINER: Nanos = 400_000_000;
-/// From one container to the next.
+/// From the creation of one container to that of the next.
 const BETWEEN_CONTAINERS: Nanos = 250_000_000;
-/// From creation of a container to its start, without jitter.
+/// From the creation of a container to its start, without jitter.
 const TO_START: Nanos = 90_000_000;
-/// From deletion of a pod to the end of its first container.
+/// From the deletion of a pod to the end of its first container.
 const TO_STOP: Nanos = 200_000_000;
 /// From the end of one container to that of the next.
 const BETWEEN_STOPS: Nanos = 100_000_000;
@@ -31,66 +30,66 @@ const TO_SANDBOX_STOP: Nanos = 300_000_000;
 const TO_SANDBOX_STARTED: Nanos = 20_000;
 /// The kubelet removes a dead container some time after its successor's successor is there.
 const TO_COLLECTION: Nanos = 1_000_000_000;
-/// Exit code of a container that ended because it was told to.
+/// The exit code of a container that was terminated.
 const TERMINATED: i32 = 143;
 
-/// Nanoseconds of a duration.
+/// Converts a duration.
 pub fn nanos(duration: Duration) -> Nanos {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// One place of a group: a pod lives in it, and perhaps its successors.
+/// One position in a group: a pod and its successors.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Whose place it is.
-    pub group: Arc<Group>,
+    /// The group.
+    pub group: Arc<PodGroup>,
     index: u32,
     seed: Seed,
-    /// The first generation that is of interest.
+    /// The first generation that may still change.
     oldest: i64,
 }
 
-/// One pod with all that happens to it.
+/// One pod with all times of its life.
 #[derive(Clone, Debug)]
-pub struct Pod {
-    /// What it is one of.
-    pub group: Arc<Group>,
-    /// Where its name and UID come from.
+pub struct PodLife {
+    /// The group.
+    pub group: Arc<PodGroup>,
+    /// The seed of its name and UID.
     pub identity: Seed,
-    /// Where the ids of its sandbox and containers come from.
+    /// The seed of the ids of its sandbox and containers.
     pub seed: Seed,
-    /// Which of its slot.
+    /// The index of its slot.
     pub index: u32,
-    /// Which one in its slot.
+    /// The number of the pod in its slot.
     pub generation: i64,
     /// When the sandbox was created.
     pub created: Nanos,
     /// When the sandbox ends.
     pub stopped: Option<Nanos>,
-    /// When it is collected.
+    /// When the sandbox is removed.
     pub removed: Option<Nanos>,
     /// Its containers, oldest first.
     pub containers: Vec<ContainerLife>,
 }
 
-/// One container with all that happens to it.
+/// One container with all times of its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerLife {
-    /// Position of its name in the group.
+    /// The index of its name in the group.
     pub position: usize,
-    /// How many of that name came before it.
+    /// The number of earlier containers with this name.
     pub attempt: u32,
     /// When it was created.
     pub created: Nanos,
     /// When it started.
     pub started: Nanos,
-    /// When it ends, and how.
+    /// When it ends, and its exit code.
     pub finished: Option<(Nanos, i32)>,
-    /// When it is collected.
+    /// When it is removed.
     pub removed: Option<Nanos>,
 }
 
-/// What happened, in the words of the CRI's events.
+/// The type of a change, as in the CRI's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeEvent {
     /// Created
@@ -103,7 +102,7 @@ pub enum LifeEvent {
     Deleted,
 }
 
-/// To whom it happened.
+/// The object that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The sandbox.
@@ -112,35 +111,35 @@ pub enum Subject {
     Container(usize),
 }
 
-/// Something that happens to a pod.
+/// One change in a pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// When.
+pub struct LifeChange {
+    /// The time.
     pub at: Nanos,
-    /// What.
+    /// The type.
     pub what: LifeEvent,
-    /// To whom.
+    /// The object.
     pub subject: Subject,
 }
 
 impl Slot {
-    /// The `index`th place of `group`.
-    pub fn new(group: Arc<Group>, index: u32, scenario: Seed) -> Self {
+    /// Creates the slot with this `index` of `group`.
+    pub fn new(group: Arc<PodGroup>, index: u32, scenario: Seed) -> Self {
         let seed = scenario.of(&group.name).nth(index.into());
         Self { group, index, seed, oldest: 0 }
     }
 
-    /// Takes out the pods that are there at `at` and to which nothing happens any more.
-    pub fn settle(&mut self, at: Nanos) -> Vec<Pod> {
-        // Who came first is done first.
-        let settled: Vec<Pod> = self.pods_at(at).take_while(|pod| pod.is_settled(at)).collect();
+    /// Removes and returns the pods that exist at `at` and do not change any more.
+    pub fn settle(&mut self, at: Nanos) -> Vec<PodLife> {
+        // Earlier pods stop changing earlier.
+        let settled: Vec<PodLife> = self.pods_at(at).take_while(|pod| pod.is_settled(at)).collect();
         if let Some(newest) = settled.last() {
             self.oldest = newest.generation + 1;
         }
         settled
     }
 
-    /// When the first pod of this slot starts. Pods that have successors start in turn, others at random.
+    /// When the first pod of this slot starts. Pods with successors start one after the other, others at random.
     fn first_start(&self) -> Nanos {
         let age = nanos(self.group.age);
         let offset = match self.period() {
@@ -150,64 +149,64 @@ impl Slot {
         i64::try_from(offset).unwrap_or_default() - age
     }
 
-    /// From one pod of this slot to the next; `None` if there is only one.
+    /// The time from one pod of this slot to the next; `None` if there is only one.
     fn period(&self) -> Option<Nanos> {
         self.group.every.or(self.group.lives).map(nanos).filter(|period| *period > 0)
     }
 
-    /// From the start of a pod to its collection; `None` if it is never collected.
+    /// The time from the start of a pod to its removal; `None` if it is never removed.
     fn whole_life(&self) -> Option<Nanos> {
         let pod = self.pod(0, i64::MIN);
         pod.removed.map(|removed| removed - pod.created)
     }
 
-    /// The pods of which something is to be seen between two moments.
+    /// Returns the generations that exist between two times.
     fn generations(&self, from: Nanos, to: Nanos) -> RangeInclusive<i64> {
         let first = self.first_start();
         let Some(period) = self.period() else { return self.oldest..=0 };
         let newest = (to - first).div_euclid(period);
-        // Lives differ by their jitter.
+        // The jitter makes lives differ.
         let longest = self.whole_life().map(|life| life + TO_COLLECTION);
         let oldest = longest.map_or(0, |life| (from - first - life).div_euclid(period));
         oldest.max(self.oldest)..=newest
     }
 
-    /// The pods that are there at `at`.
-    pub fn pods_at(&self, at: Nanos) -> impl Iterator<Item = Pod> + '_ {
+    /// Returns the pods that exist at `at`.
+    pub fn pods_at(&self, at: Nanos) -> impl Iterator<Item = PodLife> + '_ {
         self.generations(at, at)
             .map(move |generation| self.pod(generation, at))
             .filter(move |pod| pod.is_there(at))
     }
 
-    /// Every pod to which something happens after `from` and up to `to`, with what happens.
-    pub fn happenings(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = (Pod, Vec<Moment>)> + '_ {
+    /// Returns every pod that changes after `from` and up to `to`, with its changes.
+    pub fn changes(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = (PodLife, Vec<LifeChange>)> + '_ {
         self.generations(from, to).filter_map(move |generation| {
             let pod = self.pod(generation, to);
-            let mut moments = pod.moments();
-            moments.retain(|moment| moment.at > from && moment.at <= to);
-            (!moments.is_empty()).then_some((pod, moments))
+            let mut changes = pod.changes();
+            changes.retain(|change| change.at > from && change.at <= to);
+            (!changes.is_empty()).then_some((pod, changes))
         })
     }
 
-    /// When something next happens after `at`.
+    /// Returns the time of the next change after `at`.
     pub fn next_after(&self, at: Nanos) -> Option<Nanos> {
         let generations = self.generations(at, at);
-        // The newest pod and its successor, which may not be there yet.
+        // The newest pod and its successor, which may not exist yet.
         let successor = self.period().map(|_| generations.end() + 1);
         generations
             .chain(successor)
-            .flat_map(|generation| self.pod(generation.max(self.oldest), at).moments())
-            .map(|moment| moment.at)
-            .filter(|moment| *moment > at)
+            .flat_map(|generation| self.pod(generation.max(self.oldest), at).changes())
+            .map(|change| change.at)
+            .filter(|change| *change > at)
             .min()
     }
 
-    /// The pod of one generation, with the restarts up to `until` and a few beyond.
-    fn pod(&self, generation: i64, until: Nanos) -> Pod {
+    /// Returns the pod of one generation, with its restarts up to `until` and a few more.
+    fn pod(&self, generation: i64, until: Nanos) -> PodLife {
         let group = &self.group;
         let seed = self.seed.nth(generation.unsigned_abs().wrapping_add(1));
         let created = self.first_start() + generation * self.period().unwrap_or_default();
-        let stay = Stay { seed, created, deleted: group.lives.map(|lives| created + nanos(lives)), until };
+        let stay = PodSpan { seed, created, deleted: group.lives.map(|lives| created + nanos(lives)), until };
         let mut containers: Vec<ContainerLife> =
             (0..group.containers.len()).flat_map(|position| stay.containers(group, position)).collect();
         let stopped = end_of(&containers, group, stay.deleted);
@@ -222,21 +221,21 @@ impl Slot {
             Successor::Sandbox => self.seed,
         };
         let (group, index) = (Arc::clone(group), self.index);
-        Pod { group, identity, seed, index, generation, created, stopped, removed, containers }
+        PodLife { group, identity, seed, index, generation, created, stopped, removed, containers }
     }
 }
 
-/// The frame of a pod's life.
-struct Stay {
+/// The times within which a pod's containers live.
+struct PodSpan {
     seed: Seed,
     created: Nanos,
     deleted: Option<Nanos>,
     until: Nanos,
 }
 
-impl Stay {
-    /// The containers of one name, one after another.
-    fn containers(&self, group: &Group, position: usize) -> Vec<ContainerLife> {
+impl PodSpan {
+    /// Returns the containers of one name, one after the other.
+    fn containers(&self, group: &PodGroup, position: usize) -> Vec<ContainerLife> {
         let rank = i64::try_from(position).unwrap_or_default();
         let mut created = self.created + TO_FIRST_CONTAINER + rank * BETWEEN_CONTAINERS;
         let mut out: Vec<ContainerLife> = Vec::with_capacity(1);
@@ -245,13 +244,13 @@ impl Stay {
             let container = self.container(group, position, attempt, created);
             let finished = container.finished;
             out.push(container);
-            // Of each name the kubelet keeps the newest dead container only.
+            // Of each name, the kubelet keeps only the newest dead container.
             let replaced = out.len().checked_sub(3).and_then(|index| out.get_mut(index));
             if let Some(replaced) = replaced {
                 replaced.removed = Some(created + TO_COLLECTION);
             }
             let (Some((finished, _)), true) = (finished, group.restarts) else { break };
-            // A few more, so that what they do to those before them is known.
+            // A few more restarts, because they decide when earlier containers are removed.
             beyond += u32::from(created > self.until && self.deleted.is_none());
             created = finished + backoff(group, attempt);
             if beyond > 3 || self.deleted.is_some_and(|deleted| created >= deleted) {
@@ -261,7 +260,7 @@ impl Stay {
         out
     }
 
-    fn container(&self, group: &Group, position: usize, attempt: u32, created: Nanos) -> ContainerLife {
+    fn container(&self, group: &PodGroup, position: usize, attempt: u32, created: Nanos) -> ContainerLife {
         let rank = i64::try_from(position).unwrap_or_default();
         let jitter = self.seed.nth(attempt.into()).below(TO_START.unsigned_abs() / 2);
         let started = created + TO_START + i64::try_from(jitter).unwrap_or_default();
@@ -275,22 +274,22 @@ impl Stay {
     }
 }
 
-/// The kubelet removes the containers one after another before their sandbox.
+/// The kubelet removes the containers one after the other, before their sandbox.
 fn before_sandbox(removed: Nanos, position: usize) -> Nanos {
     let rank = i64::try_from(position).unwrap_or(i64::MAX);
     removed - TO_SANDBOX_STOP + rank.saturating_mul(BETWEEN_REMOVALS).min(TO_SANDBOX_STOP / 2)
 }
 
-/// When a dead pod is collected; who is done before being deleted, no later than then.
-fn collection(group: &Group, stopped: Option<Nanos>, deleted: Option<Nanos>) -> Option<Nanos> {
+/// When a dead pod is removed. A pod that finishes before it is deleted is removed no later than the deletion says.
+fn collection(group: &PodGroup, stopped: Option<Nanos>, deleted: Option<Nanos>) -> Option<Nanos> {
     let stopped = stopped?;
     let kept = group.kept.map(|kept| stopped + nanos(kept));
     let deleted = deleted.filter(|deleted| stopped < *deleted).map(|deleted| deleted + TO_SANDBOX_STOP);
     [kept, deleted].into_iter().flatten().min()
 }
 
-/// When the sandbox ends: after its last container, if that one is not started again.
-fn end_of(containers: &[ContainerLife], group: &Group, deleted: Option<Nanos>) -> Option<Nanos> {
+/// When the sandbox ends: after its last container, unless that container is restarted.
+fn end_of(containers: &[ContainerLife], group: &PodGroup, deleted: Option<Nanos>) -> Option<Nanos> {
     let last = containers.iter().filter_map(|container| container.finished).map(|(at, _)| at).max();
     let ends_by_itself = group.runs.is_some() && !group.restarts;
     let end =
@@ -298,13 +297,13 @@ fn end_of(containers: &[ContainerLife], group: &Group, deleted: Option<Nanos>) -
     end.map(|end| end + TO_SANDBOX_STOP)
 }
 
-fn backoff(group: &Group, attempt: u32) -> Nanos {
+fn backoff(group: &PodGroup, attempt: u32) -> Nanos {
     let doubled = group.backoff.saturating_mul(1_u32.checked_shl(attempt).unwrap_or(u32::MAX));
-    // A pause of nothing at all would make the life endless within one moment.
+    // A pause of zero would make an endless number of restarts at one time.
     nanos(doubled.min(group.backoff_limit)).max(1_000_000)
 }
 
-impl Pod {
+impl PodLife {
     /// Whether the runtime lists its sandbox at `at`.
     pub fn is_there(&self, at: Nanos) -> bool {
         self.created <= at && self.removed.is_none_or(|removed| at < removed)
@@ -320,16 +319,16 @@ impl Pod {
         self.containers.iter().filter(move |container| container.is_there(at))
     }
 
-    /// Whether nothing happens to it after `at`.
+    /// Whether the pod does not change after `at`.
     fn is_settled(&self, at: Nanos) -> bool {
-        self.moments().last().is_none_or(|last| last.at <= at)
+        self.changes().last().is_none_or(|last| last.at <= at)
     }
 
-    /// Everything that happens to it, in order.
-    fn moments(&self) -> Vec<Moment> {
-        let mut moments = vec![
-            Moment { at: self.created, what: LifeEvent::Created, subject: Subject::Sandbox },
-            Moment {
+    /// Returns all changes of the pod, in order.
+    fn changes(&self) -> Vec<LifeChange> {
+        let mut changes = vec![
+            LifeChange { at: self.created, what: LifeEvent::Created, subject: Subject::Sandbox },
+            LifeChange {
                 at: self.created + TO_SANDBOX_STARTED,
                 what: LifeEvent::Started,
                 subject: Subject::Sandbox,
@@ -337,7 +336,7 @@ impl Pod {
         ];
         for (index, container) in self.containers.iter().enumerate() {
             let subject = Subject::Container(index);
-            let mut push = |at, what| moments.push(Moment { at, what, subject });
+            let mut push = |at, what| changes.push(LifeChange { at, what, subject });
             push(container.created, LifeEvent::Created);
             push(container.started, LifeEvent::Started);
             if let Some((finished, _)) = container.finished {
@@ -347,15 +346,15 @@ impl Pod {
                 push(removed, LifeEvent::Deleted);
             }
         }
-        let mut push = |at, what| moments.push(Moment { at, what, subject: Subject::Sandbox });
+        let mut push = |at, what| changes.push(LifeChange { at, what, subject: Subject::Sandbox });
         if let Some(stopped) = self.stopped {
             push(stopped, LifeEvent::Stopped);
         }
         if let Some(removed) = self.removed {
             push(removed, LifeEvent::Deleted);
         }
-        moments.sort_by_key(|moment| moment.at);
-        moments
+        changes.sort_by_key(|change| change.at);
+        changes
     }
 }
 
@@ -365,12 +364,12 @@ impl ContainerLife {
         self.created <= at && self.removed.is_none_or(|removed| at < removed)
     }
 
-    /// When it started, if it has by `at`.
+    /// When the container started, if it has started by `at`.
     pub fn started_by(&self, at: Nanos) -> Option<Nanos> {
         (self.started <= at).then_some(self.started)
     }
 
-    /// When and how it ended, if it has by `at`.
+    /// When and how the container ended, if it has ended by `at`.
     pub fn finished_by(&self, at: Nanos) -> Option<(Nanos, i32)> {
         self.finished.filter(|(finished, _)| *finished <= at)
     }
@@ -387,8 +386,8 @@ mod tests {
         Duration::from_secs(number)
     }
 
-    fn group() -> Group {
-        Group {
+    fn group() -> PodGroup {
+        PodGroup {
             name: "web".into(),
             pod_name: None,
             namespace: "default".into(),
@@ -409,24 +408,24 @@ mod tests {
         }
     }
 
-    fn slot(group: Group) -> Slot {
+    fn slot(group: PodGroup) -> Slot {
         Slot::new(Arc::new(group), 0, Seed::new(1))
     }
 
-    /// What happens up to `to`, without the times.
-    fn story(slot: &Slot, to: Nanos) -> Vec<(LifeEvent, Subject)> {
-        let mut moments: Vec<Moment> = slot.happenings(-1, to).flat_map(|(_, moments)| moments).collect();
-        moments.sort_by_key(|moment| moment.at);
-        moments.into_iter().map(|moment| (moment.what, moment.subject)).collect()
+    /// Returns the changes up to `to`, without their times.
+    fn timeline(slot: &Slot, to: Nanos) -> Vec<(LifeEvent, Subject)> {
+        let mut changes: Vec<LifeChange> = slot.changes(-1, to).flat_map(|(_, changes)| changes).collect();
+        changes.sort_by_key(|change| change.at);
+        changes.into_iter().map(|change| (change.what, change.subject)).collect()
     }
 
     #[test]
-    fn a_pod_lives_and_dies_in_the_order_of_a_runtime() {
+    fn the_changes_of_a_pod_have_the_order_of_a_real_runtime() {
         use LifeEvent::{Created, Deleted, Started, Stopped};
         use Subject::{Container, Sandbox};
-        let slot = slot(Group { lives: Some(seconds(60)), every: Some(seconds(3600)), ..group() });
+        let slot = slot(PodGroup { lives: Some(seconds(60)), every: Some(seconds(3600)), ..group() });
         assert_eq!(
-            story(&slot, 100 * SECOND),
+            timeline(&slot, 100 * SECOND),
             [
                 (Created, Sandbox),
                 (Started, Sandbox),
@@ -445,15 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_lives_on_is_never_heard_of_again() {
+    fn a_pod_that_keeps_running_does_not_change_again() {
         let slot = slot(group());
-        assert_eq!(story(&slot, 3600 * SECOND).len(), 6);
+        assert_eq!(timeline(&slot, 3600 * SECOND).len(), 6);
         assert_eq!(slot.next_after(10 * SECOND), None);
     }
 
     #[test]
     fn pauses_between_crashes_double_up_to_their_limit() {
-        let group = Group {
+        let group = PodGroup {
             containers: vec!["app".into()],
             runs: Some(seconds(1)),
             backoff_limit: seconds(30),
@@ -470,8 +469,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_crashing_container_the_newest_dead_one_is_kept() {
-        let group = Group {
+    fn the_newest_dead_container_of_a_crash_loop_is_kept() {
+        let group = PodGroup {
             containers: vec!["app".into()],
             runs: Some(seconds(1)),
             backoff_limit: seconds(30),
@@ -490,8 +489,8 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_pod_stays_until_it_is_collected() {
-        let group = Group {
+    fn a_finished_pod_stays_until_it_is_removed() {
+        let group = PodGroup {
             runs: Some(seconds(3)),
             restarts: false,
             exit_code: 0,
@@ -506,8 +505,8 @@ mod tests {
     }
 
     #[test]
-    fn each_slot_has_one_living_pod_at_a_time() {
-        let group = Group {
+    fn each_slot_has_one_running_pod_at_a_time() {
+        let group = PodGroup {
             count: 3,
             age: seconds(600),
             lives: Some(seconds(30)),
@@ -519,7 +518,7 @@ mod tests {
             let slot = Slot::new(Arc::clone(&group), index, Seed::new(1));
             for at in 0..120 {
                 let ready = slot.pods_at(at * SECOND).filter(|pod| pod.is_ready(at * SECOND)).count();
-                // For a moment the old one is still stopping when the new one is there.
+                // For a short time the old pod is still stopping when the new one exists.
                 assert!((1..=2).contains(&ready), "{ready} of slot {index} at {at}");
             }
         }
@@ -527,14 +526,14 @@ mod tests {
 
     #[test]
     fn a_new_sandbox_belongs_to_the_same_pod() {
-        let group = Group {
+        let group = PodGroup {
             age: seconds(100),
             lives: Some(seconds(30)),
             kept: Some(seconds(60)),
             successor: Successor::Sandbox,
             ..group()
         };
-        let pods: Vec<Pod> = slot(group).pods_at(0).collect();
+        let pods: Vec<PodLife> = slot(group).pods_at(0).collect();
         assert!(pods.len() >= 2);
         assert!(
             pods.windows(2).all(|pair| pair[0].uid() == pair[1].uid() && pair[0].name() == pair[1].name())
@@ -544,8 +543,8 @@ mod tests {
     }
 
     #[test]
-    fn dead_pods_that_nobody_collects_settle_and_the_others_go_on() {
-        let forever = Group {
+    fn dead_pods_that_are_never_removed_settle_and_others_continue() {
+        let forever = PodGroup {
             age: seconds(92),
             runs: Some(seconds(2)),
             restarts: false,
@@ -558,7 +557,7 @@ mod tests {
         let settled = rest.settle(0);
         assert_eq!(settled.len(), 9);
         for at in [0, 3 * SECOND, 60 * SECOND] {
-            let mut pods: Vec<String> = settled.iter().map(Pod::uid).collect();
+            let mut pods: Vec<String> = settled.iter().map(PodLife::uid).collect();
             pods.extend(rest.pods_at(at).map(|pod| pod.uid()));
             assert_eq!(pods, whole.pods_at(at).map(|pod| pod.uid()).collect::<Vec<_>>());
             assert_eq!(rest.next_after(at), whole.next_after(at));
@@ -566,11 +565,11 @@ mod tests {
     }
 
     #[test]
-    fn looking_more_often_does_not_change_the_story() {
+    fn reading_more_often_does_not_change_the_events() {
         let groups = [
-            Group { runs: Some(seconds(2)), backoff: seconds(1), backoff_limit: seconds(8), ..group() },
-            Group { age: seconds(100), lives: Some(seconds(7)), kept: Some(seconds(3)), ..group() },
-            Group {
+            PodGroup { runs: Some(seconds(2)), backoff: seconds(1), backoff_limit: seconds(8), ..group() },
+            PodGroup { age: seconds(100), lives: Some(seconds(7)), kept: Some(seconds(3)), ..group() },
+            PodGroup {
                 age: seconds(50),
                 runs: Some(seconds(2)),
                 restarts: false,
@@ -580,11 +579,11 @@ mod tests {
         ];
         for group in groups {
             let slot = slot(group);
-            let whole = slot.happenings(0, 100 * SECOND).flat_map(|(_, moments)| moments).count();
+            let whole = slot.changes(0, 100 * SECOND).flat_map(|(_, changes)| changes).count();
             let mut at = 0;
             let mut seen = 0;
             while let Some(next) = slot.next_after(at).filter(|next| *next <= 100 * SECOND) {
-                seen += slot.happenings(at, next).flat_map(|(_, moments)| moments).count();
+                seen += slot.changes(at, next).flat_map(|(_, changes)| changes).count();
                 at = next;
             }
             assert_eq!(seen, whole);

@@ -1,10 +1,11 @@
 //! A simulated container runtime, for a laptop, for training and for tests.
 //!
-//! It is an honest CRI server: a client meets it over HTTP/2 and gRPC and cannot tell it from a runtime. What it plays
-//! is a [`Scenario`]: a node whose pods start, restart, finish and are collected, and faults that befall some of the
-//! calls. Its state is a pure function of scenario, seed and time, so that two runs tell the same story.
+//! It is a complete CRI server: a client uses it over HTTP/2 and gRPC like a real runtime. A [`Scenario`] describes a
+//! node whose pods start, restart, finish and are removed, and faults that affect some of the calls. The state is a
+//! pure function of scenario, seed and time, so two runs of a scenario are equal.
 //!
-//! It answers what the product asks and nothing else: no pod can be made or changed through it.
+//! The simulated runtime answers the calls that plegctl makes and a few that crictl makes. It cannot create or change
+//! pods.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,16 +33,16 @@ mod fields;
 mod format;
 mod kubelet;
 mod life;
+mod messages;
 mod naming;
 mod node;
 mod scenario;
-mod scribe;
 mod seed;
 mod simulation;
 mod simulator;
-mod story;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod tree;
 
 use crate::clock::Wall;
@@ -51,37 +52,38 @@ pub use catalogue::{built_in, load, names};
 pub use error::{Error, Malformed, Position};
 pub use kubelet::KubeletPages;
 pub use scenario::{
-    Delivery, Effect, Family, Fault, Group, KubeletLife, NodeAround, Owner, Ready, Runtime, Scenario,
-    Successor,
+    EventDelivery, FaultEffect, KubeletProcessState, NodeProcesses, Owner, PodGroup, RuntimeConditions,
+    RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault, Successor,
 };
 pub use simulator::{Simulator, Socket};
 
-/// When the story began that is told at `now`: at midnight (UTC), so that it goes on from one command to the next.
-pub fn beginning(now: Wall) -> Wall {
+/// Returns the start of the simulation that is shown at `now`: the last midnight (UTC), so that successive commands
+/// show the same simulation.
+pub fn timeline_start(now: Wall) -> Wall {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000_000;
     Wall::from_nanos(now.nanos() - now.nanos().rem_euclid(DAY))
 }
 
-/// A pod as the node's processes show it.
+/// The processes of a simulated pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodAround {
-    /// Id of its sandbox.
+pub struct PodProcesses {
+    /// The id of its sandbox.
     pub sandbox_id: String,
-    /// UID.
+    /// Its UID.
     pub uid: String,
-    /// Whether its shim is stopped.
+    /// Whether its shim process is stopped.
     pub shim_is_stopped: bool,
     /// Ids and names of its running containers.
     pub containers: Vec<(String, String)>,
 }
 
-/// The pods of a scenario that run at `now`, as the node's processes show them.
-pub fn pods_around(scenario: &Scenario, around: &NodeAround, now: Wall) -> Vec<PodAround> {
-    let begun = beginning(now);
-    let node = node::Node::new(scenario, begun.nanos());
+/// Returns the processes of the pods that run at `now`.
+pub fn pod_processes(scenario: &Scenario, processes: &NodeProcesses, now: Wall) -> Vec<PodProcesses> {
+    let begun = timeline_start(now);
+    let node = node::SimulatedNode::new(scenario, begun.nanos());
     let at = now.nanos().saturating_sub(begun.nanos());
     let stopped = |group: Option<&str>| {
-        group.is_some_and(|group| around.stopped_shims.iter().any(|stopped| stopped == group))
+        group.is_some_and(|group| processes.stopped_shims.iter().any(|stopped| stopped == group))
     };
     let running = node.sandboxes(at, |sandbox| sandbox.state == SandboxState::Ready).into_iter();
     let pods = running.map(|sandbox| {
@@ -90,7 +92,7 @@ pub fn pods_around(scenario: &Scenario, around: &NodeAround, now: Wall) -> Vec<P
         });
         let named =
             containers.into_iter().filter_map(|container| Some((container.id, container.metadata?.name)));
-        PodAround {
+        PodProcesses {
             shim_is_stopped: stopped(sandbox.labels.get("app")),
             containers: named.collect(),
             uid: sandbox.metadata.map(|metadata| metadata.uid).unwrap_or_default(),
@@ -100,12 +102,12 @@ pub fn pods_around(scenario: &Scenario, around: &NodeAround, now: Wall) -> Vec<P
     pods.collect()
 }
 
-/// Namespace and name of each pod that the node has when the simulation begins.
+/// Returns namespace and name of each pod at the start of the simulation.
 pub fn pods(scenario: &Scenario) -> Vec<(String, String)> {
-    let sandboxes = node::Node::new(scenario, 0).sandboxes(0, |_| true).into_iter();
+    let sandboxes = node::SimulatedNode::new(scenario, 0).sandboxes(0, |_| true).into_iter();
     let named = sandboxes.filter_map(|sandbox| sandbox.metadata);
     named.map(|metadata| (metadata.namespace, metadata.name)).collect()
 }
 
-/// What the node calls itself in the names of static pods.
+/// The node name in the names of static pods.
 pub const NODE_NAME: &str = "sim-node";

@@ -1,14 +1,14 @@
-//! What pods, sandboxes and containers are called.
+//! Names and ids of simulated pods, sandboxes and containers.
 
 use super::NODE_NAME;
-use super::life::{ContainerLife, Pod};
+use super::life::{ContainerLife, PodLife};
 use super::scenario::{Owner, Successor};
 use super::seed::Seed;
 
-/// What the first pod of a `CronJob` of the simulation is numbered; a controller would put minutes of the epoch there.
+/// The number of the first pod of a simulated `CronJob`. A controller would use the minutes since the epoch.
 const FIRST_RUN: i64 = 29_000_000;
 
-impl Pod {
+impl PodLife {
     /// Its name.
     pub fn name(&self) -> String {
         let stem = self.group.pod_name.as_deref().unwrap_or(&self.group.name);
@@ -37,7 +37,7 @@ impl Pod {
         self.seed.of("sandbox").id()
     }
 
-    /// How many sandboxes it had before.
+    /// The number of sandboxes that the pod had before this one.
     pub fn sandbox_attempt(&self) -> u32 {
         match self.group.successor {
             Successor::Pod => 0,
@@ -55,12 +55,12 @@ impl Pod {
         self.group.containers.get(container.position).map_or("", String::as_str)
     }
 
-    /// How many containers of this name the pod had before, in all its sandboxes.
+    /// The number of earlier containers of this name in all sandboxes of the pod.
     pub fn container_attempt(&self, container: &ContainerLife) -> u32 {
         self.sandbox_attempt() + container.attempt
     }
 
-    /// What the pods of one rollout share.
+    /// The seed that the pods of one rollout share.
     fn template(&self) -> Seed {
         let rollout = match self.group.successor {
             Successor::Pod => self.generation.unsigned_abs(),

@@ -1,88 +1,88 @@
-//! The logical node: what its runtime knows at a given moment of simulated time.
+//! The objects that the simulated runtime has at a given simulated time.
 //!
-//! A pure function of scenario, seed and time. Pods to which nothing happens any more are written down once, so that
-//! a node of ten thousand of them is cheap to ask.
+//! They are a pure function of scenario, seed and time. Pods that do not change any more are encoded once, so that a
+//! node with ten thousand of them can be listed cheaply.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::life::{ContainerLife, Nanos, Pod, Slot};
-use super::scenario::{Delivery, Scenario};
-use super::scribe::Scribe;
+use super::life::{ContainerLife, Nanos, PodLife, Slot};
+use super::messages::MessageBuilder;
+use super::scenario::{EventDelivery, Scenario};
 use super::seed::Seed;
 use crate::cri::server::{Bytes, BytesMut, message};
 use crate::cri::{Container, ContainerEvent, Sandbox};
 
-/// Length of an id that is not abbreviated.
+/// The length of a complete id.
 const WHOLE_ID: usize = 64;
 
-/// How many items containerd puts into one message of a streamed list.
+/// The number of items in each message of containerd's streamed lists.
 const BATCH: usize = 5000;
 
-/// The pods of a scenario.
+/// The objects of a scenario.
 #[derive(Debug)]
-pub struct Node {
-    scribe: Scribe,
+pub struct SimulatedNode {
+    message_builder: MessageBuilder,
     competing: bool,
-    lively: Vec<Slot>,
-    settled: Vec<Pod>,
-    settled_ids: HashMap<String, Place>,
-    settled_sandboxes: Written,
-    settled_containers: Written,
+    active: Vec<Slot>,
+    settled: Vec<PodLife>,
+    settled_ids: HashMap<String, ObjectIndex>,
+    settled_sandboxes: EncodedList,
+    settled_containers: EncodedList,
 }
 
-/// Items of a list, encoded one after another as its first field. That is what each of the CRI's list answers looks
-/// like, the streamed ones too; and since repeated fields may be written in pieces, what else there is can follow.
+/// List items, encoded one after the other as the repeated first field of a CRI list answer. Further items can be
+/// appended, because protobuf allows a repeated field in several parts.
 #[derive(Debug, Default)]
-struct Written {
+struct EncodedList {
     bytes: Bytes,
-    /// Where it may be cut into batches.
+    /// The offsets at which the list may be divided into batches.
     cuts: Vec<usize>,
 }
 
-/// Where a settled object is.
+/// The index of an object that does not change any more.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ObjectIndex {
     Sandbox(usize),
     Container(usize, usize),
 }
 
-/// Something that happened, with the moment of simulated time.
+/// An event with its simulated time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// When.
+pub struct TimedEvent {
+    /// The simulated time.
     pub at: Nanos,
     /// The event as the runtime sends it.
     pub message: ContainerEvent,
 }
 
-impl Node {
-    /// The node of `scenario` whose simulated time 0 is `origin`, in nanoseconds since the Unix epoch.
+impl SimulatedNode {
+    /// Creates the node of `scenario`. Simulated time 0 is `origin`, in nanoseconds since the Unix epoch.
     pub fn new(scenario: &Scenario, origin: i64) -> Self {
-        let scribe = Scribe { origin, family: scenario.runtime.family };
+        let message_builder = MessageBuilder { origin, family: scenario.runtime.family };
         let seed = Seed::new(scenario.seed);
         let slots = scenario.groups.iter().flat_map(|group| {
             let group = Arc::new(group.clone());
             (0..group.count).map(move |index| Slot::new(Arc::clone(&group), index, seed))
         });
-        let (mut lively, mut settled): (Vec<Slot>, Vec<Pod>) = (Vec::new(), Vec::new());
+        let (mut active, mut settled): (Vec<Slot>, Vec<PodLife>) = (Vec::new(), Vec::new());
         for mut slot in slots {
             settled.extend(slot.settle(0));
             if slot.next_after(0).is_some() {
-                lively.push(slot);
+                active.push(slot);
             }
         }
         let settled_sandboxes =
-            Written::of(&settled, |pod| (1, message::sandboxes([scribe.sandbox(pod, 0)])));
-        let settled_containers = Written::of(&settled, |pod| {
-            let lives = pod.containers_at(0).map(|container| scribe.container(pod, container, 0));
+            EncodedList::of(&settled, |pod| (1, message::sandboxes([message_builder.sandbox(pod, 0)])));
+        let settled_containers = EncodedList::of(&settled, |pod| {
+            let lives = pod.containers_at(0).map(|container| message_builder.container(pod, container, 0));
             let containers: Vec<_> = lives.collect();
             (containers.len(), message::containers(containers))
         });
         Self {
-            scribe,
-            competing: scenario.runtime.events == Delivery::Competing,
-            lively,
+            message_builder,
+            competing: scenario.runtime.events == EventDelivery::Competing,
+            active,
             settled_ids: index(&settled),
             settled,
             settled_sandboxes,
@@ -90,82 +90,82 @@ impl Node {
         }
     }
 
-    fn lively_at(&self, at: Nanos) -> impl Iterator<Item = Pod> + '_ {
-        self.lively.iter().flat_map(move |slot| slot.pods_at(at))
+    fn active_at(&self, at: Nanos) -> impl Iterator<Item = PodLife> + '_ {
+        self.active.iter().flat_map(move |slot| slot.pods_at(at))
     }
 
-    /// Answer to `ListPodSandbox` without a filter, encoded.
+    /// Returns the encoded answer to `ListPodSandbox` without a filter.
     pub fn all_sandboxes(&self, at: Nanos) -> Bytes {
-        appended(&self.settled_sandboxes.bytes, &self.lively_sandboxes(at))
+        appended(&self.settled_sandboxes.bytes, &self.active_sandboxes(at))
     }
 
-    /// Answer to `StreamPodSandboxes` without a filter, in batches.
+    /// Returns the encoded answer to `StreamPodSandboxes` without a filter, in batches.
     pub fn sandbox_batches(&self, at: Nanos) -> Vec<Bytes> {
-        self.settled_sandboxes.batches(self.lively_sandboxes(at))
+        self.settled_sandboxes.batches(self.active_sandboxes(at))
     }
 
-    fn lively_sandboxes(&self, at: Nanos) -> Bytes {
-        message::sandboxes(self.lively_at(at).map(|pod| self.scribe.sandbox(&pod, at)))
+    fn active_sandboxes(&self, at: Nanos) -> Bytes {
+        message::sandboxes(self.active_at(at).map(|pod| self.message_builder.sandbox(&pod, at)))
     }
 
-    /// Answer to `ListContainers` without a filter, encoded.
+    /// Returns the encoded answer to `ListContainers` without a filter.
     pub fn all_containers(&self, at: Nanos) -> Bytes {
-        appended(&self.settled_containers.bytes, &self.lively_containers(at))
+        appended(&self.settled_containers.bytes, &self.active_containers(at))
     }
 
-    /// Answer to `StreamContainers` without a filter, in batches.
+    /// Returns the encoded answer to `StreamContainers` without a filter, in batches.
     pub fn container_batches(&self, at: Nanos) -> Vec<Bytes> {
-        self.settled_containers.batches(self.lively_containers(at))
+        self.settled_containers.batches(self.active_containers(at))
     }
 
-    fn lively_containers(&self, at: Nanos) -> Bytes {
-        message::containers(self.lively_at(at).flat_map(|pod| self.containers_of(&pod, at)))
+    fn active_containers(&self, at: Nanos) -> Bytes {
+        message::containers(self.active_at(at).flat_map(|pod| self.containers_of(&pod, at)))
     }
 
-    /// The sandboxes that `wanted` lets through.
+    /// Returns the sandboxes that `wanted` accepts.
     pub fn sandboxes(&self, at: Nanos, wanted: impl Fn(&Sandbox) -> bool) -> Vec<Sandbox> {
-        let lively: Vec<Pod> = self.lively_at(at).collect();
-        let pods = self.settled.iter().chain(&lively);
-        pods.map(|pod| self.scribe.sandbox(pod, at)).filter(wanted).collect()
+        let active: Vec<PodLife> = self.active_at(at).collect();
+        let pods = self.settled.iter().chain(&active);
+        pods.map(|pod| self.message_builder.sandbox(pod, at)).filter(wanted).collect()
     }
 
-    /// The containers that `wanted` lets through.
+    /// Returns the containers that `wanted` accepts.
     pub fn containers(&self, at: Nanos, wanted: impl Fn(&Container) -> bool) -> Vec<Container> {
-        let lively: Vec<Pod> = self.lively_at(at).collect();
-        let pods = self.settled.iter().chain(&lively);
+        let active: Vec<PodLife> = self.active_at(at).collect();
+        let pods = self.settled.iter().chain(&active);
         pods.flat_map(|pod| self.containers_of(pod, at)).filter(wanted).collect()
     }
 
-    fn containers_of(&self, pod: &Pod, at: Nanos) -> Vec<Container> {
-        pod.containers_at(at).map(|container| self.scribe.container(pod, container, at)).collect()
+    fn containers_of(&self, pod: &PodLife, at: Nanos) -> Vec<Container> {
+        pod.containers_at(at).map(|container| self.message_builder.container(pod, container, at)).collect()
     }
 
-    /// The pod whose sandbox is called `id`, or is the only one whose id starts so.
-    pub fn find_sandbox(&self, id: &str, at: Nanos) -> Option<Pod> {
-        let place = |place: &Place| match place {
-            Place::Sandbox(pod) => self.settled.get(*pod).cloned(),
-            Place::Container(..) => None,
+    /// Returns the pod whose sandbox has this id, or the only one whose id starts with it.
+    pub fn find_sandbox(&self, id: &str, at: Nanos) -> Option<PodLife> {
+        let place = |place: &ObjectIndex| match place {
+            ObjectIndex::Sandbox(pod) => self.settled.get(*pod).cloned(),
+            ObjectIndex::Container(..) => None,
         };
         if let Some(found) = self.settled_ids.get(id).and_then(place) {
             return Some(found);
         }
-        let lively = self.lively_at(at).filter(|pod| pod.sandbox_id().starts_with(id));
-        only(id, self.abbreviated(id).filter_map(place).chain(lively))
+        let active = self.active_at(at).filter(|pod| pod.sandbox_id().starts_with(id));
+        only(id, self.abbreviated(id).filter_map(place).chain(active))
     }
 
-    /// The container called `id`, or the only one whose id starts so, and its pod.
-    pub fn find_container(&self, id: &str, at: Nanos) -> Option<(Pod, ContainerLife)> {
-        let place = |place: &Place| match place {
-            Place::Container(pod, container) => {
+    /// Returns the container with this id, or the only one whose id starts with it, and its pod.
+    pub fn find_container(&self, id: &str, at: Nanos) -> Option<(PodLife, ContainerLife)> {
+        let place = |place: &ObjectIndex| match place {
+            ObjectIndex::Container(pod, container) => {
                 let pod = self.settled.get(*pod)?;
                 Some((pod.clone(), pod.containers.get(*container)?.clone()))
             }
-            Place::Sandbox(_) => None,
+            ObjectIndex::Sandbox(_) => None,
         };
         if let Some(found) = self.settled_ids.get(id).and_then(place) {
             return Some(found);
         }
-        let lively = self.lively_at(at).flat_map(|pod| {
+        let active = self.active_at(at).flat_map(|pod| {
             let its: Vec<ContainerLife> = pod
                 .containers_at(at)
                 .filter(|life| pod.container_id(life).starts_with(id))
@@ -173,23 +173,24 @@ impl Node {
                 .collect();
             its.into_iter().map(move |life| (pod.clone(), life))
         });
-        only(id, self.abbreviated(id).filter_map(place).chain(lively))
+        only(id, self.abbreviated(id).filter_map(place).chain(active))
     }
 
-    /// The settled objects whose ids start with `id`; none for a whole id, which the index would have had.
-    fn abbreviated(&self, id: &str) -> impl Iterator<Item = &Place> {
+    /// Returns the unchanging objects whose ids start with `id`; none for a complete id, which the index would have
+    /// found.
+    fn abbreviated(&self, id: &str) -> impl Iterator<Item = &ObjectIndex> {
         let settled = (id.len() < WHOLE_ID).then_some(&self.settled_ids).into_iter().flatten();
         settled.filter(move |(other, _)| other.starts_with(id)).map(|(_, place)| place)
     }
 
-    /// Everything that the runtime tells of after `from` and up to `to`, in order.
-    pub fn events(&self, from: Nanos, to: Nanos) -> Vec<Event> {
+    /// Returns all events that the runtime sends after `from` and up to `to`, in order.
+    pub fn events(&self, from: Nanos, to: Nanos) -> Vec<TimedEvent> {
         let mut events = Vec::new();
-        for slot in &self.lively {
-            for (pod, moments) in slot.happenings(from, to) {
-                let told = moments.into_iter().filter_map(|moment| {
-                    let message = self.scribe.event(&pod, moment, self.competing)?;
-                    Some(Event { at: moment.at, message })
+        for slot in &self.active {
+            for (pod, changes) in slot.changes(from, to) {
+                let told = changes.into_iter().filter_map(|change| {
+                    let message = self.message_builder.event(&pod, change, self.competing)?;
+                    Some(TimedEvent { at: change.at, message })
                 });
                 events.extend(told);
             }
@@ -198,20 +199,20 @@ impl Node {
         events
     }
 
-    /// When something next happens after `at`, whether it is told of or not.
+    /// Returns the time of the next change after `at`, whether or not it causes an event.
     pub fn next_after(&self, at: Nanos) -> Option<Nanos> {
-        self.lively.iter().filter_map(|slot| slot.next_after(at)).min()
+        self.active.iter().filter_map(|slot| slot.next_after(at)).min()
     }
 
-    /// How its objects are written.
-    pub fn scribe(&self) -> Scribe {
-        self.scribe
+    /// Returns the builder of the runtime's messages.
+    pub fn message_builder(&self) -> MessageBuilder {
+        self.message_builder
     }
 }
 
-impl Written {
-    /// Encodes what `items` makes of each pod.
-    fn of(pods: &[Pod], items: impl Fn(&Pod) -> (usize, Bytes)) -> Self {
+impl EncodedList {
+    /// Encodes the items of each pod.
+    fn of(pods: &[PodLife], items: impl Fn(&PodLife) -> (usize, Bytes)) -> Self {
         let (mut bytes, mut cuts, mut in_batch) = (BytesMut::new(), Vec::new(), 0);
         for pod in pods {
             let (count, message) = items(pod);
@@ -225,7 +226,7 @@ impl Written {
         Self { bytes: bytes.freeze(), cuts }
     }
 
-    /// The batches, and `rest` behind them; an empty batch is none.
+    /// Returns the batches with `rest` appended; an empty batch is omitted.
     fn batches(&self, rest: Bytes) -> Vec<Bytes> {
         let mut left = self.bytes.clone();
         let mut done = 0;
@@ -251,19 +252,19 @@ fn appended(settled: &Bytes, rest: &Bytes) -> Bytes {
     buffer.freeze()
 }
 
-/// The only one found; an empty abbreviation stands for nobody.
+/// Returns the only item found; an empty id prefix matches nothing.
 fn only<T>(id: &str, mut found: impl Iterator<Item = T>) -> Option<T> {
     let first = found.next().filter(|_| !id.is_empty())?;
     found.next().is_none().then_some(first)
 }
 
-fn index(pods: &[Pod]) -> HashMap<String, Place> {
+fn index(pods: &[PodLife]) -> HashMap<String, ObjectIndex> {
     let mut places = HashMap::new();
     for (number, pod) in pods.iter().enumerate() {
-        places.insert(pod.sandbox_id(), Place::Sandbox(number));
-        // Nothing happens to these any more: who is not there now never will be.
+        places.insert(pod.sandbox_id(), ObjectIndex::Sandbox(number));
+        // These pods do not change any more: a container that does not exist now will never exist.
         for (position, container) in pod.containers.iter().enumerate().filter(|(_, life)| life.is_there(0)) {
-            places.insert(pod.container_id(container), Place::Container(number, position));
+            places.insert(pod.container_id(container), ObjectIndex::Container(number, position));
         }
     }
     places
@@ -276,18 +277,18 @@ mod tests {
 
     const SECOND: Nanos = 1_000_000_000;
 
-    fn node(pods: &str) -> Node {
+    fn node(pods: &str) -> SimulatedNode {
         let file = format!("title: a\nteaches: b\nwrong: c\nkubelet: d\npods: {pods}\n");
-        Node::new(&read("test", file.as_bytes()).unwrap(), 1_700_000_000 * SECOND)
+        SimulatedNode::new(&read("test", file.as_bytes()).unwrap(), 1_700_000_000 * SECOND)
     }
 
     const MIXED: &str =
         "[{ name: still, count: 7, containers: [a, b] }, { name: busy, count: 3, lives: 10s }]";
 
     #[test]
-    fn what_is_written_down_once_is_what_would_be_written_each_time() {
+    fn items_encoded_once_equal_items_encoded_each_time() {
         let node = node(MIXED);
-        assert_eq!((node.settled.len(), node.lively.len()), (7, 3));
+        assert_eq!((node.settled.len(), node.active.len()), (7, 3));
         for at in [0, 5 * SECOND, 333 * SECOND] {
             assert_eq!(node.all_sandboxes(at), message::sandboxes(node.sandboxes(at, |_| true)));
             let containers = message::containers(node.containers(at, |_| true));
@@ -297,18 +298,18 @@ mod tests {
     }
 
     #[test]
-    fn streamed_lists_come_in_batches_of_five_thousand() {
+    fn streamed_lists_have_batches_of_five_thousand() {
         let node = node("[{ name: still, count: 5600, containers: [a, b] }]");
         let containers = node.containers(0, |_| true);
         let batches: Vec<Bytes> =
             containers.chunks(BATCH).map(|batch| message::containers(batch.iter().cloned())).collect();
         assert_eq!(node.container_batches(0), batches);
         assert_eq!(batches.len(), 3);
-        assert!(Written::default().batches(Bytes::new()).is_empty());
+        assert!(EncodedList::default().batches(Bytes::new()).is_empty());
     }
 
     #[test]
-    fn everything_listed_is_found_by_its_id_and_by_its_beginning() {
+    fn every_listed_object_is_found_by_its_id_and_by_an_id_prefix() {
         let node = node(MIXED);
         let at = 42 * SECOND;
         for sandbox in node.sandboxes(at, |_| true) {

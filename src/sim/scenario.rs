@@ -1,161 +1,161 @@
-//! What a scenario is made of, once its file is read.
+//! The content of a scenario file.
 
 use std::time::Duration;
 
 use crate::cri::{CgroupDriver, Code, Rpc};
 
-/// A node, its runtime and what is wrong with them.
+/// A node, its runtime and its faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// `quiet`, or the path of the file it came from.
+    /// The name of a built-in scenario, or the path of its file.
     pub name: String,
-    /// One line.
+    /// The title, one line.
     pub title: String,
-    /// A paragraph: what this is an example of.
+    /// A paragraph about what the scenario shows.
     pub teaches: String,
     /// What is wrong with the node.
     pub wrong: String,
-    /// What a kubelet on it would show.
+    /// What a kubelet on this node would report.
     pub kubelet: String,
-    /// Commands worth trying.
+    /// Commands to try.
     pub attempts: Vec<String>,
-    /// Where ids, names and jitter come from.
+    /// The seed of ids, names and jitter.
     pub seed: u64,
-    /// The runtime that is played.
-    pub runtime: Runtime,
-    /// The pods.
-    pub groups: Vec<Group>,
-    /// What goes wrong with which calls.
-    pub faults: Vec<Fault>,
-    /// What there is besides the runtime, if anything is played.
-    pub around: Option<NodeAround>,
+    /// The simulated runtime.
+    pub runtime: RuntimeSettings,
+    /// The groups of pods.
+    pub groups: Vec<PodGroup>,
+    /// The faults of calls.
+    pub faults: Vec<ScenarioFault>,
+    /// The kubelet and the processes of the node, if they are simulated.
+    pub processes: Option<NodeProcesses>,
 }
 
-/// What a node has besides its runtime: a kubelet and processes.
+/// The simulated kubelet and processes of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeAround {
-    /// What became of the kubelet.
-    pub kubelet: KubeletLife,
-    /// How old its last relist is when it is first asked, if it makes no more.
+pub struct NodeProcesses {
+    /// The state of the kubelet's process.
+    pub kubelet: KubeletProcessState,
+    /// The age of its last relist at the first request, if the kubelet makes no more relists.
     pub last_relist: Option<Duration>,
-    /// The groups whose pods have a stopped shim.
+    /// The groups whose pods have a stopped shim process.
     pub stopped_shims: Vec<String>,
 }
 
-/// What became of a kubelet.
+/// The state of the kubelet's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KubeletLife {
-    /// It runs.
+pub enum KubeletProcessState {
+    /// The process runs.
     Running,
-    /// A signal has stopped it.
+    /// The process was stopped by a signal.
     Stopped,
-    /// It is gone.
+    /// The process does not exist.
     Dead,
 }
 
-/// The runtime that is played.
+/// The simulated runtime.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Runtime {
+pub struct RuntimeSettings {
     /// `containerd` or `cri-o`.
-    pub family: Family,
-    /// As `Version` tells it.
+    pub family: RuntimeFamily,
+    /// The version in the answer to `Version`.
     pub version: String,
-    /// How events reach those who listen.
-    pub events: Delivery,
-    /// One event in so many is lost before it is sent; 0 for none.
+    /// How events reach several listeners.
+    pub events: EventDelivery,
+    /// One of this many events is lost before it is sent; 0 for none.
     pub loses_every: u32,
     /// Whether the lists can be streamed.
     pub streamed_lists: bool,
-    /// What `RuntimeConfig` answers; `None` where the runtime does not have it.
+    /// The answer to `RuntimeConfig`; `None` if the runtime does not implement it.
     pub cgroup_driver: Option<CgroupDriver>,
-    /// Largest message that it sends.
+    /// The size of the largest message that the runtime sends.
     pub send_limit: u64,
-    /// What it says of itself.
-    pub ready: Ready,
-    /// Whether anybody listens on its socket.
+    /// The conditions in its status.
+    pub ready: RuntimeConditions,
+    /// Whether the runtime listens on its socket.
     pub listens: bool,
 }
 
-/// What a runtime says of itself in `Status`.
+/// The conditions in the answer to `Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
+pub struct RuntimeConditions {
     /// `RuntimeReady`
     pub runtime: bool,
     /// `NetworkReady`
     pub network: bool,
 }
 
-/// Whose manners are played: which events there are, and the words of errors.
+/// The runtime whose events and error messages are simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum RuntimeFamily {
     /// containerd
     Containerd,
     /// CRI-O
     CriO,
 }
 
-/// How events reach those who listen.
+/// How events reach several listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum EventDelivery {
     /// Every listener gets every event (containerd 2.x, CRI-O from 1.28).
     Broadcast,
-    /// Listeners take events from each other (containerd 1.7).
+    /// Listeners take events away from each other (containerd 1.7).
     Competing,
-    /// There is no such call (containerd 1.6).
+    /// The RPC is not implemented (containerd 1.6).
     Unimplemented,
-    /// The stream ends at once and in good order (CRI-O with events switched off).
+    /// The stream ends at once without an error (CRI-O with events switched off).
     Ends,
 }
 
-/// Pods that have the same life.
+/// Pods with the same life.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// How faults and people refer to it, and the stem of the pods' names.
+pub struct PodGroup {
+    /// The name of the group, which is also the prefix of the pods' names.
     pub name: String,
-    /// Stem of the pods' names where it is another.
+    /// Another prefix of the pods' names.
     pub pod_name: Option<String>,
     /// Namespace.
     pub namespace: String,
-    /// What made the pods.
+    /// The kind of object that created the pods.
     pub owner: Owner,
-    /// How many at a time.
+    /// The number of pods at a time.
     pub count: u32,
     /// Names of the containers.
     pub containers: Vec<String>,
-    /// How long ago the first of them started when the simulation begins.
+    /// The age of the oldest pod at the start of the simulation.
     pub age: Duration,
-    /// How long a container runs by itself; `None` for as long as it may.
+    /// How long a container runs by itself; `None` if it does not exit.
     pub runs: Option<Duration>,
-    /// With what it then exits.
+    /// Its exit code.
     pub exit_code: i32,
-    /// Whether the kubelet starts it again.
+    /// Whether the kubelet restarts it.
     pub restarts: bool,
     /// First pause before a restart; doubles each time.
     pub backoff: Duration,
     /// Longest pause before a restart.
     pub backoff_limit: Duration,
-    /// When a pod is deleted, counted from its start.
+    /// The age at which a pod is deleted.
     pub lives: Option<Duration>,
-    /// What comes after it.
+    /// What follows a deleted pod.
     pub successor: Successor,
-    /// When its successor starts, counted from its start.
+    /// The time from the start of a pod to the start of its successor.
     pub every: Option<Duration>,
-    /// How long a dead pod is kept before it is collected; `None` for ever.
+    /// How long a dead pod is kept before it is removed; `None` for ever.
     pub kept: Option<Duration>,
-    /// Size of one more annotation on each sandbox and container.
+    /// The size of an additional annotation on each sandbox and container.
     pub annotation_bytes: u32,
 }
 
-/// What comes after a pod that was deleted.
+/// What follows a deleted pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Successor {
     /// Another pod of the group.
     Pod,
-    /// The same pod in a new sandbox: only the sandbox had died.
+    /// The same pod with a new sandbox, because only the sandbox died.
     Sandbox,
 }
 
-/// What made a pod; its name, UID and network follow from it.
+/// The kind of object that created a pod. Its name, UID and network depend on this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A `Deployment`.
@@ -170,38 +170,38 @@ pub enum Owner {
     Static,
 }
 
-/// What goes wrong with some calls for some time.
+/// A fault that affects some calls for some time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
-    /// Which calls.
+pub struct ScenarioFault {
+    /// The RPCs.
     pub calls: Vec<Rpc>,
-    /// Only those about pods of this group.
+    /// The group of pods, if only calls about these are affected.
     pub pod: Option<String>,
-    /// Only those about the container of this name.
+    /// The container name, if only calls about this container are affected.
     pub container: Option<String>,
-    /// What happens to them.
-    pub effect: Effect,
-    /// When it begins, counted from the start of the simulation.
+    /// The effect on the calls.
+    pub effect: FaultEffect,
+    /// The time from the start of the simulation to the start of the fault.
     pub after: Duration,
     /// How long it lasts; `None` for ever.
     pub lasts: Option<Duration>,
-    /// When it comes back, counted from its beginning.
+    /// The period with which the fault is repeated.
     pub every: Option<Duration>,
 }
 
-/// What happens to a call.
+/// The effect of a fault on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// It is not answered while the fault lasts.
+pub enum FaultEffect {
+    /// The call is not answered while the fault lasts.
     Hangs,
-    /// It is answered late: by a time between these two, the same for the same subject.
+    /// The answer is delayed by a time between these two, always the same for the same id.
     Takes {
         /// At least.
         least: Duration,
         /// At most.
         most: Duration,
     },
-    /// It is answered with an error.
+    /// The call is answered with an error.
     Fails {
         /// gRPC status.
         code: Code,

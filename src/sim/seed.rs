@@ -1,23 +1,23 @@
-//! Numbers, ids and names out of a seed: the same seed and the same words always give the same ones.
+//! Derives numbers, ids and names from a seed: the same seed and names always give the same results.
 
 use std::fmt::Write as _;
 
-/// Letters and digits of Kubernetes' generated name suffixes: none that could spell a word.
+/// The letters and digits of Kubernetes' generated name suffixes, which cannot spell a word.
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A point in the tree of derived seeds.
+/// A node in the tree of derived seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// The root of a scenario.
+    /// Creates the seed of a scenario.
     pub const fn new(number: u64) -> Self {
         Self(mixed(number))
     }
 
-    /// The seed of something called `name` below this one.
+    /// Derives the seed of `name` from this seed.
     pub fn of(self, name: &str) -> Self {
-        // FNV-1a over the name, started from this seed.
+        // FNV-1a of the name, starting with this seed.
         let start = 0xcbf2_9ce4_8422_2325 ^ self.0;
         let hash = name
             .bytes()
@@ -25,12 +25,12 @@ impl Seed {
         Self(mixed(hash))
     }
 
-    /// The seed of the `index`th thing below this one.
+    /// Derives the seed with this index from this seed.
     pub const fn nth(self, index: u64) -> Self {
         Self(mixed(self.0 ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number below `bound`; zero if the bound is.
+    /// Returns a number below `bound`; zero if `bound` is zero.
     pub const fn below(self, bound: u64) -> u64 {
         match self.0.checked_rem(bound) {
             Some(number) => number,
@@ -38,17 +38,17 @@ impl Seed {
         }
     }
 
-    /// 64 hex digits, as container and sandbox ids are.
+    /// Returns 64 hex digits, like ids of containers and sandboxes.
     pub fn id(self) -> String {
         self.hex(4)
     }
 
-    /// 32 hex digits, as the UID of a static pod is.
+    /// Returns 32 hex digits, like the UID of a static pod.
     pub fn short_hex(self) -> String {
         self.hex(2)
     }
 
-    /// A random-looking UUID, as the UID of a pod from the API server is.
+    /// Returns a UUID, like the UID of a pod from the API server.
     pub fn uuid(self) -> String {
         let (high, low) = (self.0, self.nth(1).0);
         format!(
@@ -61,7 +61,7 @@ impl Seed {
         )
     }
 
-    /// A generated name suffix.
+    /// Returns a generated name suffix.
     pub fn suffix(self, length: usize) -> String {
         let letters = u64::try_from(SUFFIX_LETTERS.len()).unwrap_or(1);
         (0..)
@@ -81,7 +81,7 @@ impl Seed {
     }
 }
 
-/// The finishing step of splitmix64: every bit of the input moves about half of the output's.
+/// The final step of splitmix64, in which each bit of the input changes about half of the output's bits.
 const fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_words_give_the_same_id_and_others_another() {
+    fn equal_names_give_equal_ids_and_different_names_different_ids() {
         let seed = Seed::new(1);
         assert_eq!(seed.of("web").id(), seed.of("web").id());
         assert_ne!(seed.of("web").id(), seed.of("wec").id());
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_look_like_a_runtimes() {
+    fn ids_have_the_format_of_a_runtimes_ids() {
         let seed = Seed::new(7).of("web");
         assert_eq!(seed.id().len(), 64);
         assert!(seed.id().bytes().all(|byte| byte.is_ascii_hexdigit()));

@@ -1,15 +1,15 @@
-//! A scenario being played: what the runtime answers now.
+//! A running simulation: answers the CRI calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::events::{Stage, broadcast, compete};
-use super::fault::{Asked, Fate, fates};
-use super::scenario::{Delivery, Family, Fault, Runtime, Scenario};
-use super::scribe::images_of;
+use super::events::{EventDistributor, broadcast, compete};
+use super::fault::{CallOutcome, FaultTarget, call_outcomes};
+use super::messages::images_of;
+use super::scenario::{EventDelivery, RuntimeFamily, RuntimeSettings, Scenario, ScenarioFault};
 use super::seed::Seed;
-use super::story::Story;
+use super::timeline::Timeline;
 use crate::clock::{Clock, Wall};
 use crate::cri::server::courtesy::{self, StoredImage, Usage, Used};
 use crate::cri::server::{Answer, Bytes, Courtesy, Question, Refusal, Service, Subject, message};
@@ -18,34 +18,34 @@ use crate::cri::{
     SandboxStatusAnswer, Version,
 };
 
-/// A scenario being played.
+/// A running simulation of a scenario.
 pub struct Simulation {
-    story: Arc<Story>,
-    faults: Vec<Fault>,
+    timeline: Arc<Timeline>,
+    faults: Vec<ScenarioFault>,
     seed: Seed,
-    runtime: Runtime,
+    runtime: RuntimeSettings,
     images: Vec<StoredImage>,
-    /// Where logs of containers are written, if anywhere.
+    /// The directory in which logs of containers are written, if any.
     logs: Option<PathBuf>,
-    stage: Arc<Stage>,
+    distributor: Arc<EventDistributor>,
 }
 
 const MIB: u64 = 1024 * 1024;
 
-/// What a call is about.
+/// The pod and container that a call is about.
 #[derive(Default)]
-struct About {
+struct CallSubject {
     pod: Option<String>,
     container: Option<String>,
 }
 
 impl Simulation {
-    /// Plays `scenario` from now on, as it has come to be since `begun`.
+    /// Starts to simulate `scenario`, as it is now if it started at `begun`.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Arc<Self> {
         Self::start_with(scenario, clock, begun, None)
     }
 
-    /// The same, with the logs of containers below `logs`.
+    /// Starts a simulation that writes logs of containers in `logs`.
     pub fn start_with(
         scenario: &Scenario,
         clock: Arc<dyn Clock>,
@@ -54,47 +54,51 @@ impl Simulation {
     ) -> Arc<Self> {
         Arc::new(Self {
             logs: logs.map(Path::to_path_buf),
-            story: Arc::new(Story::begin(scenario, clock, begun)),
+            timeline: Arc::new(Timeline::begin(scenario, clock, begun)),
             faults: scenario.faults.clone(),
             seed: Seed::new(scenario.seed).of("faults"),
             runtime: scenario.runtime.clone(),
             images: images_of(scenario),
-            stage: Arc::default(),
+            distributor: Arc::default(),
         })
     }
 
-    async fn suffer(&self, rpc: Rpc, subject: &Subject) -> Result<(), Refusal> {
+    async fn apply_faults(&self, rpc: Rpc, subject: &Subject) -> Result<(), Refusal> {
         let about = self.about(rpc, subject);
-        let asked =
-            Asked { rpc, pod: about.pod.as_deref(), container: about.container.as_deref(), id: subject.id() };
-        for fate in fates(&self.faults, self.seed, asked, self.story.elapsed()) {
-            match fate {
-                Fate::Waits(time) => tokio::time::sleep(time).await,
-                Fate::Hangs => std::future::pending().await,
-                Fate::Fails(code, message) => return Err(Refusal { code, message }),
+        let target = FaultTarget {
+            rpc,
+            pod: about.pod.as_deref(),
+            container: about.container.as_deref(),
+            id: subject.id(),
+        };
+        for call_outcome in call_outcomes(&self.faults, self.seed, target, self.timeline.elapsed()) {
+            match call_outcome {
+                CallOutcome::Waits(time) => tokio::time::sleep(time).await,
+                CallOutcome::Hangs => std::future::pending().await,
+                CallOutcome::Fails(code, message) => return Err(Refusal { code, message }),
             }
         }
         Ok(())
     }
 
-    fn about(&self, rpc: Rpc, subject: &Subject) -> About {
-        let Subject::One(id) = subject else { return About::default() };
-        let now = self.story.elapsed();
+    fn about(&self, rpc: Rpc, subject: &Subject) -> CallSubject {
+        let Subject::One(id) = subject else { return CallSubject::default() };
+        let now = self.timeline.elapsed();
         if rpc == Rpc::PodSandboxStatus {
-            let pod = self.story.node().find_sandbox(id, now).map(|pod| pod.group.name.clone());
-            return About { pod, container: None };
+            let pod = self.timeline.node().find_sandbox(id, now).map(|pod| pod.group.name.clone());
+            return CallSubject { pod, container: None };
         }
-        let found = self.story.node().find_container(id, now);
+        let found = self.timeline.node().find_container(id, now);
         let container = found.as_ref().map(|(pod, container)| pod.container_name(container).to_owned());
-        About { pod: found.map(|(pod, _)| pod.group.name.clone()), container }
+        CallSubject { pod: found.map(|(pod, _)| pod.group.name.clone()), container }
     }
 
     fn version(&self) -> Version {
         Version {
             version: "0.1.0".into(),
             runtime_name: match self.runtime.family {
-                Family::Containerd => "containerd".into(),
-                Family::CriO => "cri-o".into(),
+                RuntimeFamily::Containerd => "containerd".into(),
+                RuntimeFamily::CriO => "cri-o".into(),
             },
             runtime_version: self.runtime.version.clone(),
             runtime_api_version: "v1".into(),
@@ -113,33 +117,33 @@ impl Simulation {
             ("NetworkPluginNotReady", "Network plugin returns error: cni plugin not initialized"),
         );
         let mut conditions = vec![runtime, network];
-        if self.runtime.family == Family::Containerd {
+        if self.runtime.family == RuntimeFamily::Containerd {
             conditions.push(condition("ContainerdHasNoDeprecationWarnings", true, ("", "")));
         }
         RuntimeStatus { conditions }
     }
 
-    /// The answer to a list call: one message, within what the runtime sends, or batches.
+    /// Returns the answer to a list call: one message within the runtime's limit, or batches.
     fn list(&self, rpc: Rpc, subject: &Subject) -> Result<Answer, Refusal> {
-        let now = self.story.elapsed();
+        let now = self.timeline.elapsed();
         let streamed = matches!(rpc, Rpc::StreamPodSandboxes | Rpc::StreamContainers);
         if streamed && !self.runtime.streamed_lists {
             return Err(Refusal::unknown_method(rpc));
         }
         let items = match subject {
             Subject::Sandboxes(wanted) if wanted.is_everything() && streamed => {
-                return Ok(Answer::all(self.story.node().sandbox_batches(now)));
+                return Ok(Answer::all(self.timeline.node().sandbox_batches(now)));
             }
             Subject::Containers(wanted) if wanted.is_everything() && streamed => {
-                return Ok(Answer::all(self.story.node().container_batches(now)));
+                return Ok(Answer::all(self.timeline.node().container_batches(now)));
             }
-            Subject::Sandboxes(wanted) if wanted.is_everything() => self.story.node().all_sandboxes(now),
-            Subject::Containers(wanted) if wanted.is_everything() => self.story.node().all_containers(now),
+            Subject::Sandboxes(wanted) if wanted.is_everything() => self.timeline.node().all_sandboxes(now),
+            Subject::Containers(wanted) if wanted.is_everything() => self.timeline.node().all_containers(now),
             Subject::Sandboxes(wanted) => {
-                message::sandboxes(self.story.node().sandboxes(now, |sandbox| wanted.sandbox(sandbox)))
+                message::sandboxes(self.timeline.node().sandboxes(now, |sandbox| wanted.sandbox(sandbox)))
             }
             Subject::Containers(wanted) => message::containers(
-                self.story.node().containers(now, |container| wanted.container(container)),
+                self.timeline.node().containers(now, |container| wanted.container(container)),
             ),
             Subject::Runtime | Subject::One(_) => Bytes::new(),
         };
@@ -150,7 +154,7 @@ impl Simulation {
         self.within_limit(items)
     }
 
-    /// What a gRPC server of Go says of its own message that is too large to be sent.
+    /// Returns a Go gRPC server's error if the message is too large to be sent.
     fn within_limit(&self, message: Bytes) -> Result<Answer, Refusal> {
         let (size, limit) = (message.len(), self.runtime.send_limit);
         if u64::try_from(size).is_ok_and(|size| size <= limit) {
@@ -161,79 +165,83 @@ impl Simulation {
     }
 
     fn sandbox_status(&self, id: &str) -> Result<SandboxStatusAnswer, Refusal> {
-        let now = self.story.elapsed();
-        let pod = self.story.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
-        let scribe = self.story.node().scribe();
-        // CRI-O tells of the containers too, once it has been told to make events.
-        let tells_all = self.runtime.family == Family::CriO && self.runtime.events == Delivery::Broadcast;
+        let now = self.timeline.elapsed();
+        let pod = self.timeline.node().find_sandbox(id, now).ok_or_else(|| not_found("sandbox"))?;
+        let message_builder = self.timeline.node().message_builder();
+        // CRI-O adds the containers if its events are switched on.
+        let tells_all =
+            self.runtime.family == RuntimeFamily::CriO && self.runtime.events == EventDelivery::Broadcast;
         Ok(SandboxStatusAnswer {
-            status: Some(scribe.sandbox_status(&pod, now)),
-            containers: if tells_all { scribe.container_statuses(&pod, now) } else { Vec::new() },
-            timestamp: if tells_all { scribe.stamp(now) } else { 0 },
+            status: Some(message_builder.sandbox_status(&pod, now)),
+            containers: if tells_all { message_builder.container_statuses(&pod, now) } else { Vec::new() },
+            timestamp: if tells_all { message_builder.stamp(now) } else { 0 },
         })
     }
 
     fn container_status(&self, id: &str) -> Result<ContainerStatus, Refusal> {
-        let now = self.story.elapsed();
+        let now = self.timeline.elapsed();
         let (pod, container) =
-            self.story.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
-        let mut status = self.story.node().scribe().container_status(&pod, &container, now);
+            self.timeline.node().find_container(id, now).ok_or_else(|| not_found("container"))?;
+        let mut status = self.timeline.node().message_builder().container_status(&pod, &container, now);
         if let Some(written) = self.logs.as_deref().and_then(|logs| log_of(&status, logs)) {
             status.log_path = written;
         }
         Ok(status)
     }
 
-    /// Where the runtime keeps what containers write.
+    /// The directory in which the runtime stores what containers write.
     const fn layers(&self) -> &'static str {
         match self.runtime.family {
-            Family::Containerd => "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
-            Family::CriO => "/var/lib/containers/storage/overlay",
+            RuntimeFamily::Containerd => "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs",
+            RuntimeFamily::CriO => "/var/lib/containers/storage/overlay",
         }
     }
 
     fn containers_of(&self, sandbox: &Sandbox) -> Vec<Container> {
-        self.story.node().containers(self.story.elapsed(), |container| container.sandbox_id == sandbox.id)
+        self.timeline
+            .node()
+            .containers(self.timeline.elapsed(), |container| container.sandbox_id == sandbox.id)
     }
 
-    /// What those of them use that run; whoever reaches their shims suffers what `ContainerStats` suffers.
+    /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply, because both RPCs
+    /// call the shims.
     async fn used(&self, containers: Vec<Container>) -> Result<Used, Refusal> {
         let mut used = Vec::new();
         for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)
         {
             let subject = Subject::One(container.id.clone());
-            self.suffer(Rpc::ContainerStats, &subject).await?;
+            self.apply_faults(Rpc::ContainerStats, &subject).await?;
             used.push(self.usage(&container.id)?);
         }
         Ok(used)
     }
 
-    /// A container and what it uses: as much as its seed has it, for as long as it has been there.
+    /// Returns a container and its resource usage, derived from its seed and its age.
     fn usage(&self, id: &str) -> Result<(Container, Usage), Refusal> {
-        let now = self.story.elapsed();
-        let node = self.story.node();
+        let now = self.timeline.elapsed();
+        let node = self.timeline.node();
         let (pod, life) = node.find_container(id, now).ok_or_else(|| not_found("container"))?;
         let seed = self.seed.of("usage").of(&pod.container_id(&life));
         let rate = 1_000_000 + seed.below(200_000_000);
         let ran = u64::try_from(now.saturating_sub(life.started)).unwrap_or_default();
         let usage = Usage {
-            at: node.scribe().stamp(now),
+            at: node.message_builder().stamp(now),
             processor: ran / 1_000_000_000 * rate,
             rate,
             memory: (8 + seed.nth(1).below(500)) * MIB,
             written: seed.nth(2).below(64) * MIB,
         };
-        Ok((node.scribe().container(&pod, &life, now), usage))
+        Ok((node.message_builder().container(&pod, &life, now), usage))
     }
 
     fn subscribe(&self) -> Result<Answer, Refusal> {
         match self.runtime.events {
-            Delivery::Unimplemented => {
+            EventDelivery::Unimplemented => {
                 Err(Refusal::new(Code::Unimplemented, "method GetContainerEvents not implemented"))
             }
-            Delivery::Ends => Ok(Answer::all([])),
-            Delivery::Broadcast => Ok(broadcast(&self.stage, &self.story)),
-            Delivery::Competing => Ok(compete(&self.stage, &self.story)),
+            EventDelivery::Ends => Ok(Answer::all([])),
+            EventDelivery::Broadcast => Ok(broadcast(&self.distributor, &self.timeline)),
+            EventDelivery::Competing => Ok(compete(&self.distributor, &self.timeline)),
         }
     }
 }
@@ -241,7 +249,7 @@ impl Simulation {
 impl Service for Simulation {
     async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
         let Question { rpc, subject, .. } = question;
-        self.suffer(rpc, &subject).await?;
+        self.apply_faults(rpc, &subject).await?;
         let message = match rpc {
             Rpc::Version => message::version(self.version()),
             Rpc::Status => message::status(self.status()),
@@ -263,14 +271,14 @@ impl Service for Simulation {
         Ok(Answer::one(message))
     }
 
-    async fn oblige(self: Arc<Self>, asked: Courtesy) -> Option<Result<Bytes, Refusal>> {
+    async fn oblige(self: Arc<Self>, target: Courtesy) -> Option<Result<Bytes, Refusal>> {
         let layers = self.layers();
-        let now = self.story.elapsed();
-        let node = self.story.node();
-        Some(match asked {
+        let now = self.timeline.elapsed();
+        let node = self.timeline.node();
+        Some(match target {
             Courtesy::ImageFilesystem => {
                 let used = self.images.iter().map(|image| image.size).sum();
-                Ok(courtesy::image_filesystem(node.scribe().stamp(now), layers, used))
+                Ok(courtesy::image_filesystem(node.message_builder().stamp(now), layers, used))
             }
             Courtesy::Images(wanted) => {
                 let is_wanted =
@@ -296,7 +304,7 @@ impl Service for Simulation {
             }
             Courtesy::SandboxUsage(id) => match node.find_sandbox(&id, now) {
                 Some(pod) => {
-                    let sandbox = node.scribe().sandbox(&pod, now);
+                    let sandbox = node.message_builder().sandbox(&pod, now);
                     let used = self.used(self.containers_of(&sandbox)).await;
                     used.map(|used| courtesy::pod_usage((sandbox, used), layers))
                 }
@@ -306,8 +314,7 @@ impl Service for Simulation {
     }
 }
 
-/// Writes what a container has said below `logs`, unless that was done already; where that is. A disk that is full keeps
-/// nobody from asking.
+/// Writes the log of a container in `logs`, unless it exists, and returns its path. A full disk is no error.
 fn log_of(status: &ContainerStatus, logs: &Path) -> Option<String> {
     let path = logs.join(Path::new(&status.log_path).strip_prefix("/var/log/pods").ok()?);
     if !path.exists() {

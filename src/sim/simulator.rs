@@ -1,4 +1,4 @@
-//! The two ways to a simulated runtime: within this process, and a socket that any CRI client finds.
+//! The two ways to reach a simulated runtime: in the same process, and by a socket for any CRI client.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::clock::{Clock, Wall};
 use crate::cri;
 use crate::cri::server::{InProcess, Listening};
 
-/// A runtime simulated in this process, on a thread of its own: whatever hangs in it hangs nobody else.
+/// A runtime simulated in this process, on its own thread, so that a hang in it blocks nothing else.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     server: InProcess,
@@ -21,13 +21,14 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Starts to play `scenario` from its beginning; it ends with the last clone of this and the last client.
+    /// Starts `scenario` from its beginning. The simulation ends when the last clone of this and the last client are
+    /// dropped.
     pub fn start(scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let begun = clock.wall();
         Self::since(scenario, clock, begun)
     }
 
-    /// Plays `scenario` from now on, as it has come to be since `begun`.
+    /// Starts `scenario` as it is now if it started at `begun`.
     pub fn since(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Result<Self, Error> {
         let endpoint = format!("sim:{}", scenario.name);
         let server = InProcess::start(&endpoint, Simulation::start(scenario, clock, begun))
@@ -35,7 +36,7 @@ impl Simulator {
         Ok(Self { server, endpoint: endpoint.into(), listens: scenario.runtime.listens })
     }
 
-    /// A client of this runtime; it connects with its first call.
+    /// Creates a client of this runtime, which connects with its first call.
     pub fn client(&self, deadline: Duration, clock: Arc<dyn Clock>) -> cri::Client {
         if self.listens {
             return self.server.client(deadline, clock);
@@ -46,7 +47,7 @@ impl Simulator {
     }
 }
 
-/// A scenario on a socket, which is removed when this is dropped.
+/// A simulated runtime on a socket, which is removed when this is dropped.
 pub struct Socket {
     listening: Listening,
     simulation: Arc<Simulation>,
@@ -54,13 +55,13 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Starts to play `scenario` on a socket at `path`, where nothing may be yet.
+    /// Starts `scenario` on a socket at `path`, which must not exist.
     pub fn bind(path: &Path, scenario: &Scenario, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let begun = clock.wall();
         Self::bind_since(path, scenario, clock, begun, None)
     }
 
-    /// The same as it has come to be since `begun`, with logs of containers below `logs`.
+    /// Starts the scenario as it is now if it started at `begun`, with logs of containers in `logs`.
     pub fn bind_since(
         path: &Path,
         scenario: &Scenario,
@@ -68,7 +69,7 @@ impl Socket {
         begun: Wall,
         logs: Option<&Path>,
     ) -> Result<Self, Error> {
-        // The node first: who sees the socket does not want to wait.
+        // The simulation starts before the socket exists, so that the first client does not wait.
         let simulation = Simulation::start_with(scenario, clock, begun, logs);
         let path = path.to_path_buf();
         let listening = match Listening::at(&path) {
@@ -80,7 +81,7 @@ impl Socket {
         Ok(Self { listening, simulation, path })
     }
 
-    /// Answers whoever connects, until `end`.
+    /// Serves clients until `end` completes.
     pub async fn serve(self, end: impl Future<Output = ()>) -> Result<(), Error> {
         let Self { listening, simulation, path } = self;
         listening.serve(simulation, end).await.map_err(|source| Error::Listen { path, source })

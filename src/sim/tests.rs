@@ -1,4 +1,4 @@
-//! Every built-in scenario shows its fault, over real gRPC on a paused clock: nothing here waits for real.
+//! Tests that each built-in scenario shows its fault, over real gRPC with a paused clock, so that no test waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use super::simulation::Simulation;
-use super::{Delivery, Scenario, load, names};
+use super::{EventDelivery, Scenario, load, names};
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::serve_connection;
 use crate::cri::{
@@ -14,17 +14,17 @@ use crate::cri::{
     Filter, KUBELET_RECEIVE_LIMIT, Rpc, Runtime, Sandbox, SandboxState,
 };
 
-/// A runtime that plays a scenario on this very thread, and the clients that it gets.
-struct Played(Arc<Simulation>);
+/// A simulation on the test's own thread.
+struct RunningSimulation(Arc<Simulation>);
 
-/// A clock whose wall goes with the monotonic one, which is paused in a test: a story begins at its very beginning.
-struct OneTime {
+/// A clock whose wall time follows the paused monotonic time, so that each simulation starts at its beginning.
+struct PausedClock {
     clock: SystemClock,
     begun: Wall,
     at: Mono,
 }
 
-impl OneTime {
+impl PausedClock {
     fn start() -> Self {
         let clock = SystemClock::start();
         let (begun, at) = (clock.wall(), clock.mono());
@@ -32,7 +32,7 @@ impl OneTime {
     }
 }
 
-impl Clock for OneTime {
+impl Clock for PausedClock {
     fn mono(&self) -> Mono {
         self.clock.mono()
     }
@@ -42,9 +42,9 @@ impl Clock for OneTime {
     }
 }
 
-impl Played {
+impl RunningSimulation {
     fn new(scenario: &Scenario) -> Self {
-        let clock = OneTime::start();
+        let clock = PausedClock::start();
         let begun = clock.begun;
         Self(Simulation::start(scenario, Arc::new(clock), begun))
     }
@@ -63,8 +63,8 @@ impl Played {
     }
 }
 
-fn playing(name: &str) -> Client {
-    Played::new(&load(name).unwrap()).client()
+fn start_scenario(name: &str) -> Client {
+    RunningSimulation::new(&load(name).unwrap()).client()
 }
 
 async fn sandboxes(client: &Client) -> Vec<Sandbox> {
@@ -75,13 +75,13 @@ async fn containers(client: &Client) -> Vec<Container> {
     client.list_containers(&Filter::default()).await.result.unwrap()
 }
 
-/// Names of the pods and containers whose status is silent; all others have to answer.
+/// Returns the names of the pods and containers whose status call is silent. All other calls must be answered.
 async fn silent_ones(client: &Client) -> Vec<String> {
     let mut silent = Vec::new();
     let mut note = |name: String, error: Option<Error>| match error {
         Some(Error::Silent { .. }) => silent.push(name),
         None => {}
-        // What was collected in the meantime may be missed.
+        // A container that was removed in the meantime is not found.
         Some(why) => assert!(why.is_not_found(), "{why}"),
     };
     for sandbox in sandboxes(client).await {
@@ -100,33 +100,33 @@ fn is_silent<T>(call: &Call<T>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn quiet_answers_everything() {
-    let client = playing("quiet");
+async fn quiet_answers_every_call() {
+    let client = start_scenario("quiet");
     assert!(silent_ones(&client).await.is_empty());
     assert!(sandboxes(&client).await.len() > 20);
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_container_is_silent_about_one_container() {
-    assert_eq!(silent_ones(&playing("hung-container")).await, ["postgres"]);
+async fn hung_container_hangs_on_one_container() {
+    assert_eq!(silent_ones(&start_scenario("hung-container")).await, ["postgres"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_two_pods_are_silent_about_two_sandboxes() {
-    let mut silent = silent_ones(&playing("hung-two-pods")).await;
+async fn hung_two_pods_hang_on_two_sandboxes() {
+    let mut silent = silent_ones(&start_scenario("hung-two-pods")).await;
     silent.sort();
     assert_eq!(silent, ["archive-0", "media-0"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_list_is_silent_about_all_containers_and_one() {
+async fn hung_list_hangs_on_the_container_list_and_one_status() {
     let scenario = load("hung-list").unwrap();
-    let client = Played::new(&scenario).client();
+    let client = RunningSimulation::new(&scenario).client();
     assert!(is_silent(&client.list_containers(&Filter::default()).await));
     assert!(!sandboxes(&client).await.is_empty());
     assert!(client.version().await.result.is_ok());
-    // The list does not say who it is; without its fault it does.
-    let healthy = Played::new(&Scenario { faults: Vec::new(), ..scenario }).client();
+    // The list does not name the container; without the fault it does.
+    let healthy = RunningSimulation::new(&Scenario { faults: Vec::new(), ..scenario }).client();
     for container in containers(&healthy).await {
         let name = container.metadata.unwrap().name;
         assert_eq!(is_silent(&client.container_status(&container.id).await), name == "worker", "{name}");
@@ -135,8 +135,8 @@ async fn hung_list_is_silent_about_all_containers_and_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_disk_answers_late_but_answers() {
-    let client = playing("slow-disk");
+async fn slow_disk_answers_every_call_late() {
+    let client = start_scenario("slow-disk");
     let listed = client.list_containers(&Filter::default()).await;
     assert!(listed.duration >= Duration::from_secs(1), "{:?}", listed.duration);
     let mut whole = Duration::ZERO;
@@ -150,7 +150,7 @@ async fn slow_disk_answers_late_but_answers() {
 
 #[tokio::test(start_paused = true)]
 async fn too_many_dead_are_more_than_two_thousand_sandboxes_and_fit_a_message() {
-    let client = playing("too-many-dead");
+    let client = start_scenario("too-many-dead");
     let listed = client.list_containers(&Filter::default()).await;
     assert!(listed.response_bytes < KUBELET_RECEIVE_LIMIT);
     assert!(listed.duration > Duration::from_secs(1));
@@ -161,8 +161,8 @@ async fn too_many_dead_are_more_than_two_thousand_sandboxes_and_fit_a_message() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_too_large_is_refused_whole_and_given_in_parts() {
-    let client = playing("list-too-large");
+async fn list_too_large_fails_as_one_message_and_succeeds_with_a_filter() {
+    let client = start_scenario("list-too-large");
     let refused = client.list_containers(&Filter::default()).await.result.unwrap_err();
     assert_eq!(refused.code(), Some(Code::ResourceExhausted));
     assert!(refused.to_string().contains("trying to send message larger than max ("), "{refused}");
@@ -175,7 +175,7 @@ async fn list_too_large_is_refused_whole_and_given_in_parts() {
 
 #[tokio::test(start_paused = true)]
 async fn flapping_hangs_and_answers_in_turns() {
-    let client = playing("flapping");
+    let client = start_scenario("flapping");
     let hangs = async || is_silent(&client.list_sandboxes(&Filter::default()).await);
     let mut seen = Vec::new();
     for _ in 0..20 {
@@ -188,7 +188,7 @@ async fn flapping_hangs_and_answers_in_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_a_lock_is_answered_when_it_is_released() {
-    let client = playing("flapping").with_deadline(Duration::from_secs(600));
+    let client = start_scenario("flapping").with_deadline(Duration::from_secs(600));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let answer = client.list_sandboxes(&Filter::default()).await;
     assert!(answer.result.is_ok());
@@ -200,8 +200,8 @@ async fn a_call_that_waits_for_a_lock_is_answered_when_it_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stale_static_pods_are_two_of_one_name_and_one_more() {
-    let client = playing("stale-static-pod");
+async fn stale_static_pod_has_two_pods_with_one_name_and_an_orphan() {
+    let client = start_scenario("stale-static-pod");
     let from_file: Vec<Sandbox> = sandboxes(&client)
         .await
         .into_iter()
@@ -222,8 +222,8 @@ async fn stale_static_pods_are_two_of_one_name_and_one_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn big_node_is_as_large_as_it_says_in_one_message_and_streamed() {
-    let client = playing("big-node");
+async fn big_node_has_its_documented_size_listed_and_streamed() {
+    let client = start_scenario("big-node");
     let listed = client.list_containers(&Filter::default()).await;
     assert!(listed.response_bytes > KUBELET_RECEIVE_LIMIT);
     let listed = listed.result.unwrap();
@@ -236,7 +236,7 @@ async fn big_node_is_as_large_as_it_says_in_one_message_and_streamed() {
 
 #[tokio::test(start_paused = true)]
 async fn crash_loop_restarts_containers_with_a_higher_attempt() {
-    let client = playing("crash-loop");
+    let client = start_scenario("crash-loop");
     let highest = async || {
         let all = containers(&client).await;
         let of_importer = all.into_iter().filter_map(|it| it.metadata).filter(|it| it.name == "importer");
@@ -248,21 +248,21 @@ async fn crash_loop_restarts_containers_with_a_higher_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_not_streamed_where_the_runtime_cannot() {
-    let client = playing("quiet").with_streamed_lists();
+async fn streamed_lists_are_unimplemented_in_old_runtimes() {
+    let client = start_scenario("quiet").with_streamed_lists();
     let refused = client.list_containers(&Filter::default()).await.result.unwrap_err();
     assert!(matches!(refused, Error::Unimplemented { .. }), "{refused}");
 }
 
-/// The events that a client gets in `time`.
-async fn heard(stream: &mut EventStream, time: Duration) -> Vec<ContainerEvent> {
+/// Returns the events that a client receives in `time`.
+async fn events_within(stream: &mut EventStream, time: Duration) -> Vec<ContainerEvent> {
     let mut events = Vec::new();
     let listening = async {
         while let Some(received) = stream.next().await.unwrap() {
             events.push(received.event);
         }
     };
-    // It does not end by itself.
+    // The stream does not end by itself.
     assert!(tokio::time::timeout(time, listening).await.is_err());
     events
 }
@@ -275,20 +275,20 @@ kubelet: x
 pods: [{ name: web, containers: [app, proxy], age: 0s, lives: 20s, every: 1h, kept: 5s }]
 ";
 
-fn one_life(change: impl FnOnce(&mut Scenario)) -> Played {
+fn one_life(change: impl FnOnce(&mut Scenario)) -> RunningSimulation {
     let mut scenario = super::format::read("life", LIFE.as_bytes()).unwrap();
     change(&mut scenario);
-    Played::new(&scenario)
+    RunningSimulation::new(&scenario)
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_come_in_the_order_and_with_the_content_of_containerd() {
+async fn events_have_the_order_and_content_of_containerds() {
     use ContainerEventType::{Created, Deleted, Started, Stopped};
     use SandboxState::{NotReady, Ready};
     let client = one_life(|_| ()).client();
-    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    let events = events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
     let sandbox_id = events[0].container_id.clone();
-    let told: Vec<_> = events
+    let sent_events: Vec<_> = events
         .iter()
         .map(|event| {
             let of_sandbox = event.container_id == sandbox_id;
@@ -299,7 +299,7 @@ async fn events_come_in_the_order_and_with_the_content_of_containerd() {
     let (created, running, exited) =
         (ContainerState::Created, ContainerState::Running, ContainerState::Exited);
     assert_eq!(
-        told,
+        sent_events,
         [
             (true, Created, Some(Ready), vec![]),
             (true, Started, Some(Ready), vec![]),
@@ -322,17 +322,17 @@ async fn events_come_in_the_order_and_with_the_content_of_containerd() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containerd_17_forgets_the_sandbox_before_it_tells_of_its_end() {
-    let client = one_life(|scenario| scenario.runtime.events = Delivery::Competing).client();
-    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+async fn containerd_17_sends_the_last_event_without_the_sandbox() {
+    let client = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing).client();
+    let events = events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
     assert_eq!(events.last().unwrap().kind, ContainerEventType::Deleted);
     assert_eq!(events.last().unwrap().sandbox, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn cri_o_tells_nothing_of_a_sandboxs_beginning_and_end() {
-    let client = one_life(|scenario| scenario.runtime.family = super::Family::CriO).client();
-    let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+async fn cri_o_sends_no_event_when_a_sandbox_is_created_or_removed() {
+    let client = one_life(|scenario| scenario.runtime.family = super::RuntimeFamily::CriO).client();
+    let events = events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
     let of_sandbox: Vec<ContainerEventType> = events
         .iter()
         .filter(|event| event.sandbox.as_ref().is_some_and(|sandbox| sandbox.id == event.container_id))
@@ -342,62 +342,63 @@ async fn cri_o_tells_nothing_of_a_sandboxs_beginning_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broadcast_reaches_everybody_and_waits_for_the_first() {
+async fn every_listener_receives_a_broadcast_and_the_first_receives_kept_events() {
     let played = one_life(|_| ());
-    // What happened before anybody listened is kept for five minutes.
+    // Events before the first listener are kept for five minutes.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let (one, other) = (played.client(), played.client());
     let (mut first, mut second) =
         (one.container_events().await.unwrap(), other.container_events().await.unwrap());
     let time = Duration::from_secs(60);
-    let (first, second) = tokio::join!(heard(&mut first, time), heard(&mut second, time));
+    let (first, second) = tokio::join!(events_within(&mut first, time), events_within(&mut second, time));
     assert_eq!((first.len(), second.len()), (12, 6));
     assert_eq!(first[6..], second[..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn competing_listeners_take_events_from_each_other() {
-    let played = one_life(|scenario| scenario.runtime.events = Delivery::Competing);
+    let played = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
     let (one, other) = (played.client(), played.client());
     let (mut first, mut second) =
         (one.container_events().await.unwrap(), other.container_events().await.unwrap());
     let time = Duration::from_secs(60);
-    let (first, second) = tokio::join!(heard(&mut first, time), heard(&mut second, time));
+    let (first, second) = tokio::join!(events_within(&mut first, time), events_within(&mut second, time));
     assert!(!first.is_empty() && !second.is_empty());
     assert_eq!(first.len() + second.len(), 12);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_that_went_away_swallows_one_event_of_containerd_17() {
-    let played = one_life(|scenario| scenario.runtime.events = Delivery::Competing);
+async fn a_closed_stream_loses_one_event_of_containerd_17() {
+    let played = one_life(|scenario| scenario.runtime.events = EventDelivery::Competing);
     let gone = played.client();
-    drop(heard(&mut gone.container_events().await.unwrap(), Duration::from_secs(10)).await);
-    // The runtime is told of the end of the stream before the next event.
+    drop(events_within(&mut gone.container_events().await.unwrap(), Duration::from_secs(10)).await);
+    // Time for the runtime to notice the end of the stream before the next event.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let client = played.client();
-    let rest = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
+    let rest = events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(60)).await;
     assert_eq!(rest.len(), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absent_stream_is_unimplemented_and_a_disabled_one_ends_at_once() {
-    let absent = one_life(|scenario| scenario.runtime.events = Delivery::Unimplemented).client();
+async fn a_missing_stream_is_unimplemented_and_a_disabled_one_ends_at_once() {
+    let absent = one_life(|scenario| scenario.runtime.events = EventDelivery::Unimplemented).client();
     let refused = absent.container_events().await.unwrap().next().await.unwrap_err();
     assert!(matches!(refused, Error::Unimplemented { rpc: Rpc::GetContainerEvents, .. }), "{refused}");
-    let disabled = one_life(|scenario| scenario.runtime.events = Delivery::Ends).client();
+    let disabled = one_life(|scenario| scenario.runtime.events = EventDelivery::Ends).client();
     assert!(disabled.container_events().await.unwrap().next().await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn missed_events_are_some_of_all_and_always_the_same() {
+async fn missed_events_loses_the_same_events_in_each_run() {
     let scenario = load("missed-events").unwrap();
     let whole = Scenario {
-        runtime: super::scenario::Runtime { loses_every: 0, ..scenario.runtime.clone() },
+        runtime: super::scenario::RuntimeSettings { loses_every: 0, ..scenario.runtime.clone() },
         ..scenario.clone()
     };
     let listen = async |scenario: &Scenario| {
-        let client = Played::new(scenario).client();
-        let events = heard(&mut client.container_events().await.unwrap(), Duration::from_secs(120)).await;
+        let client = RunningSimulation::new(scenario).client();
+        let events =
+            events_within(&mut client.container_events().await.unwrap(), Duration::from_secs(120)).await;
         events.into_iter().map(|event| (event.container_id, event.kind)).collect::<Vec<_>>()
     };
     let (all, some, again) = (listen(&whole).await, listen(&scenario).await, listen(&scenario).await);
@@ -407,10 +408,10 @@ async fn missed_events_are_some_of_all_and_always_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_tells_the_same_story_and_another_seed_another() {
+async fn equal_seeds_give_equal_events_and_different_seeds_different_ones() {
     let scenario = load("busy-deploy").unwrap();
     let ids = async |seed: u64| {
-        let client = Played::new(&Scenario { seed, ..scenario.clone() }).client();
+        let client = RunningSimulation::new(&Scenario { seed, ..scenario.clone() }).client();
         tokio::time::sleep(Duration::from_secs(77)).await;
         let all = containers(&client).await;
         all.into_iter().map(|container| (container.id, container.state)).collect::<Vec<_>>()
@@ -428,16 +429,16 @@ fn every_built_in_scenario_is_found_by_its_name() {
     }
 }
 
-/// A frame of the first stream.
+/// Builds a frame of the first HTTP/2 stream.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_that_calls_the_socket_by_its_path_is_answered() {
+async fn a_client_that_sends_the_socket_path_as_authority_is_answered() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let played = Played::new(&load("quiet").unwrap());
+    let played = RunningSimulation::new(&load("quiet").unwrap());
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     tokio::spawn(serve_connection(Arc::clone(&played.0), theirs));
     let headers = [
@@ -449,7 +450,7 @@ async fn client_that_calls_the_socket_by_its_path_is_answered() {
     ];
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     let named = headers.iter().flat_map(|(name, value)| [&[0][..], &text(name), &text(value)].concat());
-    // As gRPC's C core has it: the name by its place in the table, the path of the socket percent-encoded.
+    // As gRPC's C core sends it: `:authority` by its index in the table, with the socket's path percent-encoded.
     let block: Vec<u8> = [&[0x41][..], &text("run%2Fcontainerd%2Fcontainerd.sock")].concat();
     let block: Vec<u8> = block.into_iter().chain(named).collect();
     let call = [

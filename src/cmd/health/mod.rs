@@ -47,7 +47,7 @@ use crate::diagnosis::{
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
 use crate::kubelet::{KubeletApi, KubeletVersion, http};
-use crate::sim::{self, KubeletLife, KubeletPages};
+use crate::sim::{self, KubeletPages, KubeletProcessState};
 
 /// The time for everything, unless somebody says otherwise.
 const BUDGET: Duration = Duration::from_secs(30);
@@ -402,13 +402,13 @@ fn forget_own_healthz(kubelet: &mut KubeletInputs) {
 /// What a scenario has besides its runtime: processes, and a kubelet that can be asked.
 fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -> Result<(), Error> {
     let scenario = sim::load(scenario)?;
-    let Some(around) = scenario.around.clone() else { return Ok(()) };
+    let Some(around) = scenario.processes.clone() else { return Ok(()) };
     let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
-    let pods = sim::pods_around(&scenario, &around, context.clock.wall()).into_iter();
+    let pods = sim::pod_processes(&scenario, &around, context.clock.wall()).into_iter();
     inputs.played = Some(Played {
         kubelet: match around.kubelet {
-            KubeletLife::Dead => None,
-            life => Some((SIMULATED_KUBELET, letter(life == KubeletLife::Stopped))),
+            KubeletProcessState::Dead => None,
+            life => Some((SIMULATED_KUBELET, letter(life == KubeletProcessState::Stopped))),
         },
         owns_socket: false,
         pods: pods

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Style, table};
 use crate::report::escape::escaped;
-use crate::sim::{Delivery, Family, KubeletLife, Scenario};
+use crate::sim::{EventDelivery, KubeletProcessState, RuntimeFamily, Scenario};
 
 /// Width of running text.
 const WIDTH: usize = 96;
@@ -62,20 +62,20 @@ fn paragraph(text: &str, indent: &str, out: &mut dyn Write) -> io::Result<()> {
 fn node(scenario: &Scenario) -> String {
     let runtime = &scenario.runtime;
     let family = match runtime.family {
-        Family::Containerd => "containerd",
-        Family::CriO => "cri-o",
+        RuntimeFamily::Containerd => "containerd",
+        RuntimeFamily::CriO => "cri-o",
     };
     let events = match runtime.events {
-        Delivery::Broadcast => "events for everybody who listens",
-        Delivery::Competing => "events that listeners take from each other",
-        Delivery::Unimplemented => "no event stream",
-        Delivery::Ends => "an event stream that is switched off",
+        EventDelivery::Broadcast => "events for everybody who listens",
+        EventDelivery::Competing => "events that listeners take from each other",
+        EventDelivery::Unimplemented => "no event stream",
+        EventDelivery::Ends => "an event stream that is switched off",
     };
     let pods: u64 = scenario.groups.iter().map(|group| u64::from(group.count)).sum();
-    let around = scenario.around.as_ref().map_or("", |around| match around.kubelet {
-        KubeletLife::Running => " A kubelet runs on it, with its metrics and its health check.",
-        KubeletLife::Stopped => " Its kubelet is stopped.",
-        KubeletLife::Dead => " Its kubelet is dead.",
+    let around = scenario.processes.as_ref().map_or("", |around| match around.kubelet {
+        KubeletProcessState::Running => " A kubelet runs on it, with its metrics and its health check.",
+        KubeletProcessState::Stopped => " Its kubelet is stopped.",
+        KubeletProcessState::Dead => " Its kubelet is dead.",
     });
     format!(
         "{family} {} with {events}; {pods} places for pods; seed {}.{around}",

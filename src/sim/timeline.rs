@@ -1,33 +1,33 @@
-//! What happens on the simulated node, and what of it the runtime tells: a scenario on a clock.
+//! A simulated node with a clock, and the events that its runtime sends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::life::{Nanos, nanos};
-use super::node::{Event, Node};
-use super::scenario::{Family, Scenario};
+use super::node::{SimulatedNode, TimedEvent};
+use super::scenario::{RuntimeFamily, Scenario};
 use super::seed::Seed;
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::ContainerEventType;
 
-/// A node whose time passes.
-pub struct Story {
-    node: Node,
-    family: Family,
+/// A simulated node whose time passes.
+pub struct Timeline {
+    node: SimulatedNode,
+    family: RuntimeFamily,
     loses_every: u32,
     seed: Seed,
     clock: Arc<dyn Clock>,
     started: Mono,
-    /// How much of the story was over then.
-    already: Nanos,
+    /// The simulated time at the start of this process.
+    elapsed_at_start: Nanos,
 }
 
-impl Story {
-    /// A story that began at `begun` and goes on from now.
+impl Timeline {
+    /// Creates a timeline that started at `begun` and continues from now.
     pub fn begin(scenario: &Scenario, clock: Arc<dyn Clock>, begun: Wall) -> Self {
         Self {
-            node: Node::new(scenario, begun.nanos()),
-            already: clock.wall().nanos().saturating_sub(begun.nanos()).max(0),
+            node: SimulatedNode::new(scenario, begun.nanos()),
+            elapsed_at_start: clock.wall().nanos().saturating_sub(begun.nanos()).max(0),
             family: scenario.runtime.family,
             loses_every: scenario.runtime.loses_every,
             seed: Seed::new(scenario.seed).of("faults"),
@@ -37,34 +37,34 @@ impl Story {
     }
 
     /// The node.
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &SimulatedNode {
         &self.node
     }
 
     /// Simulated time.
     pub fn elapsed(&self) -> Nanos {
-        self.already.saturating_add(nanos(self.clock.mono().since(self.started)))
+        self.elapsed_at_start.saturating_add(nanos(self.clock.mono().since(self.started)))
     }
 
-    /// Whose manners are played.
-    pub fn family(&self) -> Family {
+    /// The runtime whose behaviour is simulated.
+    pub fn family(&self) -> RuntimeFamily {
         self.family
     }
 
-    /// The events after `from` and up to `to` that are not lost.
-    pub fn events(&self, from: Nanos, to: Nanos) -> Vec<Event> {
+    /// Returns the events after `from` and up to `to` that are not lost.
+    pub fn events(&self, from: Nanos, to: Nanos) -> Vec<TimedEvent> {
         let mut events = self.node.events(from, to);
         events.retain(|event| !self.is_lost(event));
         events
     }
 
-    /// How long until something happens after `at`; `None` if nothing will.
+    /// Returns the time from `at` to the next change; `None` if there is none.
     pub fn until_next(&self, at: Nanos) -> Option<Duration> {
         let next = self.node.next_after(at)?;
         Some(Duration::from_nanos(u64::try_from(next - at).unwrap_or_default()))
     }
 
-    fn is_lost(&self, event: &Event) -> bool {
+    fn is_lost(&self, event: &TimedEvent) -> bool {
         let kind = match event.message.kind {
             ContainerEventType::Created | ContainerEventType::Other(_) => 0,
             ContainerEventType::Started => 1,

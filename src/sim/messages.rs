@@ -1,9 +1,9 @@
-//! The simulated pods as a runtime tells of them.
+//! Builds the CRI messages of simulated pods.
 
 use std::collections::BTreeSet;
 
-use super::life::{ContainerLife, LifeEvent, Moment, Nanos, Pod, Subject};
-use super::scenario::{Family, Owner, Scenario};
+use super::life::{ContainerLife, LifeChange, LifeEvent, Nanos, PodLife, Subject};
+use super::scenario::{Owner, RuntimeFamily, Scenario};
 use super::seed::Seed;
 use crate::cri::server::courtesy::StoredImage;
 use crate::cri::{
@@ -11,26 +11,26 @@ use crate::cri::{
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,
 };
 
-/// Key of the annotation that makes objects as large as a scenario wants them.
+/// The annotation that enlarges objects to the size in the scenario.
 const PADDING: &str = "example.com/rendered-config";
 
-/// Where simulated time lies in wall time, and whose manners are played.
+/// Builds CRI messages, with the wall time of the simulation and the behaviour of a runtime.
 #[derive(Clone, Copy, Debug)]
-pub struct Scribe {
+pub struct MessageBuilder {
     /// Wall time of the start of the simulation, in nanoseconds since the Unix epoch.
     pub origin: i64,
-    /// Whose manners are played.
-    pub family: Family,
+    /// The runtime whose behaviour is simulated.
+    pub family: RuntimeFamily,
 }
 
-impl Scribe {
-    /// Wall time of a simulated moment.
+impl MessageBuilder {
+    /// Converts simulated time into wall time.
     pub fn stamp(self, at: Nanos) -> i64 {
         self.origin.saturating_add(at)
     }
 
     /// An entry of `ListPodSandbox`.
-    pub fn sandbox(self, pod: &Pod, at: Nanos) -> Sandbox {
+    pub fn sandbox(self, pod: &PodLife, at: Nanos) -> Sandbox {
         Sandbox {
             id: pod.sandbox_id(),
             metadata: Some(sandbox_metadata(pod)),
@@ -42,7 +42,7 @@ impl Scribe {
     }
 
     /// Answer to `PodSandboxStatus`, without the containers.
-    pub fn sandbox_status(self, pod: &Pod, at: Nanos) -> SandboxStatus {
+    pub fn sandbox_status(self, pod: &PodLife, at: Nanos) -> SandboxStatus {
         SandboxStatus {
             id: pod.sandbox_id(),
             metadata: Some(sandbox_metadata(pod)),
@@ -56,7 +56,7 @@ impl Scribe {
     }
 
     /// An entry of `ListContainers`.
-    pub fn container(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> Container {
+    pub fn container(self, pod: &PodLife, container: &ContainerLife, at: Nanos) -> Container {
         let (image, image_ref) = image(pod, container);
         Container {
             id: pod.container_id(container),
@@ -72,7 +72,7 @@ impl Scribe {
     }
 
     /// Answer to `ContainerStatus`.
-    pub fn container_status(self, pod: &Pod, container: &ContainerLife, at: Nanos) -> ContainerStatus {
+    pub fn container_status(self, pod: &PodLife, container: &ContainerLife, at: Nanos) -> ContainerStatus {
         let (image, image_ref) = image(pod, container);
         let finished = container.finished_by(at);
         let exit_code = finished.map_or(0, |(_, code)| code);
@@ -101,31 +101,31 @@ impl Scribe {
         }
     }
 
-    /// Every container of a pod, as its events carry them.
-    pub fn container_statuses(self, pod: &Pod, at: Nanos) -> Vec<ContainerStatus> {
+    /// Returns the statuses of all containers of a pod, as its events contain them.
+    pub fn container_statuses(self, pod: &PodLife, at: Nanos) -> Vec<ContainerStatus> {
         pod.containers_at(at).map(|container| self.container_status(pod, container, at)).collect()
     }
 
-    /// The event that tells of `moment`; `None` where the runtime does not tell.
-    pub fn event(self, pod: &Pod, moment: Moment, competing: bool) -> Option<ContainerEvent> {
+    /// Returns the event of a change; `None` if the runtime sends none.
+    pub fn event(self, pod: &PodLife, change: LifeChange, competing: bool) -> Option<ContainerEvent> {
         use LifeEvent::{Created, Deleted};
-        let of_sandbox = moment.subject == Subject::Sandbox;
-        // CRI-O looks for the sandbox before it is there and after it is gone, and then keeps silent.
-        if of_sandbox && self.family == Family::CriO && matches!(moment.what, Created | Deleted) {
+        let of_sandbox = change.subject == Subject::Sandbox;
+        // CRI-O looks for the sandbox before it is created and after it is removed, and then sends no event.
+        if of_sandbox && self.family == RuntimeFamily::CriO && matches!(change.what, Created | Deleted) {
             return None;
         }
-        let container_id = match moment.subject {
+        let container_id = match change.subject {
             Subject::Sandbox => pod.sandbox_id(),
             Subject::Container(index) => pod.container_id(pod.containers.get(index)?),
         };
-        // containerd 1.7 sends the last event when the sandbox has left its store, later ones before that.
-        let forgotten = of_sandbox && moment.what == Deleted && competing;
+        // containerd 1.7 sends the last event when the sandbox is no longer in its store, and earlier events before.
+        let forgotten = of_sandbox && change.what == Deleted && competing;
         Some(ContainerEvent {
             container_id,
-            kind: event_type(moment.what),
-            created_at: self.stamp(moment.at),
-            sandbox: (!forgotten).then(|| self.sandbox_status(pod, moment.at)),
-            containers: self.container_statuses(pod, moment.at),
+            kind: event_type(change.what),
+            created_at: self.stamp(change.at),
+            sandbox: (!forgotten).then(|| self.sandbox_status(pod, change.at)),
+            containers: self.container_statuses(pod, change.at),
         })
     }
 }
@@ -139,7 +139,7 @@ fn event_type(what: LifeEvent) -> ContainerEventType {
     }
 }
 
-fn sandbox_state(pod: &Pod, at: Nanos) -> SandboxState {
+fn sandbox_state(pod: &PodLife, at: Nanos) -> SandboxState {
     if pod.is_ready(at) { SandboxState::Ready } else { SandboxState::NotReady }
 }
 
@@ -153,7 +153,7 @@ fn container_state(container: &ContainerLife, at: Nanos) -> ContainerState {
     }
 }
 
-fn sandbox_metadata(pod: &Pod) -> SandboxMetadata {
+fn sandbox_metadata(pod: &PodLife) -> SandboxMetadata {
     SandboxMetadata {
         name: pod.name(),
         uid: pod.uid(),
@@ -162,19 +162,19 @@ fn sandbox_metadata(pod: &Pod) -> SandboxMetadata {
     }
 }
 
-fn container_metadata(pod: &Pod, container: &ContainerLife) -> ContainerMetadata {
+fn container_metadata(pod: &PodLife, container: &ContainerLife) -> ContainerMetadata {
     ContainerMetadata {
         name: pod.container_name(container).to_owned(),
         attempt: pod.container_attempt(container),
     }
 }
 
-fn on_host_network(pod: &Pod) -> bool {
+fn on_host_network(pod: &PodLife) -> bool {
     matches!(pod.group.owner, Owner::Static | Owner::DaemonSet)
 }
 
-/// A pod has an address of its own as long as it has a network of its own.
-fn address(pod: &Pod, at: Nanos) -> String {
+/// A pod has its own address while it has its own network.
+fn address(pod: &PodLife, at: Nanos) -> String {
     if on_host_network(pod) || !pod.is_ready(at) {
         return String::new();
     }
@@ -182,7 +182,7 @@ fn address(pod: &Pod, at: Nanos) -> String {
     format!("10.244.{}.{}", seed.below(250), 2 + seed.nth(1).below(250))
 }
 
-fn image(pod: &Pod, container: &ContainerLife) -> (Image, String) {
+fn image(pod: &PodLife, container: &ContainerLife) -> (Image, String) {
     image_called(pod.container_name(container))
 }
 
@@ -193,7 +193,7 @@ fn image_called(name: &str) -> (Image, String) {
     (image, format!("registry.example/{name}@sha256:{digest}"))
 }
 
-/// Every image that the containers of a scenario are made of.
+/// Returns every image that the containers of a scenario use.
 pub fn images_of(scenario: &Scenario) -> Vec<StoredImage> {
     let names: BTreeSet<&String> = scenario.groups.iter().flat_map(|group| &group.containers).collect();
     let stored = names.into_iter().map(|name| {
@@ -212,8 +212,8 @@ fn reason(exit_code: i32) -> &'static str {
     }
 }
 
-/// The labels that sandbox and containers share.
-fn pod_labels(pod: &Pod) -> [(&'static str, String); 3] {
+/// The labels that a pod's sandbox and containers have in common.
+fn pod_labels(pod: &PodLife) -> [(&'static str, String); 3] {
     [
         (label::POD_NAME, pod.name()),
         (label::POD_NAMESPACE, pod.group.namespace.clone()),
@@ -221,23 +221,23 @@ fn pod_labels(pod: &Pod) -> [(&'static str, String); 3] {
     ]
 }
 
-fn sandbox_labels(pod: &Pod) -> Labels {
+fn sandbox_labels(pod: &PodLife) -> Labels {
     [("app", pod.group.name.clone())].into_iter().chain(pod_labels(pod)).collect()
 }
 
-fn container_labels(pod: &Pod, container: &ContainerLife) -> Labels {
+fn container_labels(pod: &PodLife, container: &ContainerLife) -> Labels {
     let name = pod.container_name(container).to_owned();
     [(label::CONTAINER_NAME, name)].into_iter().chain(pod_labels(pod)).collect()
 }
 
-fn sandbox_annotations(pod: &Pod) -> Labels {
+fn sandbox_annotations(pod: &PodLife) -> Labels {
     let hash = (pod.group.owner == Owner::Static).then(|| ("kubernetes.io/config.hash", pod.uid()));
     let source = if hash.is_some() { "file" } else { "api" };
     let source = ("kubernetes.io/config.source", source.to_owned());
     hash.into_iter().chain([source]).chain(padding(pod)).collect()
 }
 
-fn container_annotations(pod: &Pod, container: &ContainerLife) -> Labels {
+fn container_annotations(pod: &PodLife, container: &ContainerLife) -> Labels {
     let hash = Seed::new(0).of(&pod.group.name).of(pod.container_name(container)).below(u64::from(u32::MAX));
     let annotations = [
         ("io.kubernetes.container.hash", format!("{hash:x}")),
@@ -249,7 +249,7 @@ fn container_annotations(pod: &Pod, container: &ContainerLife) -> Labels {
     annotations.into_iter().chain(padding(pod)).collect()
 }
 
-fn padding(pod: &Pod) -> Option<(&'static str, String)> {
+fn padding(pod: &PodLife) -> Option<(&'static str, String)> {
     let bytes = usize::try_from(pod.group.annotation_bytes).ok().filter(|bytes| *bytes > 0)?;
     Some((PADDING, "x".repeat(bytes)))
 }
