@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::entry::{Body, Entry};
 use super::phrases::{self, KEYS, Places, phrase, without};
+use super::recent::Recent;
 use crate::cri::{Rpc, rename};
 use crate::report::is_light;
 
@@ -55,6 +56,8 @@ pub struct Names {
     known: HashMap<Kind, HashMap<String, String>>,
     /// Ids that stay as they are.
     ids: BTreeSet<String>,
+    /// Answers that were renamed lately.
+    renamed: Recent<Rpc, Option<Bytes>>,
 }
 
 /// Whether this is an id as runtimes and kubelets draw them.
@@ -129,7 +132,13 @@ impl Names {
 
     /// An answer with other names, each of which is learned; `None` if it cannot be read.
     pub fn answer(&mut self, rpc: Rpc, message: &Bytes) -> Option<Bytes> {
-        rename::answer(rpc, message, &mut |kind, text| self.part(kind, text))
+        if let Some(renamed) = self.renamed.get(rpc, message) {
+            return renamed.clone();
+        }
+        let renamed = rename::answer(rpc, message, &mut |kind, text| self.part(kind, text));
+        let size = renamed.as_ref().map_or(0, Bytes::len);
+        self.renamed.put(rpc, message.clone(), renamed.clone(), size);
+        renamed
     }
 
     /// Replaces the names and texts of an entry; `of` is the RPC of a call that ends.

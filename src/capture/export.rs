@@ -9,9 +9,10 @@ use std::io::{self, Write};
 use prost::bytes::Bytes;
 
 use super::anonymise::Names;
-use super::entry::{Body, Entry, rpc};
+use super::entry::{Answer, Body, Entry, rpc};
 use super::keeper::{Keeper, ListKey};
 use super::read::Capture;
+use super::recent::Recent;
 use super::segment::{self, Entries, framed};
 use super::store;
 use crate::clock::Wall;
@@ -55,7 +56,8 @@ pub fn export(
         learn(capture, names);
     }
     let before = answers_before(capture, range);
-    let mut writer = Writer { out, keeper: Keeper::new(), calls: HashMap::new(), session: 0 };
+    let (keeper, kept) = (Keeper::new(), Recent::default());
+    let mut writer = Writer { out, keeper, kept, calls: HashMap::new(), session: 0 };
     writer.out.write_all(&segment::header())?;
     let mut exported = Exported::default();
     for (number, state) in capture.segments.iter().enumerate() {
@@ -69,8 +71,8 @@ pub fn export(
             }
             let refusals = capture.refusals();
             if let Some(Body::Ended(ended)) = &mut entry.body {
-                let messages: Option<Vec<Bytes>> =
-                    ended.answers.iter().map(|answer| capture.message((number, answer.number))).collect();
+                let places = ended.answers.iter().map(|answer| (number, answer.number));
+                let messages = capture.messages_at(places);
                 ended.omitted |= messages.is_none();
                 ended.answers = messages.unwrap_or_default().into_iter().map(super::entry::raw).collect();
             }
@@ -134,6 +136,8 @@ fn answers_before(capture: &Capture, range: Range) -> HashSet<(u64, u64)> {
 struct Writer<'a> {
     out: &'a mut dyn Write,
     keeper: Keeper,
+    /// The numbers of messages that were written lately.
+    kept: Recent<Option<ListKey>, u32>,
     /// Calls that were written and have no end yet, with the list they ask for.
     calls: HashMap<(u64, u64), (Rpc, Option<ListKey>)>,
     session: u64,
@@ -183,7 +187,15 @@ impl Writer<'_> {
             }
             Some(Body::Ended(ended)) => {
                 let list = self.calls.remove(&(self.session, ended.call)).and_then(|(_, list)| list);
-                self.keeper.keep_all(&mut entry, list);
+                for answer in &mut ended.answers {
+                    let bytes = std::mem::take(&mut answer.bytes);
+                    if let Some(number) = self.kept.get(list, &bytes) {
+                        *answer = Answer { number: *number, ..Answer::default() };
+                        continue;
+                    }
+                    *answer = self.keeper.keep(bytes.clone(), list);
+                    self.kept.put(list, bytes, answer.number, 0);
+                }
             }
             Some(Body::Told(_)) => self.keeper.keep_all(&mut entry, None),
             Some(Body::Document(document)) => {

@@ -146,6 +146,25 @@ fn entry_of_empty_answers_is_not_read_and_its_call_is_not_judged() {
     );
 }
 
+/// Each mention of a message is four bytes, and as much work as the message is long.
+#[test]
+fn message_that_one_answer_has_again_and_again_is_not_judged_and_one_of_many_answers_is() {
+    let (bytes, inflated) = packed(Bytes::from([0x0A, 0].repeat(1 << 19)));
+    let whole = Answer { number: 1, bytes, inflated, here: true, ..Answer::default() };
+    let again = Answer { number: 1, ..Answer::default() };
+    let many = (2..200).flat_map(|call| [asked(call), answered(call, again.clone())]);
+    let first = [session(1), asked(1), answered(1, whole)];
+    let (_place, capture) = opened("repeated", first.iter().cloned().chain(many));
+    let report = CheckReport::of(&capture);
+    assert_eq!((report.not_judged_answers, report.missing_answers), (0, 0), "{report:?}");
+    let ended = Ended::new(2, std::time::Duration::from_secs(3), &Outcome::Answered);
+    let repeated = Body::Ended(Ended { answers: vec![again; 1000], ..ended });
+    let (_place, capture) = opened("again", first.into_iter().chain([asked(2), repeated]));
+    let report = CheckReport::of(&capture);
+    assert!(report.not_judged_answers > 0 && report.missing_answers == 0, "{report:?}");
+    assert!(exported(&capture, Some(Names::default())).0.left_out > 0);
+}
+
 /// With one look at everything for each session this takes minutes.
 #[test]
 fn each_of_very_many_sessions_has_the_relist_that_was_cut_short() {

@@ -32,6 +32,7 @@ mod phrases;
 mod play;
 mod private;
 mod read;
+mod recent;
 pub(crate) mod recorder;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -2,7 +2,7 @@
 //!
 //! What cannot be read is passed over and counted; what leans on it is *lost*, and everything else is there.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +35,10 @@ const LARGEST_DOCUMENT: u64 = 8 << 20;
 
 /// How many times its size a document costs: it is unpacked, weighed and taken apart.
 const DOCUMENT_COST: usize = 8;
+
+/// How many times its size a message costs that comes again in the same answer: no runtime lists anything twice, and to
+/// replace its names is far more work than to copy it.
+const REPEATED_COST: usize = 64;
 
 /// How many segments are held ready: what is asked of one moment may lie on both sides of an edge.
 const MOST_SEGMENTS: usize = 4;
@@ -750,6 +754,19 @@ impl Capture {
         if end.omitted {
             return None;
         }
-        end.answers.iter().map(|place| self.message(*place)).collect()
+        self.messages_at(end.answers.iter().copied())
+    }
+
+    /// The messages at some places. One that comes again in the same answer is paid for again, as whoever asks looks at each.
+    pub(super) fn messages_at(&self, places: impl Iterator<Item = Place>) -> Option<Vec<Bytes>> {
+        let mut seen = HashSet::new();
+        let message = |place| {
+            let message = self.message(place)?;
+            if !seen.insert(place) {
+                self.budget.spend(message.len().saturating_mul(REPEATED_COST))?;
+            }
+            Some(message)
+        };
+        places.map(message).collect()
     }
 }

@@ -173,10 +173,8 @@ impl Trust {
     /// Whether it runs as we do and not as root. All four of its user ids have to be the same.
     fn user(&self, status: &str) -> Result<bool, Refusal> {
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-        let uids: Vec<u32> = line.split_ascii_whitespace().filter_map(|uid| uid.parse().ok()).collect();
-        if uids.len() != 4 {
-            return Err(Refusal::Unknown);
-        }
+        let uids: Result<Vec<u32>, _> = line.split_ascii_whitespace().map(str::parse).collect();
+        let Some(uids) = uids.ok().filter(|uids| uids.len() == 4) else { return Err(Refusal::Unknown) };
         if uids.iter().all(|uid| *uid == self.uid) {
             return Ok(true);
         }
@@ -433,6 +431,16 @@ pub(crate) mod tests {
         // A set-user-id program keeps the real id of who started it.
         let lent = Copied { uids: [1000, 0, 0, 0], ..KUBELET };
         assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Refusal::User(1000)));
+    }
+
+    #[test]
+    fn users_that_cannot_be_read_are_not_roots() {
+        let table = Table::new("users");
+        table.process(7, &KUBELET);
+        for uids in ["0 0 0", "x 0 0 0 0", "0 0 0 0 0", "-1 0 0 0"] {
+            fs::write(table.proc().join("7/status"), format!("Uid:\t{uids}\nNSpid:\t7\n")).unwrap();
+            assert_eq!(table.seen_by(0, Role::Kubelet), Err(Refusal::Unknown), "{uids}");
+        }
     }
 
     #[test]
