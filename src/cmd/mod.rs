@@ -36,12 +36,14 @@ pub use exit::Exit;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use crate::panics;
 use crate::report::escape::escaped;
@@ -211,6 +213,9 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
         return ended(watch::guard());
     }
+    if let Err(why) = writable_stdout() {
+        return ended(Err(why));
+    }
     if let Some(shell) = env::var(complete::VARIABLE).ok().filter(|shell| !shell.is_empty()) {
         return ended(complete::run(&shell, &arguments).map(|()| Exit::Good).map_err(Error::Output));
     }
@@ -239,16 +244,27 @@ fn ended(outcome: Result<Exit, Error>) -> Exit {
 }
 
 /// Whether what is printed is lost because stdout was closed when we were started. The standard library opens `/dev/null`
-/// for reading and writing in its place; some programs do that on purpose for a child whose output they do not want, so that
-/// it is worth a word and no error.
+/// for reading and writing in its place. Python's `subprocess.DEVNULL` is the same, for whoever wants only the exit status:
+/// the two cannot be told apart, so that it is worth a word and no error.
 fn stdout_was_closed() -> bool {
     let stdout = io::stdout();
     let is_null = rustix::fs::fstat(&stdout).is_ok_and(|about| {
         FileType::from_raw_mode(about.st_mode) == FileType::CharacterDevice
             && about.st_rdev == rustix::fs::makedev(1, 3)
     });
+    is_null && access_of(&stdout) == Some(OFlags::RDWR)
+}
+
+/// An error where nothing can be written to stdout because it is open for reading only: the standard library passes over
+/// what is printed there as if it were written.
+fn writable_stdout() -> Result<(), Error> {
+    let is_unwritable = access_of(&io::stdout()) == Some(OFlags::RDONLY);
+    if is_unwritable { Err(Error::Output(Errno::BADF.into())) } else { Ok(()) }
+}
+
+fn access_of(stream: &impl AsFd) -> Option<OFlags> {
     let access = OFlags::RDONLY | OFlags::WRONLY | OFlags::RDWR;
-    is_null && rustix::fs::fcntl_getfl(&stdout).is_ok_and(|flags| flags & access == OFlags::RDWR)
+    Some(rustix::fs::fcntl_getfl(stream).ok()? & access)
 }
 
 fn run(cli: &Cli) -> Result<Exit, Error> {

@@ -1,6 +1,9 @@
 //! A stdout that leads nowhere, as a shell makes it.
 
+use std::fs;
+
 use crate::support::plegctl::{Invocation, Output};
+use crate::support::socket::TempDir;
 
 fn shell(script: &str) -> Output {
     let script = script.replace("PLEGCTL", env!("CARGO_BIN_EXE_plegctl"));
@@ -13,6 +16,50 @@ fn a_stdout_that_was_closed_before_the_start_is_no_silent_success() {
     assert!(output.stderr.contains("note: stdout was closed"), "{output}");
     let output = shell("PLEGCTL explain >&-");
     assert!(output.stderr.contains("note: stdout was closed"), "{output}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_one_error_and_no_answer() {
+    let capture = "capture check tests/captures/0.1.0.plegcap";
+    for words in ["health -r sim:quiet", "relist -r sim:quiet -o json", "explain D01", capture, "--version"] {
+        for (stdout, why) in
+            [("1</dev/null", "Bad file descriptor"), ("1>/dev/full", "No space left on device")]
+        {
+            let output = shell(&format!("cd {}; PLEGCTL {words} {stdout}", env!("CARGO_MANIFEST_DIR")));
+            assert_eq!(output.code, Some(2), "{output}");
+            let expected = format!("error: cannot write the result: {why}");
+            assert!(output.stderr.starts_with(&expected) && output.stderr.lines().count() == 1, "{output}");
+        }
+    }
+}
+
+/// A file may have 512 bytes, so that each is ended, by a signal or an error, while it is written.
+#[test]
+fn a_file_that_is_ended_while_it_is_written_leaves_nothing_behind() {
+    let folder = TempDir::new();
+    for words in [
+        "health -r sim:quiet --save",
+        "health -r sim:quiet --bundle",
+        "capture export tests/captures/0.1.0.plegcap",
+    ] {
+        let file = folder.path().join("file");
+        for old in [None, Some("old")] {
+            if let Some(old) = old {
+                fs::write(&file, old).unwrap();
+            }
+            let output = shell(&format!(
+                "cd {}; ulimit -c 0; ulimit -f 1; PLEGCTL {words} {} >/dev/null",
+                env!("CARGO_MANIFEST_DIR"),
+                file.display()
+            ));
+            assert_ne!(output.code, Some(0), "{output}");
+            let names: Vec<_> =
+                fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(names, old.map(|_| file.clone()).into_iter().collect::<Vec<_>>(), "{output}");
+            assert_eq!(fs::read_to_string(&file).ok().as_deref(), old, "{output}");
+        }
+        fs::remove_file(&file).unwrap();
+    }
 }
 
 #[test]
