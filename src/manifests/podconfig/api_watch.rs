@@ -93,8 +93,8 @@ pub enum ApiServerError {
 enum WatchEnd {
     /// The watch ended normally; the next one continues from here. `received` says whether a line was received.
     Closed { received: bool },
-    /// The API server no longer has the resource version: a new list is needed.
-    Gone,
+    /// The API server no longer has the resource version: a new list is needed. `received` is as above.
+    Gone { received: bool },
     /// The receiver of the messages was dropped.
     ReceiverDropped,
 }
@@ -228,7 +228,9 @@ impl ApiServer {
         let url = self.url(cluster, &query);
         let mut lines =
             match cluster.client.lines(&url, self.request_timeout.unwrap_or(WATCH_START_TIMEOUT)).await {
-                Err(http::Error::Status { status: GONE, .. }) => return Ok(WatchEnd::Gone),
+                Err(http::Error::Status { status: GONE, .. }) => {
+                    return Ok(WatchEnd::Gone { received: false });
+                }
                 lines => lines.map_err(from_http)?,
             };
         *failures = 0;
@@ -237,7 +239,7 @@ impl ApiServer {
             let Some(line) = lines.next().await.map_err(from_http)? else {
                 return Ok(WatchEnd::Closed { received: any });
             };
-            any = true;
+            let before = std::mem::replace(&mut any, true);
             match store.apply(&line, &url) {
                 Ok(false) => {}
                 Ok(true) => {
@@ -245,7 +247,7 @@ impl ApiServer {
                         return Ok(WatchEnd::ReceiverDropped);
                     }
                 }
-                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received: before }),
                 Err(why) => return Err(why),
             }
         }
@@ -264,19 +266,20 @@ impl ApiServer {
         if messages.send(store.set()).await.is_err() {
             return Ok(WatchEnd::ReceiverDropped);
         }
-        let mut idle = 0;
+        let (mut idle, mut any) = (0, false);
         loop {
             let whole = Duration::from_secs(WATCH_SECONDS) + WATCH_GRACE;
             let end = timeout(whole, self.watch(cluster, &mut store, failures, messages)).await;
             match end.unwrap_or(Ok(WatchEnd::Closed { received: false })) {
-                Ok(WatchEnd::Closed { received: true }) => idle = 0,
+                Ok(WatchEnd::Closed { received: true }) => (idle, any) = (0, true),
                 // A watch that received nothing gives no reason to expect more from the next one.
                 Ok(WatchEnd::Closed { received: false }) => {
                     sleep(back_off(idle, MAX_PAUSE)).await;
                     idle += 1;
                 }
+                Ok(WatchEnd::Gone { received }) => return Ok(WatchEnd::Gone { received: received || any }),
                 Ok(end) => return Ok(end),
-                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone),
+                Err(WatchFailure::Gone) => return Ok(WatchEnd::Gone { received: any }),
                 Err(WatchFailure::Other(why)) => return Err(why),
             }
         }
@@ -299,10 +302,14 @@ impl ApiServerError {
     }
 }
 
-/// Follows the pods of a node until the receiver is dropped.
+/// Follows the pods of a node until nobody listens.
 pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
-    let mut failures = 0;
-    let mut known = None;
+    follow(server, None, messages).await;
+}
+
+/// Follows the pods of a node, at first through a cluster that is already `known`.
+async fn follow(server: ApiServer, mut known: Option<Cluster>, messages: Sender<SourceMessage>) {
+    let (mut failures, mut expired) = (0, 0);
     loop {
         let ended = async {
             let cluster = match known.take() {
@@ -317,7 +324,12 @@ pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
         };
         match ended.await {
             Ok(WatchEnd::ReceiverDropped) => return,
-            Ok(WatchEnd::Gone | WatchEnd::Closed { .. }) => {}
+            // Like the kubelet's reflector: it pauses before each new list, and the pause grows while watches receive nothing.
+            Ok(WatchEnd::Gone { received } | WatchEnd::Closed { received }) => {
+                expired = if received { 0 } else { expired };
+                sleep(back_off(expired, MAX_PAUSE)).await;
+                expired += 1;
+            }
             Err(why) => {
                 if messages.send(SourceMessage::Error(Source::Api, why.to_string())).await.is_err() {
                     return;
@@ -331,6 +343,8 @@ pub async fn follow_api(server: ApiServer, messages: Sender<SourceMessage>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use serde_json::json;
 
     use super::*;
@@ -372,6 +386,20 @@ mod tests {
         assert!(matches!(unknown, Err(WatchFailure::Other(ApiServerError::NoEvent { .. }))));
     }
 
+    fn cluster_at(listener: &tokio::net::TcpListener) -> Cluster {
+        Cluster {
+            server: format!("http://{}", listener.local_addr().unwrap()),
+            client: http::Client::default(),
+            context: String::new(),
+            insecure: false,
+        }
+    }
+
+    /// An API server without a kubeconfig.
+    fn without_kubeconfig() -> ApiServer {
+        ApiServer { places: Places::default(), context: None, node: "n1".to_owned(), request_timeout: None }
+    }
+
     /// Answers each request on its own connection: a list to a list request, 403 to a watch.
     async fn forbids_watches(listener: tokio::net::TcpListener) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -391,22 +419,50 @@ mod tests {
         }
     }
 
+    /// Answers the first `most` list requests, and each watch with 410.
+    async fn expires_every_watch(listener: tokio::net::TcpListener, most: usize, lists: Arc<AtomicUsize>) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap_or_default();
+            let (status, body) = if String::from_utf8_lossy(&request[..length]).contains("watch=true") {
+                ("410 Gone", "{}")
+            } else if lists.fetch_add(1, Ordering::Relaxed) < most {
+                ("200 OK", r#"{"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}"#)
+            } else {
+                std::future::pending().await
+            };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_always_end_with_410_are_followed_by_lists_after_growing_pauses() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster_at(&listener);
+        let lists = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(expires_every_watch(listener, 50, Arc::clone(&lists)));
+        let (messages, mut receiver) = tokio::sync::mpsc::channel(16);
+        tokio::spawn(async move { while receiver.recv().await.is_some() {} });
+        assert!(
+            timeout(Duration::from_secs(50), follow(without_kubeconfig(), Some(cluster), messages))
+                .await
+                .is_err()
+        );
+        // At once, and after 1, 3, 7, 15 and 31 seconds.
+        assert_eq!(lists.load(Ordering::Relaxed), 6);
+    }
+
     #[tokio::test]
     async fn a_list_before_a_forbidden_watch_does_not_reset_the_failures() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let cluster = Cluster {
-            server: format!("http://{}", listener.local_addr().unwrap()),
-            client: http::Client::default(),
-            context: String::new(),
-            insecure: false,
-        };
+        let cluster = cluster_at(&listener);
         tokio::spawn(forbids_watches(listener));
-        let server = ApiServer {
-            places: Places::default(),
-            context: None,
-            node: "n1".to_owned(),
-            request_timeout: None,
-        };
+        let server = without_kubeconfig();
         let (messages, _receiver) = tokio::sync::mpsc::channel(16);
         let mut failures = 3;
         let ended = server.list_and_watch(&cluster, &mut failures, &messages).await;
