@@ -2,10 +2,16 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpgrp, kill_process_group, waitid};
+
+/// The word that makes a plegctl the guard of a process group.
+pub const GUARD: &str = "guard-group";
+
+/// This program, even if its file was replaced meanwhile.
+const OURSELVES: &str = "/proc/self/exe";
 
 /// A child that leads a process group.
 #[derive(Debug)]
@@ -13,6 +19,8 @@ pub struct Group {
     leader: Pid,
     /// `None` once the child is reaped: from then on its number may belong to somebody else.
     child: Mutex<Option<Child>>,
+    /// A member of the group that ends it when this process has ended.
+    guard: Mutex<Option<Child>>,
 }
 
 impl Group {
@@ -20,7 +28,27 @@ impl Group {
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
         let mut child = command.process_group(0).spawn()?;
         let stdout = child.stdout.take();
-        Ok((Self { leader: Pid::from_child(&child), child: Mutex::new(Some(child)) }, stdout))
+        let (leader, guard) = (Pid::from_child(&child), Mutex::default());
+        Ok((Self { leader, child: Mutex::new(Some(child)), guard }, stdout))
+    }
+
+    /// The same for a program that may take long: it ends when this process does, whatever ends that. Ctrl-C does not reach
+    /// a group of its own.
+    pub fn start_guarded(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
+        let (group, stdout) = Self::start(command)?;
+        #[expect(clippy::disallowed_methods, reason = "it is this very program")]
+        let mut guard = Command::new(OURSELVES);
+        guard
+            .arg(GUARD)
+            .current_dir("/")
+            // Its other end is closed when this process ends.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(group.leader.as_raw_nonzero().get());
+        // Where no further process can be had, the answer is still wanted.
+        *group.guard.lock().unwrap_or_else(PoisonError::into_inner) = guard.spawn().ok();
+        Ok((group, stdout))
     }
 
     /// Waits until the child has ended, and then ends what it has left behind. Blocks as long as the child runs.
@@ -36,6 +64,10 @@ impl Group {
         let mut child = self.child();
         let Some(mut ended) = child.take() else { return Err(io::Error::other("it was waited for before")) };
         self.kill();
+        if let Some(mut guard) = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // It is in the group, and has ended with it.
+            let _ = guard.wait();
+        }
         ended.wait()
     }
 
@@ -56,6 +88,12 @@ impl Group {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the guard of a group does: waits until the process that started it has ended, and ends its own group then.
+pub fn guard() -> io::Result<()> {
+    io::copy(&mut io::stdin(), &mut io::sink())?;
+    Ok(kill_process_group(getpgrp(), Signal::KILL)?)
 }
 
 #[cfg(test)]

@@ -45,8 +45,8 @@ use clap_complete::ArgValueCompleter;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use crate::panics;
 use crate::report::escape::escaped;
+use crate::{children, panics};
 use context::Context;
 
 /// Says which CRI call, which pod and which container hold up the kubelet's PLEG.
@@ -212,6 +212,9 @@ fn parse_and_run(arguments: Vec<OsString>) -> Exit {
     // Not for people, so that neither help nor completions know it.
     if arguments.get(1).is_some_and(|word| word == watch::GUARD) {
         return ended(watch::guard());
+    }
+    if arguments.get(1).is_some_and(|word| word == children::GUARD) {
+        return ended(children::guard().map(|()| Exit::Good).map_err(Error::Start));
     }
     if let Err(why) = writable_stdout() {
         return ended(Err(why));

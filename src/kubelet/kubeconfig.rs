@@ -456,7 +456,7 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
     let (group, stdout) =
-        Group::start(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
+        Group::start_guarded(&mut command).map_err(|why| failed(format!("cannot be run: {why}")))?;
     let group = Arc::new(group);
     let waited_for = Arc::clone(&group);
     let closed = Arc::new(AtomicBool::new(false));

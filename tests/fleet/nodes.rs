@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -421,6 +423,42 @@ fn a_program_gives_the_credential() {
         let output = nodes(&kubeconfig(&server.url(), &authority(), &format!("exec: {command}")), &[]);
         assert_eq!(output.code, Some(2), "{output}");
         assert!(output.stderr.contains(why), "{command}: {output}");
+    }
+}
+
+#[test]
+fn program_that_gives_the_credential_ends_with_plegctl_and_so_does_what_it_has_started() {
+    for (name, signal) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
+        let pids = Scratch::new("");
+        let path = pids.0.display();
+        let script = format!("sleep 600 & echo $$ $! whole > {path}; wait");
+        let exec = format!("exec: {{command: sh, args: [\"-c\", \"{script}\"]}}");
+        let config = kubeconfig("http://127.0.0.1:1", "insecure-skip-tls-verify: true", &exec);
+        let running = Invocation::new(&["nodes", "--kubeconfig", config.0.to_str().unwrap()]).spawn();
+        let written = wait_until(|| fs::read_to_string(&pids.0).ok().filter(|text| text.contains("whole")));
+        running.signal(name);
+        let output = running.wait();
+        assert_eq!(output.signal, Some(signal), "{output}");
+        for pid in written.split(' ').take(2) {
+            // The first process of the system reaps what has lost its parent.
+            let has_ended = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+                Ok(stat) => stat.contains(") Z ").then_some(()),
+                Err(_) => Some(()),
+            };
+            wait_until(has_ended);
+        }
+    }
+}
+
+/// Asks until there is an answer; what never comes fails the test.
+fn wait_until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
