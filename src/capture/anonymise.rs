@@ -13,7 +13,7 @@ use super::entry::{Body, Entry};
 use super::phrases::{self, KEYS, Places, phrase, without};
 use super::recent::Recent;
 use crate::cri::{Rpc, rename};
-use crate::report::is_light;
+use crate::report::fits_in_memory;
 
 /// What a name is the name of. Names of two kinds are two names, even where they are the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,7 +195,7 @@ impl Names {
     /// A document with other names; what is no document is nothing.
     fn document(&mut self, text: &[u8]) -> Bytes {
         // What is too heavy is not read, and nothing of it stays.
-        let text = if is_light(text) { text } else { b"" };
+        let text = if fits_in_memory(text) { text } else { b"" };
         match serde_json::from_slice::<Value>(text) {
             Ok(value) => self.value("", "", value).to_string().into(),
             Err(_) => Bytes::from_static(b"null"),

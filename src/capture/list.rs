@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::entry::Incident;
 use super::read::{Capture, Place};
 use crate::clock::Wall;
-use crate::report::{Seconds, is_light};
+use crate::report::{Seconds, fits_in_memory};
 
 /// What is in a capture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -151,7 +151,7 @@ fn listed(capture: &Capture, incident: &Incident) -> ListedIncident {
         why: incident.why.clone(),
         verdict: said(&incident.verdict),
         summary: said(&incident.summary),
-        primary: is_light(incident.primary.as_bytes())
+        primary: fits_in_memory(incident.primary.as_bytes())
             .then(|| serde_json::from_str(&incident.primary).ok())
             .flatten(),
         pinned: spans.into_iter().any(|(first, last)| first <= from && from <= last),

@@ -18,7 +18,7 @@ use super::segment::{self, Entries, NotOurs};
 use super::{Error, delta, entry, order, store};
 use crate::clock::Wall;
 use crate::cri::Rpc;
-use crate::report::is_light;
+use crate::report::fits_in_memory;
 
 /// How many differences are followed: far more than are ever written on top of each other.
 const LONGEST_CHAIN: usize = 1024;
@@ -665,7 +665,7 @@ impl Capture {
         self.budget.allow(size <= LARGEST_DOCUMENT)?;
         self.budget.spend(usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(DOCUMENT_COST))?;
         let text = unpacked(&document.text, document.inflated)?;
-        self.budget.allow(is_light(&text))?;
+        self.budget.allow(fits_in_memory(&text))?;
         Some(text)
     }
 

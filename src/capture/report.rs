@@ -16,7 +16,7 @@ use crate::clock::Wall;
 use crate::cri;
 use crate::cri::server::Subject;
 use crate::kubelet::Metrics;
-use crate::report::{Seconds, weight};
+use crate::report::{Seconds, memory_bound};
 
 /// How many calls are told of one by one: the slowest.
 const MOST_CALLS: usize = 400;
@@ -273,7 +273,7 @@ impl<'a> Shelf<'a> {
     fn read(&mut self, document: &Written) -> Option<Value> {
         let refusals = self.capture.refusals();
         let text = self.capture.text(document);
-        let weight = text.as_ref().map_or(0, |text| weight(text));
+        let weight = text.as_ref().map_or(0, |text| memory_bound(text));
         if self.capture.refusals() > refusals || weight > self.left {
             self.not_judged += 1;
             return None;

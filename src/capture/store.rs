@@ -21,7 +21,7 @@ use super::timeline::{Position, Timeline};
 use super::{Error, frame};
 use crate::cri::Rpc;
 use crate::report::bytes::bytes as in_words;
-use crate::report::load::opened;
+use crate::report::load::open_nonblocking;
 
 /// Into how many segments the bound is divided.
 const SEGMENTS: u64 = 64;
@@ -659,7 +659,7 @@ fn lock(directory: &Directory, path: &Path) -> Result<fs::File, Error> {
 
 /// Whether somebody writes the capture in `directory`.
 pub fn is_written(directory: &Path) -> bool {
-    opened(&directory.join(LOCK))
+    open_nonblocking(&directory.join(LOCK))
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
@@ -667,7 +667,7 @@ pub fn is_written(directory: &Path) -> bool {
 /// like a segment is not read to its end.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let fail = |source| Error::Segment { path: path.to_path_buf(), source };
-    let mut file = opened(path).map_err(fail)?;
+    let mut file = open_nonblocking(path).map_err(fail)?;
     let about = file.metadata().map_err(fail)?;
     if !about.is_file() {
         let why = "it is neither a directory nor a regular file".to_owned();

@@ -17,7 +17,7 @@ use super::catalogue::{Entry, entries};
 use super::context::Context;
 use super::{Error, Exit, complete};
 use crate::report::escape::escaped;
-use crate::report::meant;
+use crate::report::most_similar;
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -49,7 +49,7 @@ pub fn run(arguments: &ExplainArgs, context: &Context) -> Result<Exit, Error> {
 
 /// The id that was probably meant; in ids of three and five letters two slips are a lot, and one may be a zero left out.
 fn nearest(wanted: &str, entries: &[Entry]) -> Option<String> {
-    meant(&wanted.to_ascii_uppercase(), entries.iter().map(|entry| entry.rule.id)).map(str::to_owned)
+    most_similar(&wanted.to_ascii_uppercase(), entries.iter().map(|entry| entry.rule.id)).map(str::to_owned)
 }
 
 fn write(entry: &Entry, out: &mut dyn Write, color: bool) -> io::Result<()> {

@@ -34,7 +34,7 @@ use crate::manifests::{
 };
 use crate::report::document;
 use crate::report::load::load;
-use crate::report::{NotChecked, meant, save};
+use crate::report::{NotChecked, most_similar, save};
 
 /// Ten thousand pods are some sixty megabytes.
 const LARGEST_LIST: u64 = 256 << 20;
@@ -121,7 +121,7 @@ fn check_id(text: &str) -> Result<Check, String> {
     if let Some(check) = Check::named(text) {
         return Ok(check);
     }
-    let near = meant(&text.to_uppercase(), Check::ALL.iter().map(|check| check.id()));
+    let near = most_similar(&text.to_uppercase(), Check::ALL.iter().map(|check| check.id()));
     Err(near.map_or_else(
         || "there is no such check; their names look like SP053".to_owned(),
         |near| format!("there is no such check; did you mean {near}?"),

@@ -23,7 +23,7 @@ use super::output::Output;
 use super::render::nodes as render;
 use super::stops::Stops;
 use super::{Error, Exit, positive_duration};
-use crate::fleet::{self, NodeVerdict, NodesReport, Question, Readings};
+use crate::fleet::{self, FleetReading, FleetRequest, NodeVerdict, NodesReport};
 use crate::kubelet::kubeconfig::{self, Cluster, Places};
 use crate::report::document;
 
@@ -80,10 +80,10 @@ pub fn run(arguments: &NodesArgs, context: &Context) -> Result<Exit, Error> {
 }
 
 async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -> Result<Exit, Error> {
-    let question = Question {
+    let question = FleetRequest {
         selector: arguments.selector.clone(),
         concurrency: arguments.concurrency.get(),
-        patience: context.timeout.unwrap_or(PATIENCE),
+        timeout: context.timeout.unwrap_or(PATIENCE),
     };
     // Who interrupts before the first answer ends us by the signal; from then on there is an answer.
     let (mut before, report) = once(&question, context, &cluster, None).await?;
@@ -113,11 +113,11 @@ async fn look(arguments: &NodesArgs, context: &Context, cluster: Arc<Cluster>) -
 }
 
 async fn once(
-    question: &Question,
+    question: &FleetRequest,
     context: &Context,
     cluster: &Arc<Cluster>,
-    before: Option<&Readings>,
-) -> Result<(Readings, NodesReport), Error> {
+    before: Option<&FleetReading>,
+) -> Result<(FleetReading, NodesReport), Error> {
     let nodes = fleet::list(cluster, question).await?;
     let bar = bar(nodes.len(), context.quiet);
     let done = |reading: &fleet::NodeReading| {
@@ -126,7 +126,7 @@ async fn once(
         }
         bar.inc(1);
     };
-    let readings = fleet::ask(cluster, nodes, question, &context.clock, done).await;
+    let readings = fleet::read_nodes(cluster, nodes, question, &context.clock, done).await;
     bar.finish_and_clear();
     let report = fleet::judge(&readings, before, &cluster.server, &cluster.context);
     Ok((readings, report))

@@ -280,7 +280,7 @@ fn no_dump(source: &str, why: &sources::Error) -> Error {
 fn file(path: &Path, cuts: &mut Vec<String>) -> Result<Vec<Source>, Error> {
     let name = path.display().to_string();
     let unreadable = |source| Error::Read { name: name.clone(), source };
-    let opened = load::patient(path).map_err(unreadable)?;
+    let opened = load::open_with_timeout(path).map_err(unreadable)?;
     let taken = path.metadata().and_then(|about| about.modified()).ok();
     let origin =
         Origin { pid: sources::pid_in_name(path), taken_at: taken.and_then(sources::stamp), fresh: false };

@@ -98,7 +98,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc: Option<String>,
     /// The pod it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::known")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
     pub pod: Option<PodRef>,
     /// The container it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub struct CulpritReport {
     /// Full id of the sandbox or container.
     pub id: String,
     /// Its pod.
-    #[serde(default, with = "crate::report::known", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "crate::report::optional_pod", skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
     /// The container, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

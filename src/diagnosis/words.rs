@@ -1,6 +1,6 @@
 //! How the report says counts and ids; durations it says as everybody does.
 
-pub use crate::report::duration::said as seconds;
+pub use crate::report::duration::in_sentence as seconds;
 
 /// `1 pod`, `2 pods`, `3 processes`.
 pub fn plural(count: usize, one: &str) -> String {

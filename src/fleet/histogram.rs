@@ -1,34 +1,34 @@
-//! Quantiles of a histogram, as Prometheus computes them, with an honest word about its last bucket.
+//! Computes quantiles of a histogram as Prometheus does, and marks those in the last bucket.
 
-/// Cumulative counts by upper bound, the last bound infinite.
+/// Cumulative counts by upper bound. The last bound is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
     buckets: Vec<(f64, f64)>,
 }
 
-/// A quantile.
+/// A quantile of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
-    /// Its value, or the bound that it lies beyond.
+    /// The value, or the lower bound of the last bucket.
     pub seconds: f64,
-    /// Whether it lies in the last bucket, of which only the lower bound is known.
+    /// Whether the quantile is in the last bucket, which has only a lower bound.
     pub beyond: bool,
 }
 
 impl Histogram {
-    /// From the buckets as they were read.
+    /// Creates a histogram from buckets in any order.
     pub fn new(mut buckets: Vec<(f64, f64)>) -> Self {
         buckets.retain(|(bound, count)| !bound.is_nan() && count.is_finite());
         buckets.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         Self { buckets }
     }
 
-    /// How many values it has.
+    /// The number of values.
     pub fn count(&self) -> f64 {
         self.buckets.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// What came since `before`; all of it, if the counting began anew.
+    /// Returns the values since `before`; all values if the counters were reset.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         if self.count() < before.count() || self.buckets.len() != before.buckets.len() {
@@ -38,7 +38,7 @@ impl Histogram {
         Self { buckets: pairs.map(|(now, then)| (now.0, (now.1 - then.1).max(0.0))).collect() }
     }
 
-    /// The value below which the share `rank` of all values lies; `None` without values.
+    /// Returns the value that is greater than the share `rank` of all values; `None` without values.
     pub fn quantile(&self, rank: f64) -> Option<Quantile> {
         let wanted = self.count() * rank;
         if self.count() <= 0.0 {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_lie_between_the_bounds() {
+    fn quantiles_are_interpolated_between_the_bounds() {
         let half = histogram(&[50.0, 100.0, 100.0, 100.0]).quantile(0.5).unwrap();
         assert_eq!(half, Quantile { seconds: 0.1, beyond: false });
         let late = histogram(&[50.0, 100.0, 100.0, 100.0]).quantile(0.75).unwrap();
@@ -78,20 +78,20 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_last_bound_nothing_is_told_apart() {
+    fn a_quantile_in_the_last_bucket_is_marked_as_beyond_the_last_bound() {
         let all = histogram(&[0.0, 0.0, 0.0, 7.0]).quantile(0.5).unwrap();
         assert_eq!(all, Quantile { seconds: 10.0, beyond: true });
     }
 
     #[test]
-    fn nothing_has_no_quantile() {
+    fn a_histogram_without_values_has_no_quantile() {
         assert_eq!(Histogram::default().quantile(0.5), None);
         assert_eq!(histogram(&[0.0; 4]).quantile(0.5), None);
         assert_eq!(Histogram::new(vec![(f64::NAN, 1.0), (1.0, f64::NAN)]).quantile(0.5), None);
     }
 
     #[test]
-    fn the_difference_is_what_came_since_then() {
+    fn the_difference_of_two_histograms_has_the_values_since_the_first() {
         let then = histogram(&[100.0, 100.0, 100.0, 100.0]);
         let now = histogram(&[100.0, 100.0, 103.0, 103.0]);
         assert!(now.since(&then).quantile(0.5).unwrap().seconds > 1.0);

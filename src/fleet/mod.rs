@@ -1,13 +1,13 @@
-//! The PLEG of many nodes at a glance, through the API server: the list of nodes, and of each its kubelet's `/configz` and
-//! `/metrics` by the API server's node proxy.
+//! Reads the PLEG health of many nodes through the API server: the list of nodes, and `/configz` and `/metrics` of each
+//! kubelet through the API server's node proxy.
 //!
-//! Reads these three documents and nothing else. A node that says nothing holds nobody up: every question has its own end,
-//! and silence is what is found. What is right for one node is left to `health` on that node.
+//! No other document is read. A silent node delays no other node: every request has a timeout, and silence is part of
+//! the result. `plegctl health` on a node gives the details.
 
 mod histogram;
-mod judge;
 mod node;
 mod report;
+mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,50 +20,50 @@ use crate::clock::Clock;
 use crate::kubelet::http::{self, encoded};
 use crate::kubelet::kubeconfig::Cluster;
 
-pub use self::judge::judge;
-pub use self::node::{NodeReading, Readings};
+pub use self::node::{FleetReading, NodeReading};
 pub use self::report::{NodeReport, NodeVerdict, NodesReport, QuantileReport};
+pub use self::verdict::judge;
 
-/// Nodes in one page of the list: what a node says of itself can be 100 KB, with the images it has.
+/// The number of nodes in one page of the list. A node object with its list of images can have 100 KB.
 const PAGE: usize = 200;
 
-/// Pages that are read; 40 000 nodes are more than Kubernetes promises to bear.
-const MOST_PAGES: usize = 200;
+/// The maximum number of pages. 40 000 nodes are more than Kubernetes supports.
+const MAX_PAGES: usize = 200;
 
-/// What is asked, and how.
+/// Which nodes are read, and how.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// Labels that a node must have, as kubectl writes them.
+pub struct FleetRequest {
+    /// The label selector, in kubectl's syntax.
     pub selector: Option<String>,
-    /// Nodes that are asked at a time.
+    /// The number of nodes that are read at a time.
     pub concurrency: usize,
-    /// What one answer may take.
-    pub patience: Duration,
+    /// The timeout of one request.
+    pub timeout: Duration,
 }
 
-/// A node as the API server lists it.
+/// A node from the API server's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedNode {
     /// Its name.
     pub name: String,
-    /// What its kubelet calls itself.
+    /// The version of its kubelet.
     pub kubelet_version: Option<String>,
     /// The condition Ready.
-    pub ready: Option<Ready>,
+    pub ready: Option<NodeReady>,
 }
 
-/// What the API server says of whether a node is ready.
+/// The Ready condition of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// Its kubelet says that it is.
+pub enum NodeReady {
+    /// The kubelet reports that the node is ready.
     Yes,
-    /// Its kubelet says that it is not, in these words.
+    /// The kubelet reports that the node is not ready, with this message.
     No(String),
-    /// Its kubelet has not said anything for too long; the API server's words.
+    /// The kubelet has not reported for too long; with the API server's message.
     Unknown(String),
 }
 
-impl From<Condition> for Ready {
+impl From<Condition> for NodeReady {
     fn from(condition: Condition) -> Self {
         match condition.status.as_str() {
             "True" => Self::Yes,
@@ -119,16 +119,16 @@ struct NodeInfo {
     kubelet_version: String,
 }
 
-/// Why there is no list of nodes.
+/// Why the nodes cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API server does not answer, or not with a list.
+    /// The API server does not answer, or with an error.
     #[error("cannot list the nodes: {0}")]
     Http(#[from] http::Error),
-    /// What it answers is something else.
+    /// The answer is not a list of nodes.
     #[error("cannot list the nodes: what `{url}` answers is no list of nodes: {why}")]
     NoList {
-        /// What was asked.
+        /// The URL.
         url: String,
         /// What is wrong with the answer.
         why: String,
@@ -136,22 +136,22 @@ pub enum Error {
 }
 
 /// Lists the nodes.
-pub async fn list(cluster: &Cluster, question: &Question) -> Result<Vec<Listed>, Error> {
+pub async fn list(cluster: &Cluster, request: &FleetRequest) -> Result<Vec<ListedNode>, Error> {
     let mut session = cluster.client.session();
     let mut nodes = Vec::new();
     let mut next = String::new();
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let mut url = format!("{}/api/v1/nodes?limit={PAGE}", cluster.server);
-        if let Some(selector) = &question.selector {
+        if let Some(selector) = &request.selector {
             url.extend(["&labelSelector=", &encoded(selector)]);
         }
         if !next.is_empty() {
             url.extend(["&continue=", &encoded(&next)]);
         }
-        let text = session.get(&url, question.patience).await?.document(&url)?;
+        let text = session.get(&url, request.timeout).await?.document(&url)?;
         let page: Page =
             serde_json::from_str(&text).map_err(|why| Error::NoList { url, why: why.to_string() })?;
-        nodes.extend(page.items.into_iter().map(Listed::from));
+        nodes.extend(page.items.into_iter().map(ListedNode::from));
         next = page.metadata.next;
         if next.is_empty() {
             break;
@@ -160,37 +160,37 @@ pub async fn list(cluster: &Cluster, question: &Question) -> Result<Vec<Listed>,
     Ok(nodes)
 }
 
-impl From<Item> for Listed {
+impl From<Item> for ListedNode {
     fn from(item: Item) -> Self {
         let ready = item.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
         let version = item.status.node_info.kubelet_version;
         Self {
             name: item.metadata.name,
             kubelet_version: (!version.is_empty()).then_some(version),
-            ready: ready.map(Ready::from),
+            ready: ready.map(NodeReady::from),
         }
     }
 }
 
-/// Asks every node, `done` after each.
-pub async fn ask(
+/// Reads every node, and calls `done` after each.
+pub async fn read_nodes(
     cluster: &Arc<Cluster>,
-    nodes: Vec<Listed>,
-    question: &Question,
+    nodes: Vec<ListedNode>,
+    request: &FleetRequest,
     clock: &Arc<dyn Clock>,
     done: impl Fn(&NodeReading),
-) -> Readings {
-    let workers = question.concurrency.min(nodes.len());
-    let waiting = Arc::new(Mutex::new(VecDeque::from(nodes)));
+) -> FleetReading {
+    let workers = request.concurrency.min(nodes.len());
+    let queue = Arc::new(Mutex::new(VecDeque::from(nodes)));
     let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
-    let mut asking = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..workers {
-        let (cluster, waiting, sender) = (Arc::clone(cluster), Arc::clone(&waiting), sender.clone());
-        let (clock, patience) = (Arc::clone(clock), question.patience);
-        asking.spawn(async move {
+        let (cluster, queue, sender) = (Arc::clone(cluster), Arc::clone(&queue), sender.clone());
+        let (clock, timeout) = (Arc::clone(clock), request.timeout);
+        tasks.spawn(async move {
             let mut session = cluster.client.session();
-            while let Some(node) = take(&waiting) {
-                let reading = node::read(&mut session, &cluster.server, node, patience, clock.as_ref()).await;
+            while let Some(node) = next_node(&queue) {
+                let reading = node::read(&mut session, &cluster.server, node, timeout, clock.as_ref()).await;
                 if sender.send(reading).is_err() {
                     return;
                 }
@@ -203,11 +203,11 @@ pub async fn ask(
         done(&reading);
         readings.push(reading);
     }
-    Readings { taken_at: clock.wall(), readings }
+    FleetReading { taken_at: clock.wall(), readings }
 }
 
-fn take(waiting: &Mutex<VecDeque<Listed>>) -> Option<Listed> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+fn next_node(queue: &Mutex<VecDeque<ListedNode>>) -> Option<ListedNode> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 #[cfg(test)]
@@ -215,9 +215,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_without_status_is_a_node() {
+    fn a_node_without_a_status_is_listed() {
         let page: Page = serde_json::from_str(r#"{"items":[{"metadata":{"name":"n1"}}]}"#).unwrap();
-        let nodes: Vec<Listed> = page.items.into_iter().map(Listed::from).collect();
-        assert_eq!(nodes, [Listed { name: "n1".to_owned(), ..Listed::default() }]);
+        let nodes: Vec<ListedNode> = page.items.into_iter().map(ListedNode::from).collect();
+        assert_eq!(nodes, [ListedNode { name: "n1".to_owned(), ..ListedNode::default() }]);
     }
 }

@@ -1,81 +1,82 @@
-//! One node: what its kubelet's two documents say, or why they say nothing.
+//! Reads the two documents of one node's kubelet.
 
 use std::time::Duration;
 
-use super::Listed;
+use super::ListedNode;
 use super::histogram::Histogram;
 use crate::clock::{Clock, Wall};
 use crate::kubelet::http::{self, Session};
 use crate::kubelet::{Configz, Metrics};
 use crate::report::Seconds;
 
-/// What came back from a node.
+/// The documents of one node.
 #[derive(Clone, Debug)]
 pub struct NodeReading {
-    /// What the API server says of it.
-    pub listed: Listed,
-    /// Its configuration, or why not.
+    /// The node in the API server's list.
+    pub listed: ListedNode,
+    /// The kubelet's configuration, or the error.
     pub configz: Result<Configz, http::Error>,
-    /// Its metrics, or why not.
-    pub metrics: Result<Read, MetricsTrouble>,
-    /// Whether its configuration was answered once more after the metrics had been silent.
+    /// The kubelet's metrics, or the error.
+    pub metrics: Result<KubeletMetrics, MetricsError>,
+    /// Whether the configuration was answered a second time after the metrics request was silent.
     pub answers_after: bool,
-    /// What both took.
+    /// The time that the requests took.
     pub took: Seconds,
 }
 
-/// Metrics, and the kubelet's own time of day with them.
+/// The metrics of a kubelet, with the kubelet's own time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
-    /// The series.
+pub struct KubeletMetrics {
+    /// The metrics.
     pub metrics: Metrics,
-    /// Of relists, all since its start.
+    /// The histogram of relists since the kubelet started.
     pub relists: Histogram,
-    /// Seconds since the epoch by the clock of who answered, else by ours: an age must not be a difference of two clocks.
+    /// The server's time in seconds since the epoch, or else ours: an age must not be the difference of two clocks.
     pub now: f64,
 }
 
-/// Why there are no metrics.
+/// Why the metrics are not known.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum MetricsTrouble {
-    /// No answer.
+pub enum MetricsError {
+    /// The request failed.
     #[error(transparent)]
     Http(#[from] http::Error),
-    /// An answer that is something else.
+    /// The answer is not in the metrics format.
     #[error("its /metrics answers something else: {0}")]
     Other(String),
 }
 
-/// What came back from all of them.
+/// The documents of all nodes.
 #[derive(Clone, Debug)]
-pub struct Readings {
-    /// When the last one had answered.
+pub struct FleetReading {
+    /// When the last node was read.
     pub taken_at: Wall,
-    /// One for each node, in the order of their answers.
+    /// The nodes, in the order of their answers.
     pub readings: Vec<NodeReading>,
 }
 
-/// Asks one node. `/configz` comes first: it answers where `/metrics` hangs, and so tells a hang from a node that is gone.
+/// Reads one node. `/configz` is read first, because it is answered even if `/metrics` hangs, so a hang can be
+/// distinguished from a node that is gone.
 pub(super) async fn read(
     session: &mut Session<'_>,
     server: &str,
-    listed: Listed,
-    patience: Duration,
+    listed: ListedNode,
+    timeout: Duration,
     clock: &dyn Clock,
 ) -> NodeReading {
     let started = clock.mono();
     let base = format!("{server}/api/v1/nodes/{}/proxy", http::encoded(&listed.name));
     let url = format!("{base}/configz");
-    let configz = match session.get(&url, patience).await.and_then(|answer| answer.document(&url)) {
-        // One that says nothing of use is no reason not to ask on.
+    let configz = match session.get(&url, timeout).await.and_then(|answer| answer.document(&url)) {
+        // The metrics are read even if the configuration cannot be parsed.
         Ok(text) => Ok(Configz::parse(&text).unwrap_or_default()),
         Err(why) => Err(why),
     };
-    let metrics = metrics(session, &format!("{base}/metrics"), patience, clock).await;
-    let silent = matches!(&metrics, Err(MetricsTrouble::Http(why)) if why.is_silent());
-    // An API server that fell silent after the first answer makes no hang of the kubelet.
+    let metrics = metrics(session, &format!("{base}/metrics"), timeout, clock).await;
+    let silent = matches!(&metrics, Err(MetricsError::Http(why)) if why.is_silent());
+    // If the API server itself has become silent, the kubelet does not count as hanging.
     let answers_after = silent && configz.is_ok() && {
-        let again = session.get(&url, patience).await.and_then(|answer| answer.document(&url));
+        let again = session.get(&url, timeout).await.and_then(|answer| answer.document(&url));
         again.is_ok()
     };
     NodeReading { listed, configz, metrics, answers_after, took: clock.mono().since(started).into() }
@@ -84,13 +85,13 @@ pub(super) async fn read(
 async fn metrics(
     session: &mut Session<'_>,
     url: &str,
-    patience: Duration,
+    timeout: Duration,
     clock: &dyn Clock,
-) -> Result<Read, MetricsTrouble> {
-    let answer = session.get(url, patience).await?;
+) -> Result<KubeletMetrics, MetricsError> {
+    let answer = session.get(url, timeout).await?;
     let now = answer.date.unwrap_or_else(|| clock.wall().seconds_since(Wall::from_nanos(0)));
     let text = answer.document(url)?;
-    let mut metrics = Metrics::parse(&text).map_err(|why| MetricsTrouble::Other(why.to_string()))?;
+    let mut metrics = Metrics::parse(&text).map_err(|why| MetricsError::Other(why.to_string()))?;
     let relists = Histogram::new(std::mem::take(&mut metrics.relist_buckets));
-    Ok(Read { metrics, relists, now })
+    Ok(KubeletMetrics { metrics, relists, now })
 }

@@ -1,35 +1,35 @@
-//! What `plegctl nodes` says.
+//! The report of `plegctl nodes`.
 
 use serde::Serialize;
 
 use crate::clock::Wall;
 use crate::report::Seconds;
 
-/// How it is with a node, the better first.
+/// The verdict on a node, from good to bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeVerdict {
-    /// Relists come and go.
+    /// PLEG relists normally.
     Healthy,
-    /// It may not be read, or says something else.
+    /// The node may not be read, or its answer cannot be parsed.
     #[default]
     Unknown,
-    /// On the way to be unhealthy, or slow.
+    /// PLEG is close to being unhealthy, or slow.
     Degraded,
-    /// Nothing of it answers, or the API server does not get through.
+    /// The kubelet cannot be reached.
     Unreachable,
-    /// Its metrics hang while its configuration answers.
+    /// The metrics request hangs while the configuration is answered.
     Silent,
-    /// Its PLEG is over the threshold, or it says so itself.
+    /// PLEG's age is over the threshold, or the kubelet reports that PLEG is unhealthy.
     Unhealthy,
 }
 
 impl NodeVerdict {
-    /// All, the worst first.
+    /// All verdicts, the worst first.
     pub const ALL: [Self; 6] =
         [Self::Unhealthy, Self::Silent, Self::Unreachable, Self::Degraded, Self::Unknown, Self::Healthy];
 
-    /// As it is written everywhere.
+    /// The name in JSON and in tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -42,26 +42,26 @@ impl NodeVerdict {
     }
 }
 
-/// The whole document.
+/// The whole report.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename = "NodesReport")]
 pub struct NodesReport {
-    /// When the last node had answered.
+    /// When the last node was read.
     pub taken_at: Wall,
     /// The API server.
     pub server: String,
-    /// The context of the kubeconfig.
+    /// The kubeconfig context.
     pub context: String,
-    /// How many nodes are how.
-    pub counts: Counts,
+    /// The number of nodes by verdict.
+    pub counts: NodeCounts,
     /// The nodes, the worst first.
     pub nodes: Vec<NodeReport>,
 }
 
-/// How many nodes are how.
+/// The number of nodes by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct NodeCounts {
     /// All.
     pub nodes: u64,
     /// Healthy ones.
@@ -78,7 +78,7 @@ pub struct Counts {
     pub unhealthy: u64,
 }
 
-impl Counts {
+impl NodeCounts {
     pub(super) const fn add(&mut self, verdict: NodeVerdict) {
         self.nodes += 1;
         *(match verdict {
@@ -91,7 +91,7 @@ impl Counts {
         }) += 1;
     }
 
-    /// How many are so.
+    /// The number of nodes with this verdict.
     pub const fn of(&self, verdict: NodeVerdict) -> u64 {
         match verdict {
             NodeVerdict::Healthy => self.healthy,
@@ -110,33 +110,33 @@ impl Counts {
 pub struct NodeReport {
     /// Its name.
     pub name: String,
-    /// How it is.
+    /// Its verdict.
     pub verdict: NodeVerdict,
-    /// Why it is not healthy.
+    /// Why the node is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The condition Ready.
+    /// Whether the Ready condition is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// What its kubelet calls itself.
+    /// The version of its kubelet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubelet_version: Option<String>,
-    /// Age of the last relist that succeeded, by the clock of who answered.
+    /// The age of the last successful relist, by the server's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
     /// Its relists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relists: Option<Relists>,
-    /// Events that it lost since it started.
+    /// The number of events that the kubelet has lost since its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
-    /// Calls to the runtime that failed since it started.
+    /// The number of failed calls to the runtime since the kubelet's start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_errors: Option<f64>,
-    /// Whether it uses `EventedPLEG`.
+    /// Whether the kubelet uses `EventedPLEG`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
-    /// What asking it took.
+    /// The time that the requests took.
     pub took_seconds: Seconds,
 }
 
@@ -144,29 +144,29 @@ pub struct NodeReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Relists {
-    /// Since its kubelet started.
+    /// The number since the kubelet's start.
     pub count: f64,
-    /// Median since then.
+    /// The median since the kubelet's start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<QuantileReport>,
-    /// 99th percentile since then.
+    /// The 99th percentile since the kubelet's start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<QuantileReport>,
-    /// 99th percentile since the look before this one: the trend.
+    /// The 99th percentile since the previous reading, which shows the trend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_p99: Option<QuantileReport>,
-    /// Relists since the look before this one.
+    /// The number of relists since the previous reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_count: Option<f64>,
 }
 
-/// A quantile in a document.
+/// A quantile in the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuantileReport {
-    /// Its value, or the bound that it lies beyond.
+    /// The value, or the lower bound of the last bucket.
     pub seconds: f64,
-    /// Whether it lies beyond: the kubelet tells nothing above 10 s apart.
+    /// Whether the value is beyond the last bound: the kubelet's histogram ends at 10 s.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub beyond: bool,
 }

@@ -7,7 +7,7 @@ use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
 
 use super::HostRoot;
-use crate::report::save::ours_alone;
+use crate::report::save::is_private_directory;
 
 /// The first directory on the way to `path` that others may write to. Nothing may be believed of what lies there only
 /// because of its path: anybody may have put it there. The root itself is what the user named.
@@ -25,7 +25,7 @@ pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
             // In a directory with the sticky bit nobody replaces what belongs to somebody else. What lies on the way in it is
             // looked at next; what lies in it at the end may be anybody's.
             let is_safe_way = *directory != parent.as_path() && is_sticky_and_trusted(&about);
-            !ours_alone(&about) && !is_safe_way
+            !is_private_directory(&about) && !is_safe_way
         })
     };
     on_the_way.into_iter().find(is_open).map(Path::to_path_buf)

@@ -13,7 +13,7 @@ use super::glob;
 use super::pipeline::{SIZE_LIMIT, judge, too_large};
 use super::report::{EntryKind, EntryMeta, FileReport, FileVerdict, PathKind, PodIdentity, SourceReport};
 use crate::manifests::Check;
-use crate::report::load::opened;
+use crate::report::load::open_nonblocking;
 
 /// Returns the kubelet's verdicts on `path`. Changes nothing and opens only regular files.
 pub fn inspect(path: &Path, kubelet: &Kubelet) -> SourceReport {
@@ -229,7 +229,7 @@ fn read_and_judge(mut report: FileReport, kubelet: &Kubelet) -> FileReport {
 
 fn read_up_to_limit(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    opened(path)?.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
+    open_nonblocking(path)?.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,6 +1,6 @@
-//! A size as people read it.
+//! Formats sizes for people.
 
-/// A size in binary units.
+/// Formats a size in binary units.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_binary() {
+    fn sizes_have_binary_units() {
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(16 * 1024 * 1024), "16.0 MiB");

@@ -1,21 +1,21 @@
-//! How sure a judgement is, and what nobody looked at.
+//! How certain a finding is, and what was not checked.
 
 use serde::{Deserialize, Serialize};
 
-/// How sure we are. The surer one is the smaller one.
+/// How certain a finding is. The most certain level is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The evidence is the fault.
+    /// The evidence itself is the fault.
     Certain,
     /// Two independent pieces of evidence agree.
     Likely,
-    /// One circumstantial piece. Never moves the verdict.
+    /// One circumstantial piece of evidence. This level never changes a verdict.
     Possible,
 }
 
 impl Confidence {
-    /// The word itself.
+    /// The name in JSON and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Certain => "certain",
@@ -25,12 +25,12 @@ impl Confidence {
     }
 }
 
-/// Something that could not be looked at.
+/// A check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotChecked {
-    /// What.
+    /// The check.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }

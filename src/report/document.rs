@@ -1,11 +1,11 @@
-//! What all JSON of plegctl has in common: the two keys in front.
+//! The first two keys of every JSON document.
 
 use serde::Serialize;
 
-/// Version of every document that this program writes.
+/// The API version of every document that plegctl writes.
 pub const API_VERSION: &str = "plegctl/v1";
 
-/// A body with the two keys in front. The body brings `kind` itself, by `#[serde(tag = "kind")]`.
+/// A body with the two first keys. The body writes `kind` itself, with `#[serde(tag = "kind")]`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document<'a, T> {
@@ -14,34 +14,34 @@ pub struct Document<'a, T> {
     body: &'a T,
 }
 
-/// `body` as a document, ready for any serializer.
+/// Wraps `body` as a document, for any serializer.
 pub const fn document<T: Serialize>(body: &T) -> Document<'_, T> {
     Document { api_version: API_VERSION, body }
 }
 
-/// Memory that a document of JSON may take when it is read. A diagnosis of the largest node takes some MiB.
-const MOST_MEMORY: usize = 32 << 20;
+/// The maximum memory for reading a JSON document. A diagnosis of the largest node needs some MiB.
+const MAX_MEMORY: usize = 32 << 20;
 
-/// What a value takes at least: itself, and the allocator's own.
-const VALUE: usize = 64;
+/// The minimum memory of a JSON value: the value itself and the allocator's overhead.
+const MIN_VALUE_MEMORY: usize = 64;
 
-/// What a text of JSON takes in memory at most, told without reading it: two bytes are an empty list, and much more than
-/// two bytes of memory.
-pub fn weight(text: &[u8]) -> usize {
-    text.len().saturating_add(weight_of_values(text))
+/// Returns an upper bound of the memory that a JSON text needs, without parsing it. Two bytes of text may be an empty
+/// list, which needs far more than two bytes of memory.
+pub fn memory_bound(text: &[u8]) -> usize {
+    text.len().saturating_add(values_memory_bound(text))
 }
 
-fn weight_of_values(text: &[u8]) -> usize {
+fn values_memory_bound(text: &[u8]) -> usize {
     let begins = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
-    text.iter().filter(begins).count().saturating_mul(VALUE)
+    text.iter().filter(begins).count().saturating_mul(MIN_VALUE_MEMORY)
 }
 
-/// Whether a text of JSON takes no more memory than a document may. What is too heavy is not looked at to its end.
-pub fn is_light(text: &[u8]) -> bool {
-    let mut weight = text.len();
+/// Whether a JSON text needs no more memory than a document may use. Stops at the limit.
+pub fn fits_in_memory(text: &[u8]) -> bool {
+    let mut memory_bound = text.len();
     let fits = |piece: &[u8]| {
-        weight = weight.saturating_add(weight_of_values(piece));
-        weight <= MOST_MEMORY
+        memory_bound = memory_bound.saturating_add(values_memory_bound(piece));
+        memory_bound <= MAX_MEMORY
     };
     text.chunks(4096).all(fits)
 }
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn document_of_empty_lists_weighs_more_than_its_bytes() {
+    fn a_document_of_empty_lists_needs_more_memory_than_its_text() {
         let lists = format!("[{}[]]", "[],".repeat(400_000));
-        assert!(lists.len() < 1_300_000 && !is_light(lists.as_bytes()));
+        assert!(lists.len() < 1_300_000 && !fits_in_memory(lists.as_bytes()));
         let words = format!("{{\"summary\":\"{}\"}}", "x".repeat(4 << 20));
-        assert!(is_light(words.as_bytes()));
+        assert!(fits_in_memory(words.as_bytes()));
     }
 }

@@ -1,9 +1,9 @@
-//! How a duration is written: an age as kubectl writes it, a measured one short in a column and with a blank in a sentence.
-//! What Go programs print is `kubelet::GoDuration`; what a user types and reads back is humantime's.
+//! Formats durations: an age as kubectl does, a measured duration compactly for a column and with a space for a
+//! sentence. The format of Go programs is `kubelet::GoDuration`, and the format of user input is humantime's.
 
 use std::time::Duration;
 
-/// A rough duration: `45s`, `3m20s`, `12h`, `5d3h`, `2y40d`.
+/// Formats an age roughly: `45s`, `3m20s`, `12h`, `5d3h`, `2y40d`.
 pub fn elapsed(duration: Duration) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
@@ -30,7 +30,7 @@ fn two(seconds: u64, large: u64, large_unit: &str, small: u64, small_unit: &str)
     }
 }
 
-/// A measured duration, three significant digits: `812µs`, `4.21ms`, `1.02s`, `2m3s`.
+/// Formats a measured duration with three significant digits: `812µs`, `4.21ms`, `1.02s`, `2m3s`.
 pub fn took(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds >= 100.0 {
@@ -49,8 +49,8 @@ pub fn took(duration: Duration) -> String {
     format!("{value:.digits$}{unit}")
 }
 
-/// A measured duration in a sentence: `1.5 ms`, `4.1 s`, `4m01s`.
-pub fn said(duration: Duration) -> String {
+/// Formats a measured duration for a sentence: `1.5 ms`, `4.1 s`, `4m01s`.
+pub fn in_sentence(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis < 10 {
         format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_kubectls() {
+    fn ages_are_formatted_as_in_kubectl() {
         for (seconds, text) in [
             (0, "0s"),
             (119, "119s"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_keep_three_digits() {
+    fn measured_durations_have_three_significant_digits() {
         assert_eq!(took(Duration::from_micros(812)), "812µs");
         assert_eq!(took(Duration::from_micros(4213)), "4.21ms");
         assert_eq!(took(Duration::from_millis(10_240)), "10.2s");
@@ -94,10 +94,10 @@ mod tests {
     }
 
     #[test]
-    fn durations_read_like_speech() {
-        assert_eq!(said(Duration::from_micros(1500)), "1.5 ms");
-        assert_eq!(said(Duration::from_millis(250)), "250 ms");
-        assert_eq!(said(Duration::from_millis(4100)), "4.1 s");
-        assert_eq!(said(Duration::from_secs(241)), "4m01s");
+    fn durations_in_sentences_have_a_space_before_the_unit() {
+        assert_eq!(in_sentence(Duration::from_micros(1500)), "1.5 ms");
+        assert_eq!(in_sentence(Duration::from_millis(250)), "250 ms");
+        assert_eq!(in_sentence(Duration::from_millis(4100)), "4.1 s");
+        assert_eq!(in_sentence(Duration::from_secs(241)), "4m01s");
     }
 }

@@ -1,12 +1,12 @@
-//! Makes text from outside harmless for a terminal.
+//! Makes text from runtimes and files harmless for a terminal.
 //!
-//! A pod's annotation, a runtime's error message or a file name may hold escape sequences that move the cursor, rename
-//! the window or hide text. What is not plainly visible is written as its code point.
+//! A pod's annotation, a runtime's error message or a file name may contain escape sequences that move the cursor,
+//! rename the window or hide text. Characters that are not plainly visible are written as their code points.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with every control, formatting and line-breaking character spelled out.
+/// Escapes every control, formatting and line-breaking character.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hostile) {
         return Cow::Borrowed(text);
@@ -27,7 +27,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A text of many lines with every character spelled out that a terminal might obey; its lines and tabs stay.
+/// Escapes the same characters in a text of several lines, except line breaks and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if !text.contains(obeyed) {
@@ -43,12 +43,12 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(spelled).collect())
 }
 
-/// A text as the value of a label in Prometheus's format, in its quotes.
+/// Formats a text as a label value in Prometheus' format, with quotes.
 pub fn label_value(text: &str) -> String {
     format!("\"{}\"", escaped(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Control characters, and those that reorder, hide or break a line without being seen.
+/// Whether a character is a control character, or reorders, hides or breaks text without being visible.
 pub(crate) fn is_hostile(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_holds_a_text_and_nothing_that_a_terminal_obeys() {
+    fn a_label_value_contains_no_terminal_control_characters() {
         assert_eq!(label_value("etcd-n1 é"), "\"etcd-n1 é\"");
         assert_eq!(label_value(r#"a\b"c"#), r#""a\\b\"c""#);
         assert_eq!(label_value("\u{7f}\n"), r#""\\u{7f}\\n""#);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_sequence_is_spelled_out() {
+    fn an_escape_sequence_is_escaped() {
         assert_eq!(escaped("\u{1b}[2Jgone"), "\\u{1b}[2Jgone");
         assert_eq!(escaped("\u{9b}2J"), "\\u{9b}2J");
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_many_lines_keeps_them_and_nothing_else_that_moves() {
+    fn a_text_of_several_lines_keeps_only_line_breaks_and_tabs() {
         assert_eq!(lines("a\tb\n\u{1b}[2Jc\r\n\u{9b}d é"), "a\tb\n\\u{1b}[2Jc\\r\n\\u{9b}d é");
         assert!(matches!(lines("a\nb\tc\u{202e}"), Cow::Borrowed(_)));
     }

@@ -1,7 +1,7 @@
-//! A document as JSON, for reading or for a stream.
+//! Writes documents as JSON, indented or on one line.
 //!
-//! Every document goes through one and the same writer of serde's, however it is to look: what is indented is indented
-//! on its way out. A second writer for each type of report would be a tenth of the program.
+//! Every document uses the same serde writer; indentation is added to its output. A second serde writer for each type
+//! of report would enlarge the program by a tenth.
 
 use std::io::{self, Write};
 
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use super::escape::is_hostile;
 
-/// Indented, over many lines.
+/// Writes an indented document.
 pub fn pretty(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    line(document, &mut Indenting { out, depth: 0, place: Place::Value })
+    line(document, &mut IndentingWriter { out, depth: 0, state: TextState::Value })
 }
 
-/// On one line.
+/// Writes a document on one line.
 pub fn line(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(Escaping { out: &mut *out, held: Vec::new() }, document)?;
+    serde_json::to_writer(EscapingWriter { out: &mut *out, pending: Vec::new() }, document)?;
     writeln!(out)
 }
 
-/// The same as a text without the line's end; nothing for what cannot be JSON.
+/// Returns a document as one line of text without a line break; `None` if it cannot be JSON.
 pub fn text(document: &impl Serialize) -> Option<String> {
     let mut out = Vec::new();
     line(document, &mut out).ok()?;
@@ -28,27 +28,27 @@ pub fn text(document: &impl Serialize) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Where in a document the next byte stands.
+/// The position of the next byte in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Between texts.
+enum TextState {
+    /// Outside of a string.
     Value,
-    /// Behind the bracket that opens a list or an object, of which nobody knows yet whether it is empty.
+    /// After the bracket that opens a list or an object which may be empty.
     Opened,
-    /// In a text.
+    /// In a string.
     Text,
-    /// In a text, behind a backslash.
+    /// In a string, after a backslash.
     Escape,
 }
 
-/// Puts JSON that comes without blanks on lines of its own, as serde does it.
-struct Indenting<'a> {
+/// Indents compact JSON in serde's format.
+struct IndentingWriter<'a> {
     out: &'a mut dyn Write,
     depth: usize,
-    place: Place,
+    state: TextState,
 }
 
-impl Indenting<'_> {
+impl IndentingWriter<'_> {
     fn new_line(&mut self) -> io::Result<()> {
         self.out.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| self.out.write_all(b"  "))
@@ -56,23 +56,23 @@ impl Indenting<'_> {
 
     fn byte(&mut self, byte: u8) -> io::Result<()> {
         let closes = matches!(byte, b']' | b'}');
-        match (self.place, byte) {
-            (Place::Escape, _) => self.place = Place::Text,
-            (Place::Text, b'\\') => self.place = Place::Escape,
-            (Place::Text, b'"') => self.place = Place::Value,
-            (Place::Text, _) => {}
-            (place, _) => {
+        match (self.state, byte) {
+            (TextState::Escape, _) => self.state = TextState::Text,
+            (TextState::Text, b'\\') => self.state = TextState::Escape,
+            (TextState::Text, b'"') => self.state = TextState::Value,
+            (TextState::Text, _) => {}
+            (state, _) => {
                 self.depth -= usize::from(closes && self.depth > 0);
-                if closes != (place == Place::Opened) {
+                if closes != (state == TextState::Opened) {
                     self.new_line()?;
                 }
-                self.place = match byte {
-                    b'"' => Place::Text,
+                self.state = match byte {
+                    b'"' => TextState::Text,
                     b'[' | b'{' => {
                         self.depth += 1;
-                        Place::Opened
+                        TextState::Opened
                     }
-                    _ => Place::Value,
+                    _ => TextState::Value,
                 };
                 self.out.write_all(&[byte])?;
                 return match byte {
@@ -86,13 +86,13 @@ impl Indenting<'_> {
     }
 }
 
-impl Write for Indenting<'_> {
+impl Write for IndentingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Most of it is text, of which most stands for itself.
+        // Most bytes are in strings and are written unchanged.
         let stays = |byte: &u8| !matches!(byte, b'"' | b'\\');
         for piece in bytes.chunk_by(|one, other| stays(one) && stays(other)) {
-            match (self.place, piece) {
-                (Place::Text, [first, ..]) if stays(first) => self.out.write_all(piece)?,
+            match (self.state, piece) {
+                (TextState::Text, [first, ..]) if stays(first) => self.out.write_all(piece)?,
                 _ => piece.iter().try_for_each(|byte| self.byte(*byte))?,
             }
         }
@@ -104,50 +104,49 @@ impl Write for Indenting<'_> {
     }
 }
 
-/// Writes characters of JSON as escapes that it allows as they are and that are not plainly visible: some terminals obey
-/// DEL and the control characters U+0080 to U+009F, and others reorder, hide or break what is around them. They stand in
-/// texts only, where the escape means the same.
-struct Escaping<'a> {
+/// Escapes characters that JSON allows unescaped but that terminals may obey or hide: DEL, U+0080 to U+009F, and
+/// characters that reorder, hide or break text. These occur only in strings, where the escape has the same meaning.
+struct EscapingWriter<'a> {
     out: &'a mut dyn Write,
-    /// The bytes so far of a character that may be one of them.
-    held: Vec<u8>,
+    /// The bytes so far of a character that may have to be escaped.
+    pending: Vec<u8>,
 }
 
-impl Escaping<'_> {
-    /// Writes the character that is held, if it is whole.
-    fn release(&mut self) -> io::Result<()> {
-        let length = match self.held.first() {
+impl EscapingWriter<'_> {
+    /// Writes the pending character, if it is complete.
+    fn write_pending(&mut self) -> io::Result<()> {
+        let length = match self.pending.first() {
             Some(0x7f) => 1,
             Some(0xc2 | 0xd8) => 2,
             Some(0xf3) => 4,
             _ => 3,
         };
-        if self.held.len() < length {
+        if self.pending.len() < length {
             return Ok(());
         }
-        let held = std::mem::take(&mut self.held);
-        match std::str::from_utf8(&held).ok().and_then(|text| text.chars().next()) {
+        let pending = std::mem::take(&mut self.pending);
+        match std::str::from_utf8(&pending).ok().and_then(|text| text.chars().next()) {
             Some(hostile) if is_hostile(hostile) => {
                 let mut units = [0; 2];
                 hostile.encode_utf16(&mut units).iter().try_for_each(|unit| write!(self.out, "\\u{unit:04x}"))
             }
-            _ => self.out.write_all(&held),
+            _ => self.out.write_all(&pending),
         }
     }
 }
 
-impl Write for Escaping<'_> {
+impl Write for EscapingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while let Some((first, after)) = rest.split_first() {
-            if self.held.is_empty() && is_plain(*first) {
+            if self.pending.is_empty() && is_plain(*first) {
                 let length = rest.iter().take_while(|byte| is_plain(**byte)).count();
                 let (plain, after) = rest.split_at(length);
                 self.out.write_all(plain)?;
                 rest = after;
             } else {
-                self.held.push(*first);
-                self.release()?;
+                self.pending.push(*first);
+                self.write_pending()?;
                 rest = after;
             }
         }
@@ -159,7 +158,7 @@ impl Write for Escaping<'_> {
     }
 }
 
-/// Whether no character begins with this byte that is written as an escape.
+/// Whether no character that must be escaped starts with this byte.
 const fn is_plain(byte: u8) -> bool {
     !matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe1 | 0xe2 | 0xef | 0xf3)
 }
@@ -171,7 +170,7 @@ pub mod tests {
 
     use super::*;
 
-    /// Documents of such leaves, besides what every document has, and of such names.
+    /// Generates documents with these leaves and names, and with the keys that every document has.
     pub fn documents(
         leaves: impl Strategy<Value = Value> + 'static,
         names: &'static str,
@@ -197,7 +196,7 @@ pub mod tests {
 
     proptest! {
         #[test]
-        fn what_is_indented_looks_as_serde_has_it(document in documents(text(), "[a-z\"{]{0,3}")) {
+        fn indented_json_equals_serdes_pretty_json(document in documents(text(), "[a-z\"{]{0,3}")) {
             let mut out = Vec::new();
             pretty(&document, &mut out).unwrap();
             let expected = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());
@@ -206,16 +205,16 @@ pub mod tests {
     }
 
     #[test]
-    fn no_control_character_of_a_text_gets_out_as_it_is() {
+    fn every_control_character_in_json_is_escaped() {
         let text = "a\u{7f}b\u{9b}31m\u{85}\u{80}\u{9f}\u{a0}\u{c2}é\u{1b}ü\u{7f}\u{7f}x\u{9b}";
         let mut out = Vec::new();
         line(&text, &mut out).unwrap();
         let json = String::from_utf8(out).unwrap();
         assert!(!json.trim_end().contains(char::is_control), "{json:?}");
         assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
-        // However the bytes come.
+        // The result does not depend on how the bytes are divided into writes.
         let mut out = Vec::new();
-        let mut escaping = Escaping { out: &mut out, held: Vec::new() };
+        let mut escaping = EscapingWriter { out: &mut out, pending: Vec::new() };
         for byte in text.bytes().filter(|byte| *byte != 0x1b) {
             escaping.write_all(&[byte]).unwrap();
         }
@@ -224,7 +223,7 @@ pub mod tests {
     }
 
     #[test]
-    fn no_character_that_reorders_or_hides_text_gets_out_as_it_is() {
+    fn every_reordering_or_hiding_character_in_json_is_escaped() {
         let all: String = ('\u{0}'..=char::MAX).filter(|letter| is_hostile(*letter)).collect();
         assert!(['\u{200f}', '\u{61c}', '\u{2028}', '\u{feff}'].iter().all(|letter| all.contains(*letter)));
         let text = format!("a{all}é…漢\u{f3}\u{e2}\u{1f600}{all}z");

@@ -1,4 +1,4 @@
-//! Reads a file that somebody named, whatever it is: it may be a FIFO that nobody writes to, or a device without an end.
+//! Reads a file that a user named, even a FIFO without a writer or a device without an end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,34 +6,34 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
-use super::patience::{STEPS, patiently, shown};
+use super::retry::{ATTEMPTS, retry, total_wait};
 
-/// More than the report of any node has bytes.
+/// The largest report that is read, larger than that of any node.
 pub const LARGEST_REPORT: usize = 64 * 1024 * 1024;
 
-/// More than a kubeconfig, a certificate, a token or a file of signatures has bytes.
+/// The largest kubeconfig, certificate, token or signature file that is read.
 pub const LARGEST_SETTING: usize = 16 * 1024 * 1024;
 
-/// All of `path`, which may have `most` bytes. What is not a regular file is waited for as long as something comes now and
-/// then.
+/// Reads all of `path`, at most `most` bytes. A file that is not regular is read until no data has come for a while.
 pub fn load(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    read(patient(path)?, most)
+    read(open_with_timeout(path)?, most)
 }
 
-/// `path`, to be read piece by piece and waited for in the same way.
-pub fn patient(path: &Path) -> io::Result<Patient<File>> {
-    let from = opened(path)?;
+/// Opens `path` for reading piece by piece, with the same timeout.
+pub fn open_with_timeout(path: &Path) -> io::Result<TimeoutReader<File>> {
+    let from = open_nonblocking(path)?;
     let is_fifo = FileType::from_raw_mode(fstat(&from)?.st_mode) == FileType::Fifo;
-    Ok(Patient { from, unbegun: is_fifo, steps: STEPS })
+    Ok(TimeoutReader { from, awaits_first_data: is_fifo, steps: ATTEMPTS })
 }
 
-/// Opens `path` so that neither that nor reading from it waits: what has nothing to say just now answers with an error.
-pub fn opened(path: &Path) -> io::Result<File> {
+/// Opens `path` so that neither opening nor reading blocks: if no data is available, reading fails.
+pub fn open_nonblocking(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(open(path, flags, Mode::empty())?.into())
 }
 
-/// All of standard input, which may have `most` bytes. Whoever gave us one that says nothing knows why.
+/// Reads all of standard input, at most `most` bytes. This waits without a limit, because the user provides standard
+/// input on purpose.
 pub fn stdin(most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let one_more = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -49,27 +49,27 @@ fn fits(bytes: &[u8], most: usize) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Waits for what has nothing to say just now, for a while and not for ever.
+/// Waits for data for a limited time.
 #[derive(Debug)]
-pub struct Patient<R> {
+pub struct TimeoutReader<R> {
     from: R,
-    /// The end of a FIFO is none as long as nobody has written to it: its writer may not be there yet.
-    unbegun: bool,
+    /// Whether no data has come from a FIFO yet. Its end is ignored until then, because the writer may start later.
+    awaits_first_data: bool,
     steps: u32,
 }
 
-impl<R: Read> Read for Patient<R> {
+impl<R: Read> Read for TimeoutReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Self { from, unbegun, steps } = self;
-        let length = patiently(*steps, || match from.read(into) {
-            Ok(0) if *unbegun => Ok(None),
+        let Self { from, awaits_first_data, steps } = self;
+        let length = retry(*steps, || match from.read(into) {
+            Ok(0) if *awaits_first_data => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => Ok(None),
             other => other.map(Some),
         })?;
-        *unbegun = false;
+        *awaits_first_data = false;
         length.ok_or_else(|| {
-            let why = format!("nothing came out of it for {}", shown());
+            let why = format!("nothing came out of it for {}", total_wait());
             io::Error::new(io::ErrorKind::TimedOut, why)
         })
     }
@@ -93,10 +93,10 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Answers each read with the next of these.
-    struct Script(VecDeque<io::Result<&'static [u8]>>);
+    /// Answers each read with the next result of a list.
+    struct ScriptedReader(VecDeque<io::Result<&'static [u8]>>);
 
-    impl Read for Script {
+    impl Read for ScriptedReader {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             let next = self.0.pop_front().unwrap_or(Ok(b""))?;
             into[..next.len()].copy_from_slice(next);
@@ -104,12 +104,12 @@ mod tests {
         }
     }
 
-    fn script(reads: impl IntoIterator<Item = io::Result<&'static [u8]>>) -> Script {
-        Script(reads.into_iter().collect())
+    fn script(reads: impl IntoIterator<Item = io::Result<&'static [u8]>>) -> ScriptedReader {
+        ScriptedReader(reads.into_iter().collect())
     }
 
-    fn patient(from: Script, is_fifo: bool, steps: u32) -> Patient<Script> {
-        Patient { from, unbegun: is_fifo, steps }
+    fn open_with_timeout(from: ScriptedReader, is_fifo: bool, steps: u32) -> TimeoutReader<ScriptedReader> {
+        TimeoutReader { from, awaits_first_data: is_fifo, steps }
     }
 
     fn not_yet<T>() -> io::Result<T> {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_given_up_and_named() {
+    fn a_file_without_an_end_is_rejected_with_its_limit() {
         let why = load(Path::new("/dev/zero"), 1 << 20).unwrap_err();
         assert_eq!(why.to_string(), "it is longer than 1024 KiB, which is all that is read");
         assert_eq!(load(Path::new("/dev/null"), 1).unwrap(), b"");
@@ -125,19 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_without_a_writer_is_given_up_and_named() {
-        let why = read(patient(script([]), true, 0), 9).unwrap_err();
+    fn a_fifo_without_a_writer_is_rejected_with_the_timeout() {
+        let why = read(open_with_timeout(script([]), true, 0), 9).unwrap_err();
         assert_eq!(
             (why.kind(), why.to_string().as_str()),
             (io::ErrorKind::TimedOut, "nothing came out of it for 5s")
         );
-        let why = read(patient(script([Ok(&b"a"[..]), not_yet()]), true, 0), 9).unwrap_err();
+        let why = read(open_with_timeout(script([Ok(&b"a"[..]), not_yet()]), true, 0), 9).unwrap_err();
         assert_eq!(why.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
-    fn what_comes_late_or_in_pieces_is_waited_for() {
+    fn data_that_comes_late_or_in_pieces_is_read() {
         let late = script([Ok(&b""[..]), not_yet(), Ok(b"ab"), not_yet(), Ok(b"c")]);
-        assert_eq!(read(patient(late, true, 5), 9).unwrap(), b"abc");
+        assert_eq!(read(open_with_timeout(late, true, 5), 9).unwrap(), b"abc");
     }
 }

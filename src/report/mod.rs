@@ -1,8 +1,8 @@
-//! The words that all parts share: the frame of a document, how it names pods, containers and runtimes, how bad something is
-//! and how sure we are, what was not looked at, what is known of a rule by its id; text from outside made harmless and rid of its secrets, and a
-//! file written whole or not at all, and one read whatever it is.
+//! Types and functions that all parts of plegctl share: the frame of a document, references to pods, containers and
+//! runtimes, severities, escaping and redaction of text, and safe reading and writing of files.
 //!
-//! Knows neither terminals nor runtimes. Commands and engines speak it; what they write in JSON follows from it.
+//! This module depends on neither terminals nor runtimes. The other modules use its types, so their JSON has the same
+//! structure.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,20 +23,20 @@ pub(crate) mod duration;
 pub(crate) mod escape;
 pub(crate) mod json;
 pub(crate) mod load;
-mod meant;
-mod patience;
 pub(crate) mod redaction;
 mod reference;
+mod retry;
 mod rule;
 pub(crate) mod save;
 mod seconds;
 mod severity;
+mod similar;
 
 pub use confidence::{Confidence, NotChecked};
 pub use document::{API_VERSION, Document, document};
-pub(crate) use document::{is_light, weight};
-pub use meant::meant;
-pub use reference::{ContainerRef, PodRef, RuntimeRef, known};
+pub(crate) use document::{fits_in_memory, memory_bound};
+pub use reference::{ContainerRef, PodRef, RuntimeRef, optional_pod};
 pub use rule::Rule;
 pub use seconds::Seconds;
 pub use severity::Severity;
+pub use similar::most_similar;

@@ -1,14 +1,13 @@
-//! What is left out of text that somebody else will read: the values of whatever has a secret in its name. Everything else
-//! stays as it is; what has no name is not looked at.
+//! Removes the values of settings with secret names from text that others will read. All other text stays unchanged.
 
 use serde_json::Value;
 
-/// What a name has in it whose value is nobody else's business.
+/// Parts of a name that mark its value as secret.
 const SECRETS: [&str; 7] = ["token", "password", "passwd", "secret", "header", "credential", "private"];
-/// What stands for such a value.
+/// The text that replaces a secret value.
 const LEFT_OUT: &str = "(left out)";
 
-/// A mount of CIFS has its user and may have his password among its options.
+/// Removes secrets from mount options: CIFS may have a user and a password there.
 pub(crate) fn without_secrets_of_mounts(text: &str) -> String {
     let plain = |option: &str| match option.split_once('=') {
         Some((name, _)) if is_secret(name) || name == "pass" => format!("{name}={LEFT_OUT}"),
@@ -23,7 +22,7 @@ fn is_secret(name: &str) -> bool {
     SECRETS.iter().any(|secret| name.contains(secret))
 }
 
-/// A command line whose flags with a secret in their name have no value.
+/// Removes the values of flags with secret names from a command line.
 pub(crate) fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut shown = Vec::new();
     let mut next_is_secret = false;
@@ -39,7 +38,7 @@ pub(crate) fn without_secrets<'a>(words: impl Iterator<Item = &'a str>) -> Vec<S
     shown
 }
 
-/// A YAML or JSON text without what stands below a key that has a secret in its name.
+/// Removes the values of keys with secret names from YAML or JSON.
 pub(crate) fn without_secret_keys(text: &str) -> String {
     match serde_json::from_str(text) {
         Ok(mut document) => {
@@ -66,8 +65,8 @@ fn leave_out_secrets(document: &mut Value) {
     }
 }
 
-/// Leaves out the line, all that is indented further, anything at the same depth that is no key, and what is in brackets
-/// that are open. A line may hold more keys than its first.
+/// Removes the line of a secret key, all lines that are indented further, lines of the same depth that are no keys, and
+/// everything in open brackets. A line may have several keys.
 fn without_secret_lines(text: &str) -> String {
     let mut shown = String::new();
     let (mut below, mut open): (Option<usize>, usize) = (None, 0);
@@ -82,7 +81,7 @@ fn without_secret_lines(text: &str) -> String {
         }
         below = None;
         match line.split_once(':') {
-            // Behind a key there may be a map on the same line.
+            // A key may be followed by a map on the same line.
             Some((key, value)) if is_secret(key) || (value.contains(':') && is_secret(value)) => {
                 below = Some(depth);
                 open = brackets(value, 0);
@@ -95,7 +94,7 @@ fn without_secret_lines(text: &str) -> String {
     shown
 }
 
-/// How many brackets are open after a line, if so many were before it.
+/// Returns the number of open brackets after a line, given the number before it.
 fn brackets(line: &str, open: usize) -> usize {
     let outside = line.split('"').step_by(2).flat_map(str::chars);
     outside.fold(open, |open, letter| match letter {
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_keeps_its_secrets() {
+    fn secrets_in_command_lines_are_redacted() {
         let words =
             ["kubelet", "--v=2", "--manifest-url-header=A:b", "--token", "t0p", "--node-ip", "10.0.0.1"];
         assert_eq!(
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_keeps_its_secrets() {
+    fn secrets_in_configurations_are_redacted() {
         let yaml = "kind: KubeletConfiguration\nstaticPodURLHeader:\n  Authorization:\n  - Bearer t0p\n\nmaxPods: 110\n";
         let shown = without_secret_keys(yaml);
         assert_eq!(shown, "kind: KubeletConfiguration\nstaticPodURLHeader: (left out)\nmaxPods: 110\n");
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_keeps_its_password() {
+    fn passwords_in_mount_options_are_redacted() {
         let line = "36 35 0:50 / /data rw - cifs //srv/x rw,username=u,password=t0p,vers=3.0";
         let shown = without_secrets_of_mounts(line);
         assert!(

@@ -1,11 +1,11 @@
-//! How a document names a pod, a container and a runtime.
+//! References to pods, containers and runtimes in documents.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which pod. What PLEG says of a pod has all three names, empty where the runtime has no label for them; a document that
-/// leaves out what is not known writes its field through [`known`].
+/// A reference to a pod. Events have all three names, which are empty if the runtime has no label for them. A document
+/// that omits unknown names uses [`optional_pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PodRef {
     /// Its UID; empty for containers without a UID label.
@@ -26,14 +26,14 @@ impl fmt::Display for PodRef {
     }
 }
 
-/// For `#[serde(with = "…")]` of an optional pod: a name that is empty is absent.
-pub mod known {
+/// For `#[serde(with = "…")]` of an optional pod: an empty name is omitted.
+pub mod optional_pod {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::PodRef;
 
     #[derive(Serialize)]
-    struct Known<'a> {
+    struct NonEmptyNames<'a> {
         #[serde(skip_serializing_if = "str::is_empty")]
         uid: &'a str,
         #[serde(skip_serializing_if = "str::is_empty")]
@@ -44,27 +44,27 @@ pub mod known {
 
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Read {
+    struct PodNames {
         uid: String,
         namespace: String,
         name: String,
     }
 
-    /// Writes the names that are there.
+    /// Writes the names that are not empty.
     pub fn serialize<S: Serializer>(pod: &Option<PodRef>, serializer: S) -> Result<S::Ok, S::Error> {
         pod.as_ref()
-            .map(|pod| Known { uid: &pod.uid, namespace: &pod.namespace, name: &pod.name })
+            .map(|pod| NonEmptyNames { uid: &pod.uid, namespace: &pod.namespace, name: &pod.name })
             .serialize(serializer)
     }
 
-    /// Reads them back.
+    /// Reads the names that are present.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PodRef>, D::Error> {
-        let read = Option::<Read>::deserialize(deserializer)?;
-        Ok(read.map(|Read { uid, namespace, name }| PodRef { uid, namespace, name }))
+        let read = Option::<PodNames>::deserialize(deserializer)?;
+        Ok(read.map(|PodNames { uid, namespace, name }| PodRef { uid, namespace, name }))
     }
 }
 
-/// A container by id and, where known, by name.
+/// A reference to a container by id and, if known, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRef {
@@ -75,11 +75,11 @@ pub struct ContainerRef {
     pub name: String,
 }
 
-/// Which runtime.
+/// A reference to a runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeRef {
-    /// Where it was dialled.
+    /// The endpoint.
     pub endpoint: String,
     /// Its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct RuntimeRef {
     /// Its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Version of the API it speaks.
+    /// The version of its API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
 }
@@ -98,12 +98,12 @@ mod tests {
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Sparse {
-        #[serde(default, skip_serializing_if = "Option::is_none", with = "known")]
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
         pod: Option<PodRef>,
     }
 
     #[test]
-    fn what_is_not_known_of_a_pod_is_absent_only_where_a_document_says_so() {
+    fn unknown_names_of_a_pod_are_omitted_only_with_optional_pod() {
         let pod = PodRef { uid: "u".to_owned(), ..PodRef::default() };
         assert_eq!(serde_json::to_string(&pod).unwrap(), r#"{"uid":"u","namespace":"","name":""}"#);
         for (pod, text) in [(Some(pod), r#"{"pod":{"uid":"u"}}"#), (None, "{}")] {

@@ -1,20 +1,20 @@
-//! What is known of a rule, a check or a signature: one row that rendering, documents and `explain` read.
+//! The explanation of a rule, a check or a signature, which rendering, documents and `explain` use.
 
-/// One row of a catalogue. The catalogues themselves live with what judges by them.
+/// One row of a catalogue. Each catalogue is in the module that applies its rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its id as it is printed: `D01`, `SP053`, `ST01`.
+    /// The id: `D01`, `SP053`, `ST01`.
     pub id: &'static str,
-    /// What it is about, in a few words.
+    /// A short title.
     pub title: &'static str,
-    /// What it means for the node.
+    /// The meaning for the node.
     pub means: &'static str,
-    /// How it shows.
+    /// The symptoms.
     pub shows: &'static str,
-    /// What to run or to look at to confirm it.
+    /// Commands and places that confirm the finding.
     pub confirm: &'static [&'static str],
-    /// What must not be concluded from it.
+    /// Conclusions that must not be drawn.
     pub never: &'static [&'static str],
-    /// What to do about it, in order.
+    /// The steps to take, in order.
     pub act: &'static [&'static str],
 }

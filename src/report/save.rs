@@ -1,10 +1,10 @@
-//! Writes to the file that a user named, whatever stands there, and hurts nothing else.
+//! Writes to a file that a user named, without harm to other files.
 //!
-//! A regular file is replaced whole, so that whoever reads it sees all of it or none: the new one has no name while it is
-//! written, so that nothing is left of it whatever ends us; or a random one that nobody can lay a link under, where the file
-//! system knows no other. Then it is renamed. A FIFO, a terminal or another character device is written
-//! to as it is. What cannot be written without harm is refused: a directory, a socket, a disk, and a link that somebody
-//! else may have laid.
+//! A regular file is replaced as a whole, so a reader sees either the old or the complete new content. The new file has
+//! no name while it is written, so nothing is left if plegctl ends early; file systems without nameless files get a
+//! random name, on which no other user can prepare a link. Then the new file is renamed. A FIFO, a terminal or another
+//! character device is written to directly. plegctl refuses a directory, a socket, a disk, and a link that another user
+//! may have created.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,29 +23,29 @@ use rustix::process::geteuid;
 use serde::Serialize;
 
 use super::json;
-use super::patience::{STEPS, patiently, shown};
+use super::retry::{ATTEMPTS, retry, total_wait};
 
-/// Links one after another that are followed.
-const MOST_LINKS: usize = 16;
+/// The maximum number of symbolic links that are followed.
+const MAX_LINKS: usize = 16;
 
-/// What a new file may be: its owner's alone.
-const PRIVATE: u32 = 0o600;
+/// The mode of a new file: only for its owner.
+const PRIVATE_MODE: u32 = 0o600;
 
-/// The bits of a mode that a file takes over from the one it replaces.
-const ACCESS: u32 = 0o666;
+/// The mode bits that a new file copies from the file that it replaces.
+const COPIED_MODE_BITS: u32 = 0o666;
 
-/// A file that was named could not be written.
+/// An error of writing a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`: {source}", path.display())]
 pub struct Error {
     /// The file.
     pub path: PathBuf,
-    /// Why not.
+    /// The cause.
     pub source: io::Error,
 }
 
 impl Error {
-    /// What to do about it.
+    /// The hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.kind() {
             io::ErrorKind::NotFound
@@ -64,11 +64,11 @@ pub fn save(document: &impl Serialize, path: &Path) -> Result<(), Error> {
     write(path, |file| json::pretty(document, file))
 }
 
-/// Has `content` write what is to be found at `path`.
+/// Writes the output of `content` to `path`.
 pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
-    let written = Place::find(path).and_then(|place| match place {
-        Place::Here(here) => here.replace(content),
-        Place::Open(mut patient) => {
+    let written = Target::find(path).and_then(|place| match place {
+        Target::File(here) => here.replace(content),
+        Target::Open(mut patient) => {
             let mut buffered = BufWriter::new(&mut patient);
             content(&mut buffered).and_then(|()| buffered.flush())
         }
@@ -76,44 +76,44 @@ pub fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>
     written.map_err(|source| Error { path: path.to_path_buf(), source })
 }
 
-/// Opens `path` to write at its end; it is made if it is not there.
+/// Opens `path` for appending, and creates it if it does not exist.
 pub fn append(path: &Path) -> Result<Box<dyn Write + Send>, Error> {
-    let opened = Place::find(path).and_then(|place| match place {
-        Place::Here(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
-        Place::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
+    let opened = Target::find(path).and_then(|place| match place {
+        Target::File(here) => Ok(Box::new(here.append()?) as Box<dyn Write + Send>),
+        Target::Open(patient) => Ok(Box::new(patient) as Box<dyn Write + Send>),
     });
     opened.map_err(|source| Error { path: path.to_path_buf(), source })
 }
 
-/// Where to write.
-enum Place {
-    /// A regular file, or nothing yet.
-    Here(Here),
-    /// Something that is written to as it is.
-    Open(Patient),
+/// The target of a write.
+enum Target {
+    /// A regular file, which is replaced, or a new file.
+    File(DirectoryEntry),
+    /// A FIFO or a device, which is written to directly.
+    Open(TimeoutWriter),
 }
 
-/// A name in a directory, where a regular file is or nothing.
-struct Here {
+/// A name in a directory, of a regular file or of no file.
+struct DirectoryEntry {
     directory: OwnedFd,
     name: OsString,
     old: Option<Stat>,
-    /// Whether nobody but its owner and root may put anything into the directory.
-    ours_alone: bool,
+    /// Whether only the user and root can create files in the directory.
+    is_private_directory: bool,
 }
 
-impl Place {
+impl Target {
     fn find(path: &Path) -> io::Result<Self> {
         let mut path = path.to_path_buf();
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             let name = path.file_name().ok_or_else(|| refused("it is a directory"))?.to_owned();
-            let beside = match path.parent() {
+            let parent = match path.parent() {
                 Some(parent) if parent != Path::new("") => parent.to_path_buf(),
                 _ => PathBuf::from("."),
             };
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory = openat(CWD, &beside, flags, Mode::empty())?;
-            let ours_alone = ours_alone(&fstat(&directory)?);
+            let directory = openat(CWD, &parent, flags, Mode::empty())?;
+            let is_private_directory = is_private_directory(&fstat(&directory)?);
             let old = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => Some(stat),
                 Err(Errno::NOENT) => None,
@@ -121,21 +121,21 @@ impl Place {
             };
             match old.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode)) {
                 None | Some(FileType::RegularFile) => {
-                    return Ok(Self::Here(Here { directory, name, old, ours_alone }));
+                    return Ok(Self::File(DirectoryEntry { directory, name, old, is_private_directory }));
                 }
-                // What a link of /proc/self/fd stands for is open already; its text is no path.
+                // A link in /proc/self/fd refers to an open file; its text is not a path.
                 Some(FileType::Symlink) if fstatfs(&directory)?.f_type == PROC_SUPER_MAGIC => {
-                    return as_it_is(&directory, &name, OFlags::APPEND).map(Self::Open);
+                    return open_in_place(&directory, &name, OFlags::APPEND).map(Self::Open);
                 }
-                Some(FileType::Symlink) if ours_alone => {
+                Some(FileType::Symlink) if is_private_directory => {
                     let target = readlinkat(&directory, &name, Vec::new())?;
-                    path = beside.join(OsString::from_vec(target.into_bytes()));
+                    path = parent.join(OsString::from_vec(target.into_bytes()));
                 }
                 Some(FileType::Symlink) => {
                     return Err(refused("it is a link in a directory that others may write to"));
                 }
                 Some(FileType::Fifo | FileType::CharacterDevice) => {
-                    return as_it_is(&directory, &name, OFlags::NOFOLLOW).map(Self::Open);
+                    return open_in_place(&directory, &name, OFlags::NOFOLLOW).map(Self::Open);
                 }
                 Some(FileType::Directory) => return Err(refused("it is a directory")),
                 Some(FileType::Socket) => return Err(refused("it is a socket")),
@@ -149,13 +149,13 @@ impl Place {
     }
 }
 
-/// What would do harm.
+/// The error for a target that plegctl refuses.
 fn refused(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// Whether nobody but us and root may put a file, or a link, into a directory.
-pub fn ours_alone(directory: &Stat) -> bool {
+/// Whether only the user and root can create files in a directory.
+pub fn is_private_directory(directory: &Stat) -> bool {
     const OTHERS: u32 = 0o002;
     const GROUP: u32 = 0o020;
     let owner_is_trusted = directory.st_uid == 0 || directory.st_uid == geteuid().as_raw();
@@ -163,35 +163,38 @@ pub fn ours_alone(directory: &Stat) -> bool {
     owner_is_trusted && group_is_trusted && directory.st_mode & OTHERS == 0
 }
 
-/// Opens what is neither replaced nor made; never waits for long.
-fn as_it_is(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<Patient> {
-    // Never as our terminal, and never blocked by a FIFO that nobody reads.
+/// Opens a file that is neither replaced nor created. Waits only for a limited time.
+fn open_in_place(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<TimeoutWriter> {
+    // The file must not become the controlling terminal, and a FIFO without a reader must not block.
     let flags = flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = patiently(STEPS, || match openat(directory, name, flags, Mode::empty()) {
+    let opened = retry(ATTEMPTS, || match openat(directory, name, flags, Mode::empty()) {
         Err(Errno::NXIO) => Ok(None),
         other => other.map(Some).map_err(Into::into),
     })?;
     let Some(file) = opened else {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, format!("nobody reads it within {}", shown())));
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("nobody reads it within {}", total_wait()),
+        ));
     };
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
-        FileType::Fifo | FileType::CharacterDevice | FileType::RegularFile => Ok(Patient(file.into())),
+        FileType::Fifo | FileType::CharacterDevice | FileType::RegularFile => Ok(TimeoutWriter(file.into())),
         _ => Err(refused("it is neither a file nor a pipe nor a character device")),
     }
 }
 
-/// A pipe or a device that does not block, written to for as long as it takes something now and then.
-struct Patient(File);
+/// Writes to a FIFO or device that does not block, with a timeout.
+struct TimeoutWriter(File);
 
-impl Write for Patient {
+impl Write for TimeoutWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = &mut self.0;
-        let written = patiently(STEPS, || match file.write(bytes) {
+        let written = retry(ATTEMPTS, || match file.write(bytes) {
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(None),
             other => other.map(Some),
         })?;
         written.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::TimedOut, format!("its reader took nothing for {}", shown()))
+            io::Error::new(io::ErrorKind::TimedOut, format!("its reader took nothing for {}", total_wait()))
         })
     }
 
@@ -200,16 +203,16 @@ impl Write for Patient {
     }
 }
 
-impl Here {
-    /// Has `content` write a file that has no name yet, and gives it this one. Whatever ends us meanwhile leaves no file
-    /// behind. Where the file system has no such files, one beside it is written and renamed.
+impl DirectoryEntry {
+    /// Writes the output of `content` to a file without a name, and then gives it this name. If plegctl ends early, no
+    /// file is left. On file systems without nameless files, a file with a random name is written and renamed.
     fn replace(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let name = random_name();
         let (file, is_named) = match self.unnamed() {
             Some(file) => (file, false),
             None => (self.create(&name)?, true),
         };
-        let written = self.take_over(&file).and_then(|()| {
+        let written = self.copy_owner_and_mode(&file).and_then(|()| {
             let mut buffered = BufWriter::new(&file);
             content(&mut buffered)?;
             buffered.flush()?;
@@ -227,41 +230,41 @@ impl Here {
         };
         let renamed = named.and_then(|()| Ok(renameat(&self.directory, &name, &self.directory, &self.name)?));
         renamed.inspect_err(|_| {
-            // What could not be finished should not be found; if it cannot be removed either, it is only litter.
+            // An incomplete file must not be found. If it cannot be removed either, it is harmless.
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
         })
     }
 
-    /// A file in the directory that has no name and goes with us, where there are such files.
+    /// Creates a file without a name, where the file system supports this.
     fn unnamed(&self) -> Option<File> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
-        let file = openat(&self.directory, ".", flags, Mode::from_raw_mode(PRIVATE)).ok()?;
-        // By this path it gets its name.
+        let file = openat(&self.directory, ".", flags, Mode::from_raw_mode(PRIVATE_MODE)).ok()?;
+        // linkat uses this path to give the file its name.
         let is_linkable = statat(CWD, by_descriptor(&file), AtFlags::empty()).is_ok();
         is_linkable.then(|| file.into())
     }
 
-    /// Gives a file without a name this one; fails if there is one of that name.
+    /// Gives a nameless file this name. Fails if the name exists.
     fn link(&self, file: &File, name: &OsStr) -> io::Result<()> {
         Ok(linkat(CWD, by_descriptor(file), &self.directory, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
-        Ok(openat(&self.directory, name, flags | OFlags::APPEND, Mode::from_raw_mode(PRIVATE))?.into())
+        Ok(openat(&self.directory, name, flags | OFlags::APPEND, Mode::from_raw_mode(PRIVATE_MODE))?.into())
     }
 
-    /// Gives the new file the owner and the mode of the old one, and if that owner cannot be had, not the mode either.
-    fn take_over(&self, file: &File) -> io::Result<()> {
-        // Where others may put files, the old one may be theirs on purpose.
-        let Some(old) = self.old.as_ref().filter(|old| self.ours_alone || is_ours(old)) else {
+    /// Copies owner and mode of the old file; if the owner cannot be copied, the mode is not copied either.
+    fn copy_owner_and_mode(&self, file: &File) -> io::Result<()> {
+        // In a directory of several users, the old file may belong to another user on purpose.
+        let Some(old) = self.old.as_ref().filter(|old| self.is_private_directory || is_ours(old)) else {
             return Ok(());
         };
         let new = fstat(file)?;
         let same_owner = (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid);
         let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
         if same_owner || fchown(file.as_fd(), Some(user), Some(group)).is_ok() {
-            fchmod(file, Mode::from_raw_mode(old.st_mode & ACCESS))?;
+            fchmod(file, Mode::from_raw_mode(old.st_mode & COPIED_MODE_BITS))?;
         }
         Ok(())
     }
@@ -276,8 +279,8 @@ impl Here {
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(refused("it is no longer the file that it was"));
         }
-        // Somebody else's file would show them all, and a second name would hide what is written to.
-        if !self.ours_alone && (!is_ours(&found) || found.st_nlink != 1) {
+        // A file of another user would disclose the output, and a second name would hide which file is written.
+        if !self.is_private_directory && (!is_ours(&found) || found.st_nlink != 1) {
             return Err(refused("it is somebody else's in a directory that others may write to"));
         }
         Ok(file)
@@ -292,9 +295,9 @@ fn by_descriptor(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// A name that nobody can guess.
+/// Returns a name that cannot be guessed.
 fn random_name() -> OsString {
-    // The standard library's hash keys are drawn from the system's random numbers.
+    // The standard library's hash keys come from the system's random numbers.
     let random = || RandomState::new().build_hasher().finish();
     format!(".plegctl-{:016x}{:016x}.tmp", random(), random()).into()
 }
@@ -328,7 +331,7 @@ mod tests {
             self.0.join(name)
         }
 
-        /// Nothing but what was meant may be left.
+        /// Returns the names in the directory, to check that nothing else is left.
         fn names(&self) -> Vec<String> {
             let entries = fs::read_dir(&self.0).unwrap();
             let mut names: Vec<_> =
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode() {
+    fn a_new_file_is_private_and_a_replaced_file_keeps_its_mode() {
         let dir = Dir::new("mode");
         let file = dir.file("report.json");
         put(&file, "1").unwrap();
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_way_leaves_the_old_file_and_no_litter() {
+    fn a_failed_write_leaves_the_old_file_and_no_other() {
         let dir = Dir::new("half");
         let file = dir.file("report.json");
         put(&file, "old").unwrap();
@@ -385,9 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn while_a_report_is_written_there_is_no_file_that_a_signal_could_leave() {
+    fn a_write_that_is_interrupted_leaves_no_file() {
         let dir = Dir::new("signal");
-        let unnamed = openat(CWD, &dir.0, OFlags::TMPFILE | OFlags::WRONLY, Mode::from_raw_mode(PRIVATE));
+        let unnamed =
+            openat(CWD, &dir.0, OFlags::TMPFILE | OFlags::WRONLY, Mode::from_raw_mode(PRIVATE_MODE));
         if unnamed.is_err() {
             println!("skipped: the file system of {} has no files without a name", dir.0.display());
             return;
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_leads_to_its_target_where_nobody_else_could_have_laid_it() {
+    fn a_link_in_a_private_directory_is_followed() {
         let dir = Dir::new("link");
         let (target, link) = (dir.file("target"), dir.file("link"));
         put(&target, "old").unwrap();
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_not_followed() {
+    fn a_link_in_a_shared_directory_is_not_followed() {
         let safe = Dir::new("safe");
         let precious = safe.file("precious");
         put(&precious, "precious").unwrap();
@@ -435,7 +439,7 @@ mod tests {
             assert!(why.hint().is_some());
         }
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-        // A regular file is replaced there too, and is then ours alone.
+        // A regular file is replaced there too, and is then private.
         let file = dir.file("plain.json");
         put(&file, "1").unwrap();
         assert_eq!(
@@ -445,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_is_written_to_and_stays() {
+    fn a_fifo_is_written_to_and_not_replaced() {
         let dir = Dir::new("fifo");
         let fifo = dir.file("fifo");
         mkfifo(&fifo);
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_to_and_stays() {
+    fn a_device_is_written_to_and_not_replaced() {
         let null = Path::new("/dev/null");
         let before = fs::metadata(null).unwrap();
         put(null, "report").unwrap();
@@ -474,10 +478,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_anywhere_is_written_to_and_stays() {
+    fn a_device_in_any_directory_is_written_to_and_not_replaced() {
         let dir = Dir::new("device");
         let device = dir.file("null");
-        // Only root may make one, and not in every container.
+        // Only root can create a device, and not in every container.
         let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).status().unwrap();
         if !made.success() {
             eprintln!("skipped: mknod is not permitted here");
@@ -485,7 +489,7 @@ mod tests {
         }
         match put(&device, "report") {
             Ok(()) => {}
-            // A file system may be mounted without devices.
+            // A file system may be mounted with nodev.
             Err(why) => assert_eq!(why.source.kind(), io::ErrorKind::PermissionDenied, "{why}"),
         }
         assert_eq!(
@@ -515,14 +519,14 @@ mod tests {
     }
 
     #[test]
-    fn a_log_goes_on_where_it_ended() {
+    fn a_log_is_appended_to() {
         let dir = Dir::new("log");
         let file = dir.file("watch.jsonl");
         for line in ["1\n", "2\n"] {
             append(&file).unwrap().write_all(line.as_bytes()).unwrap();
         }
         assert_eq!((fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("1\n2\n", 0o600));
-        // A second name for something else, where others could have given it.
+        // A second name of a file, in a directory where others could have created it.
         let dir = dir.open_to_all();
         fs::hard_link(&file, dir.file("other")).unwrap();
         let why = append(&file).map(drop).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A duration as all documents write it: a number of seconds.
+//! A duration in JSON: a number of seconds.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// So many nanoseconds.
+    /// Creates a value from nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self { nanos }
     }
 
-    /// As a duration; zero if it is negative.
+    /// Converts into a duration; zero if the value is negative.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(u64::try_from(self.nanos).unwrap_or(0))
     }
 
-    /// As a number.
+    /// Converts into a number of seconds.
     #[expect(clippy::cast_precision_loss, reason = "a double holds 104 days in whole nanoseconds")]
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / 1e9
@@ -43,7 +43,7 @@ impl Serialize for Seconds {
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let nanos = (f64::deserialize(deserializer)? * 1e9).round();
-        // Text and back is exact to the nanosecond only while a double is; beyond, a duration is nonsense anyway.
+        // A double has nanosecond precision up to this size; a longer duration is invalid.
         if nanos.is_finite() && nanos.abs() < 9e18 {
             #[expect(clippy::cast_possible_truncation, reason = "the range is checked above")]
             let nanos = nanos as i64;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_survive_json_to_the_nanosecond() {
+    fn seconds_keep_nanoseconds_in_json() {
         for nanos in [0, 1, -1, 999_999_999, 1_234_567_890_123, -500_000_000] {
             let text = serde_json::to_string(&Seconds::from_nanos(nanos)).unwrap();
             assert_eq!(serde_json::from_str::<Seconds>(&text).unwrap(), Seconds::from_nanos(nanos), "{text}");
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_seconds_is_refused() {
+    fn an_invalid_number_of_seconds_is_rejected() {
         for text in ["1e300", "-1e300", "null", "\"1s\""] {
             assert!(serde_json::from_str::<Seconds>(text).is_err(), "{text}");
         }

@@ -1,23 +1,23 @@
-//! How much a finding matters.
+//! The severity of a finding.
 
 use serde::{Deserialize, Serialize};
 
-/// How much a finding matters. The worse one is the greater one.
+/// The severity of a finding. The most severe level is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Good to know; nothing is wrong.
+    /// Information; nothing is wrong.
     Info,
-    /// Somebody should look.
+    /// Someone should look at it.
     Warning,
-    /// A manifest that the kubelet rejects, ignores or stops.
+    /// The kubelet rejects, ignores or stops a manifest.
     Error,
-    /// The node suffers from it, or is about to.
+    /// The node is affected or will soon be.
     Critical,
 }
 
 impl Severity {
-    /// The word itself.
+    /// The name in JSON and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Info => "info",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::format::read;
 use super::{Error, Malformed, Scenario};
-use crate::report::{load, meant};
+use crate::report::{load, most_similar};
 
 /// The largest scenario file that is read. A scenario is about a page of text.
 const MAX_FILE_BYTES: usize = 1024 * 1024;
@@ -58,7 +58,7 @@ pub fn load(wanted: &str) -> Result<Scenario, Error> {
     }
     Err(Error::UnknownScenario {
         name: wanted.to_owned(),
-        nearest: meant(wanted, names()).map(str::to_owned),
+        nearest: most_similar(wanted, names()).map(str::to_owned),
         known: names().map(str::to_owned).collect(),
     })
 }

@@ -18,7 +18,7 @@ use crate::cri::server::{Answer, Bytes, message};
 const LISTENER_BUFFER: usize = 100;
 /// How many events a runtime with one queue for all listeners holds; later events are lost (containerd 1.7, CRI-O).
 const QUEUE: usize = 1000;
-/// How long containerd 2.x keeps events while nobody listens.
+/// How long containerd 2.x keeps events without a listener.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// A time before the first event of the simulation.

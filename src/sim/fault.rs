@@ -31,7 +31,7 @@ pub enum CallOutcome {
     Fails(Code, String),
 }
 
-/// Returns the outcomes of `asked` at `at`, in the order of the scenario's faults.
+/// Returns the outcomes of the call `target` at `at`, in the order of the scenario's faults.
 pub fn call_outcomes(
     faults: &[ScenarioFault],
     seed: Seed,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::Position;
 use super::tree::{FieldProblem, YamlKey, YamlKind, YamlValue};
-use crate::report::meant;
+use crate::report::most_similar;
 
 /// The longest duration. A longer one would not fit the CRI's nanoseconds.
 const MAX_DURATION: Duration = Duration::from_secs(10 * 366 * 86_400);
@@ -63,8 +63,8 @@ impl<'a> Fields<'a> {
         else {
             return Ok(());
         };
-        let hint = match meant(&key.name, self.known.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
+        let hint = match most_similar(&key.name, self.known.iter().copied()) {
+            Some(most_similar) => format!("did you mean `{most_similar}`?"),
             None => format!("{} has {}", self.what, self.known.join(", ")),
         };
         let problem = format!("{} has no `{}`", self.what, key.name);
@@ -158,6 +158,6 @@ pub fn word<T: Clone>(value: &YamlValue, words: &[(&str, T)]) -> Result<T, Field
     }
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let problem = format!("`{text}` is not one of {}", known.join(", "));
-    let hint = meant(text, known).map(|meant| format!("did you mean `{meant}`?"));
+    let hint = most_similar(text, known).map(|most_similar| format!("did you mean `{most_similar}`?"));
     Err(FieldProblem { hint, ..FieldProblem::new(value.at, problem) })
 }

@@ -1,6 +1,6 @@
 //! Parses a scenario file into a [`Scenario`]. The reference is `docs/scenarios.md`.
 
-use crate::report::meant;
+use crate::report::most_similar;
 use std::time::Duration;
 
 use super::error::Malformed;
@@ -308,7 +308,7 @@ fn find_container(
     if names.contains(&name.as_str()) {
         return Ok(name);
     }
-    let hint = meant(&name, names).map(|meant| format!("did you mean `{meant}`?"));
+    let hint = most_similar(&name, names).map(|most_similar| format!("did you mean `{most_similar}`?"));
     Err(FieldProblem { hint, ..FieldProblem::new(value.at, format!("there is no container `{name}`")) })
 }
 

@@ -265,11 +265,11 @@ impl PodSpan {
         let jitter = self.seed.nth(attempt.into()).below(TO_START.unsigned_abs() / 2);
         let started = created + TO_START + i64::try_from(jitter).unwrap_or_default();
         let by_itself = group.runs.map(|runs| (started + nanos(runs), group.exit_code));
-        let told = self
+        let terminated = self
             .deleted
             .map(|deleted| deleted + TO_STOP + rank * BETWEEN_STOPS)
-            .map(|told| (told.max(started), TERMINATED));
-        let finished = [by_itself, told].into_iter().flatten().min_by_key(|(at, _)| *at);
+            .map(|terminated| (terminated.max(started), TERMINATED));
+        let finished = [by_itself, terminated].into_iter().flatten().min_by_key(|(at, _)| *at);
         ContainerLife { position, attempt, created, started, finished, removed: None }
     }
 }

@@ -188,11 +188,11 @@ impl SimulatedNode {
         let mut events = Vec::new();
         for slot in &self.active {
             for (pod, changes) in slot.changes(from, to) {
-                let told = changes.into_iter().filter_map(|change| {
+                let sent = changes.into_iter().filter_map(|change| {
                     let message = self.message_builder.event(&pod, change, self.competing)?;
                     Some(TimedEvent { at: change.at, message })
                 });
-                events.extend(told);
+                events.extend(sent);
             }
         }
         events.sort_by_key(|event| event.at);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::daemon::Daemon;
-use crate::report::{Confidence, ContainerRef, PodRef, Severity, known};
+use crate::report::{Confidence, ContainerRef, PodRef, Severity, optional_pod};
 
 /// Who waits for whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -151,7 +151,7 @@ pub struct Holder {
     /// What it waits for itself.
     pub waits_for: WaitsFor,
     /// The pod it works for, if memory told.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "known")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_pod")]
     pub pod: Option<PodRef>,
     /// The container.
     #[serde(skip_serializing_if = "Option::is_none")]

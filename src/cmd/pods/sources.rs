@@ -19,7 +19,7 @@ use crate::manifests::podconfig::{
     ApiError, ApiPods, ApiServer, FileSource, PodConfig, PodListDocument, Source, SourceState, UrlAnswer,
     UrlSource, WantedPod,
 };
-use crate::report::load::patient;
+use crate::report::load::open_with_timeout;
 use crate::threads;
 
 /// Ten thousand pods are some sixty megabytes; more than this is no list of one node's pods.
@@ -252,7 +252,7 @@ pub fn each_state(document: &Document, take: &mut dyn FnMut(Result<Vec<Arc<Wante
     let name = if path.as_os_str() == "-" { "stdin".into() } else { path.to_string_lossy() };
     let opened: io::Result<Box<dyn Read>> = match path.to_str() {
         Some("-") => Ok(Box::new(io::stdin())),
-        _ => patient(path).map(|file| Box::new(file) as Box<dyn Read>),
+        _ => open_with_timeout(path).map(|file| Box::new(file) as Box<dyn Read>),
     };
     let input = match opened {
         Ok(input) => input,
