@@ -1,4 +1,5 @@
-//! What to type, for the runtime that answers and with the process ids that were found. Printed, never done.
+//! Suggests commands for the user to type, for the detected runtime and with the process ids that were found.
+//! plegctl prints these commands and never runs them.
 
 use std::path::Path;
 
@@ -8,19 +9,20 @@ use super::proc::{Ownership, Process, Role};
 use super::words::short;
 use crate::cri::Rpc;
 
-/// Whose commands are the right ones.
+/// The runtime family, which decides whose commands are suggested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// containerd and its shims.
     Containerd,
     /// CRI-O and its conmon.
     Crio,
-    /// Something else, or nobody knows.
+    /// Another runtime, or an unknown one.
     Other,
 }
 
 impl Evidence {
-    /// The runtime's family, by its own word, else by the process that listens.
+    /// Returns the runtime's family: by the name in its Version answer, else by the name of the process that
+    /// listens on the socket.
     pub fn family(&self) -> Family {
         let by_name = self.runtime.version_answer().map(|version| version.runtime_name.as_str());
         let by_process = || self.daemon().map(|daemon| daemon.comm.as_str());
@@ -31,14 +33,14 @@ impl Evidence {
         }
     }
 
-    /// The process that listens on the runtime's socket.
+    /// Returns the process that listens on the runtime's socket.
     pub fn daemon(&self) -> Option<&Process> {
         let host = self.node()?;
         let Ownership::Ours { daemon: Some(pid) } = host.ownership else { return None };
         host.latest().processes.get(&pid)
     }
 
-    /// The unit whose journal has the runtime's words.
+    /// Returns the `journalctl` arguments that select the runtime's units.
     pub fn runtime_units(&self) -> &'static str {
         match self.family() {
             Family::Containerd => "-u containerd",
@@ -47,7 +49,7 @@ impl Evidence {
         }
     }
 
-    /// How the runtime says what its goroutines do.
+    /// Returns the command that saves the runtime's goroutine stacks.
     pub fn save_stacks(&self) -> Option<String> {
         let daemon = self.daemon().filter(|daemon| daemon.role == Role::Daemon);
         match self.family() {
@@ -71,7 +73,7 @@ impl Evidence {
 }
 
 impl Family {
-    /// What watches over one container.
+    /// Returns the name of the process that watches one container.
     pub const fn monitor(self) -> &'static str {
         match self {
             Self::Containerd => "shim",
@@ -81,13 +83,14 @@ impl Family {
     }
 }
 
-/// The same question by the tool that everybody has. By itself it gives up after 2 s, which proves nothing.
+/// Returns the `crictl` command that repeats a status call. The time-out is explicit: `crictl` gives up after
+/// 2 s by default, which proves nothing.
 pub fn ask_again(rpc: Rpc, id: &str) -> String {
     let verb = if rpc == Rpc::PodSandboxStatus { "inspectp" } else { "inspect" };
     format!("crictl --timeout 20s {verb} {}   # does not answer either", short(id))
 }
 
-/// What to look at, and what to do in the end, for something that does not answer.
+/// Returns the commands for a status call that gets no answer: what to look at first, and the last resort.
 pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
     let holders = join::holders(evidence, id);
     let family = evidence.family();

@@ -1,4 +1,4 @@
-//! The time that the whole run may take, dealt out to the probes.
+//! Divides the time budget of a run among its probes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,24 +11,24 @@ use super::limits::{CLOSING, HANDLING, JUDGING, LOOKING, MOST_SLOWED};
 use super::listening::{Listening, Slowed};
 use crate::clock::{Clock, Mono};
 
-/// How often what is left is reckoned anew.
+/// How often the remaining time is computed again while a run waits.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Tells a run to come to its end with what it knows: true from then on.
+/// Ends a run early, with what is known so far, as soon as the value is true.
 pub type Stop = watch::Receiver<bool>;
 
-/// The run's time.
+/// The time budget of one run.
 pub(super) struct Budget {
     clock: Arc<dyn Clock>,
     started: Mono,
     whole: Duration,
-    /// How many entries there are to judge.
+    /// The number of list entries that the rules have to judge.
     entries: AtomicU64,
     slowed: Slowed,
-    /// How slow we were when that was last looked at.
+    /// The last measured slowdown, and when it was measured.
     pace: Mutex<Option<(Mono, f64)>>,
     stop: Option<Stop>,
-    /// The part of it in which an answer could be read.
+    /// Counts only the time in which this program could have read an answer.
     pub(super) listening: Arc<Listening>,
 }
 
@@ -57,12 +57,12 @@ impl Budget {
         if self.is_stopped() { Duration::ZERO } else { self.whole.saturating_sub(self.used()) }
     }
 
-    /// Somebody wants the end of it.
+    /// Whether the caller wants the run to end now.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| *stop.borrow())
     }
 
-    /// So many more entries will have to be judged when nothing is asked any more, which takes time too.
+    /// Reserves time to judge this many more list entries after the last call.
     pub(super) fn expect(&self, entries: usize) {
         self.entries.fetch_add(u64::try_from(entries).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -70,18 +70,18 @@ impl Budget {
     fn judging(&self) -> Duration {
         let many = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let of_entries = JUDGING.saturating_mul(many(self.entries.load(Ordering::Relaxed)));
-        // A list of which the end is not there yet has entries too, and all of it has to be let go of.
+        // A list that is still arriving has entries too, and its memory has to be freed.
         let of_bytes = HANDLING.saturating_mul(many(self.listening.heard() >> 20));
         let third = self.whole / 3;
         of_entries.max(of_bytes).min(third).mul_f64(self.pace()).min(third)
     }
 
-    /// What it takes to write the report.
+    /// The time that is reserved for writing the report.
     fn closing(&self) -> Duration {
         CLOSING.min(self.whole / 40).mul_f64(self.pace())
     }
 
-    /// How many times longer than alone our work takes now.
+    /// How many times slower this program's own work is than on an idle machine.
     fn pace(&self) -> f64 {
         let now = self.clock.mono();
         let mut seen = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,26 +95,26 @@ impl Budget {
         }
     }
 
-    /// What is left for new questions: the looks that follow them need some too.
+    /// Returns the time that is left for new calls; some of the rest is reserved for the follow-up samples.
     pub(super) fn for_asking(&self) -> Duration {
         self.left().saturating_sub(LOOKING.min(self.whole / 4) + self.judging())
     }
 
-    /// What is left for waiting: the report has to be written before somebody ends us.
+    /// Returns the time that is left for waiting; the rest is reserved for the report.
     pub(super) fn for_waiting(&self) -> Duration {
         self.left().saturating_sub(self.closing() + self.judging())
     }
 
-    /// How long a probe with this deadline may take; `None` when too little is left for it to mean anything: a probe
-    /// cut short would look like one that hangs.
+    /// Returns how long a probe with this deadline may take, or `None` if less than half of the deadline is
+    /// left: a probe that is cut short would look like one that hangs.
     pub(super) fn allow(&self, deadline: Duration) -> Option<Duration> {
         let left = self.for_waiting();
         (left >= deadline / 2).then(|| left.min(deadline))
     }
 
-    /// Resolves when somebody wants the end.
+    /// Resolves when the caller wants the run to end.
     async fn stopped(&self) {
-        // Whoever could have wanted it may be gone: then nobody will.
+        // If the sender is gone, nobody can stop the run any more.
         if let Some(mut stop) = self.stop.clone()
             && stop.wait_for(|stop| *stop).await.is_ok()
         {
@@ -123,10 +123,10 @@ impl Budget {
         std::future::pending::<()>().await;
     }
 
-    /// Resolves when nothing may be waited for any longer.
+    /// Resolves when no time for waiting is left.
     async fn spent(&self) {
         loop {
-            // The more has come meanwhile, the less is left.
+            // Every byte that arrives reduces the time that is left.
             let left = self.for_waiting();
             if left.is_zero() {
                 return;
@@ -135,11 +135,13 @@ impl Budget {
         }
     }
 
-    /// What comes of `work`, if it comes in time; what it has written down elsewhere stays.
+    /// Returns the result of `work` if it ends within the budget. What `work` has written elsewhere by then
+    /// stays.
     pub(super) async fn until_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            // Before the work: with no time left it would leave out all that it has not asked, and come to an end.
+            // This comes before the work: without time left, the work would skip every probe and end
+            // normally.
             () = self.stopped() => None,
             done = work => Some(done),
             () = self.spent() => None,
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
 
-    /// Four seconds of which none has passed.
+    /// A budget of four seconds, all of it unused.
     fn budget() -> Budget {
         let runtime = Arc::new(());
         let clock = Arc::new(ManualClock::default());
@@ -198,7 +200,7 @@ mod tests {
         budget.expect(50_000);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3400));
         assert_eq!(budget.for_asking(), Duration::from_millis(2500));
-        // However many there are, most of the time is for asking.
+        // Most of the time stays available for calls, whatever the number of entries.
         budget.expect(10_000_000);
         assert!(budget.for_waiting() > Duration::from_millis(2500));
     }

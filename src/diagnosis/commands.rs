@@ -1,5 +1,5 @@
-//! The only place that runs other programs: `journalctl` and `systemctl is-system-running`, each bounded and each
-//! allowed to be absent.
+//! Runs `journalctl` and `systemctl is-system-running`, each with a time limit; either may be missing. No
+//! other module runs programs.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use crate::children::Group;
 use crate::host::{HostRoot, open_to_others};
 use crate::kubelet::go_duration;
 
-/// What is read of a program's output.
+/// The number of bytes that are read of a program's output.
 const MAX_OUTPUT: u64 = 8 * 1024 * 1024;
-/// Journal lines that are read.
+/// The number of journal lines that are read.
 const MAX_LINES: &str = "4000";
-/// How far back, as `journalctl --since` takes it.
+/// The start of the journal section that is read, as `journalctl --since` takes it.
 const SINCE: &str = "-15min";
 
-/// Who writes what we look for.
+/// The units whose journal messages matter.
 const UNITS: [&str; 8] = [
     "_SYSTEMD_UNIT=kubelet.service",
     "_SYSTEMD_UNIT=containerd.service",
@@ -34,45 +34,45 @@ const UNITS: [&str; 8] = [
     "_SYSTEMD_UNIT=node-problem-detector.service",
 ];
 
-/// Why a program said nothing.
+/// Why a program gave no output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It is not here.
+    /// The program is not installed, or must not be run.
     #[error("{program} is not here: {detail}")]
     Absent {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// The operating system's words.
+        /// The operating system's message.
         detail: String,
     },
-    /// It is here and could not be started.
+    /// The program exists and could not be started.
     #[error("{program} could not be started: {detail}")]
     NotStarted {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// The operating system's words.
+        /// The operating system's message.
         detail: String,
     },
-    /// It did not end in time and was ended.
+    /// The program did not end in time and was killed.
     #[error("{program} did not end within {}", humantime::format_duration(*.waited))]
     Silent {
-        /// Its name.
+        /// The program's name.
         program: &'static str,
-        /// How long it had.
+        /// The time limit.
         waited: Duration,
     },
 }
 
-/// What systemd says of itself.
+/// The result of `systemctl is-system-running`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SystemState {
-    /// It answered, `running`, `degraded`, …
+    /// systemd answered with this word: `running`, `degraded`, …
     Says(String),
-    /// It did not answer.
+    /// systemd did not answer for this long.
     Silent(Duration),
 }
 
-/// Asks systemd whether it is there.
+/// Runs `systemctl is-system-running`, to see whether systemd answers.
 pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> {
     match run("systemctl", &["is-system-running"], limit).await {
         Ok(text) => {
@@ -90,11 +90,11 @@ pub(super) async fn system_state(limit: Duration) -> Result<SystemState, Error> 
     }
 }
 
-/// Reads the last minutes of the journal of kubelet, runtime and kernel.
+/// Reads the last minutes of the journal of the kubelet, the runtime and the kernel.
 pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String, Error> {
     let host_root = host_root.to_path_buf();
     run_by("journalctl", limit, move || {
-        // A journal that is not kept across boots is under /run.
+        // A journal that is not kept across reboots is under /run.
         let kept = host_root.join("var/log/journal");
         let dir = if kept.symlink_metadata().is_ok() { kept } else { host_root.join("run/log/journal") };
         let dir = dir.to_string_lossy();
@@ -103,7 +103,7 @@ pub(super) async fn journal(host_root: &Path, limit: Duration) -> Result<String,
         if host_root != Path::new("/") {
             args.extend(["--directory", &dir]);
         }
-        // Matches of one field are alternatives; `+` begins another set of matches.
+        // journalctl treats matches of one field as alternatives; `+` begins another set of matches.
         args.extend(UNITS);
         args.extend(["+", "_TRANSPORT=kernel"]);
         start("journalctl", &args)
@@ -124,14 +124,14 @@ fn start(program: &'static str, args: &[impl AsRef<OsStr>]) -> Result<Started, E
     })
 }
 
-/// A program that runs, and its standard output.
+/// A running program and its standard output.
 type Started = (Group, Option<ChildStdout>);
 
-/// Where systems keep programs that only root may replace.
+/// The directories in which systems keep programs that only root may replace.
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
 
-/// The path that is run for `program`. Root's `$PATH` may name a folder that others may write to; what lies there is not run as
-/// root.
+/// Returns the path to run for `program`. Root runs only programs from system directories: root's `$PATH` may
+/// name a directory that other users may write to.
 fn place_of(program: &'static str, we_are_root: bool) -> Result<PathBuf, Error> {
     if !we_are_root {
         return Ok(PathBuf::from(program));
@@ -149,7 +149,7 @@ async fn run(program: &'static str, args: &[&str], limit: Duration) -> Result<St
     run_by(program, limit, move || start(program, &args)).await
 }
 
-/// A program that a thread starts and reads. `None` until it runs.
+/// A program that a thread starts and reads; `group` is `None` until the program runs.
 #[derive(Default)]
 struct Running {
     group: Option<Arc<Group>>,
@@ -157,7 +157,7 @@ struct Running {
 }
 
 impl Running {
-    /// Remembers the program; ends it if nobody waits for it any more.
+    /// Stores the running program, and kills it at once if its caller is gone.
     fn begin(&mut self, group: Arc<Group>) {
         if self.is_unwanted {
             group.end();
@@ -166,7 +166,7 @@ impl Running {
     }
 }
 
-/// Ends the program when nobody waits for it any more: its time is over, or the caller is gone.
+/// Kills the program on drop: its time is over, or its caller is gone.
 struct EndOnDrop(Arc<Mutex<Running>>);
 
 impl Drop for EndOnDrop {
@@ -179,8 +179,8 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// Returns what a program prints. `start` reads it from a disk that may not answer, so it runs in the thread that reads the
-/// program's output, and never on the event loop.
+/// Returns what a program prints. `start` may block on a disk that does not answer, so it runs in the thread
+/// that reads the output, never on the event loop.
 async fn run_by(
     program: &'static str,
     limit: Duration,
@@ -193,10 +193,10 @@ async fn run_by(
         let group = Arc::new(group);
         shared.lock().unwrap_or_else(PoisonError::into_inner).begin(Arc::clone(&group));
         let mut text = Vec::new();
-        // What could be read before an error is still worth having.
+        // The output up to a read error is still useful.
         let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT).read_to_end(&mut text));
         group.end();
-        // It was ended a moment ago; how it ended says nothing.
+        // The program was killed a moment ago, so its exit status means nothing.
         let _ = group.wait();
         Ok(String::from_utf8_lossy(&text).into_owned())
     })
@@ -204,45 +204,46 @@ async fn run_by(
     text.unwrap_or(Err(Error::Silent { program, waited: limit }))
 }
 
-/// What the journal has, counted.
+/// The counts and lines of interest in the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journal {
-    /// Lines read.
+    /// The number of lines.
     pub lines: usize,
-    /// Ages in "PLEG is not healthy" messages, in seconds, in order of time.
+    /// The ages in "PLEG is not healthy" messages, in seconds, oldest message first.
     pub pleg_ages: Vec<f64>,
-    /// "pleg has yet to be successful", or the age since year one.
+    /// The number of messages that say that PLEG has never relisted: "pleg has yet to be successful", or an
+    /// age since year one.
     pub never_relisted: usize,
-    /// Lists that were refused for their size.
+    /// The last message about a list that was refused for its size.
     pub too_large: Option<String>,
-    /// "name … is reserved", the last one.
+    /// The last message "name … is reserved".
     pub name_reserved: Option<String>,
-    /// `ExecSync` running out of time.
+    /// The number of `ExecSync` calls that timed out.
     pub exec_timeouts: usize,
-    /// Seconds from the first to the last line.
+    /// The seconds from the first to the last line.
     pub span_seconds: f64,
-    /// Kernel: a task blocked for more than 120 seconds, the last few.
+    /// Kernel messages about tasks that were blocked for more than 120 seconds.
     pub blocked_tasks: Vec<String>,
-    /// Kernel: a file server does not respond, the last one.
+    /// The last kernel message about a file server that does not respond.
     pub server_silent: Option<String>,
-    /// Kernel: out of memory, the last one.
+    /// The last kernel message about memory that ran out.
     pub out_of_memory: Option<String>,
-    /// No more processes, threads or descriptors, the last one.
+    /// The last message about processes, threads or descriptors that ran out.
     pub exhausted: Option<String>,
-    /// D-Bus or systemd running out of time.
+    /// The number of time-outs of D-Bus or systemd.
     pub bus_timeouts: usize,
-    /// Network set-up or tear-down that failed.
+    /// The number of failed network set-ups or tear-downs.
     pub network_failures: usize,
-    /// The runtime began to recover its state and has not said that it is done.
+    /// Whether the runtime started to recover its state and did not report the end of the recovery.
     pub recovering: bool,
-    /// How often the runtime was started.
+    /// The number of starts of the runtime.
     pub runtime_starts: usize,
-    /// Watchdogs that restart the kubelet, the last one.
+    /// The last message of a watchdog that restarts the kubelet.
     pub watchdog: Option<String>,
 }
 
 impl Journal {
-    /// Counts a text of `journalctl --output=short-unix`.
+    /// Parses the output of `journalctl --output=short-unix`.
     pub fn of(text: &str) -> Self {
         let mut found = Self::default();
         let mut first = None;
@@ -310,7 +311,7 @@ impl Journal {
     }
 }
 
-/// The age in "pleg was last seen active 3m5.5s ago".
+/// Parses the age in "pleg was last seen active 3m5.5s ago".
 fn pleg_age(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("last seen active ")?;
     let age = go_duration(rest.split(' ').next()?)?;
@@ -358,7 +359,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "there is no safe call for it here")]
         let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(made.success());
-        // Opening it waits for the child; its end is the end of whoever holds it open.
+        // Opening the FIFO waits for the child; reading to its end waits until nobody holds the FIFO open.
         let place = fifo.clone();
         let begun = tokio::task::spawn_blocking(move || std::fs::File::open(place).unwrap());
         let script = format!("sleep 600 9>'{}' & wait", fifo.display());
@@ -382,7 +383,8 @@ mod tests {
     async fn starting_a_program_does_not_hold_up_the_event_loop() {
         let (release, blocked) = std::sync::mpsc::channel::<()>();
         let start = move || {
-            // As an exec from a disk that does not answer: only the other task on this event loop ends it.
+            // Simulates an exec from a disk that does not answer: only the other task on this event loop
+            // releases it.
             let _ = blocked.recv();
             Err(Error::Absent { program: "journalctl", detail: "not there".to_owned() })
         };

@@ -1,14 +1,17 @@
-//! Everybody who keeps the kubelet waiting, one line each: for a jq filter, where the findings are for a person.
+//! Lists every call that keeps the kubelet waiting, one entry each, for scripts (`jq`); the findings explain
+//! the same to a person.
 
 use super::evidence::StatusRecord;
 use super::report::{Confidence, CulpritOutcome, CulpritReport};
 use super::rules::Case;
 use crate::cri::Error;
 
-/// Slow and failing ones are many at times; hung ones never are.
+/// The number of entries that the report has at most. Slow and failing calls can be many; hung calls never
+/// are.
 const MOST: usize = 100;
 
-/// Hung ones first, then slow ones, then failing ones; the surest and the longest first.
+/// Returns the culprits: hung calls first, then slow ones, then failing ones; the most certain and the
+/// longest first.
 pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
     let runtime = &case.evidence.runtime;
     let named = |record: &StatusRecord, outcome, confidence| CulpritReport {

@@ -1,4 +1,5 @@
-//! The disks that the runtime and the kubelet write to: where their directories are, and how full what they are on is.
+//! Finds the directories to which the runtime and the kubelet write, and reads how full their file systems
+//! are.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,28 +13,28 @@ use super::{Inputs, offload};
 use crate::host::disks::{Disk, Unseen, disk, way};
 use crate::host::{self, Arguments, kernel_text};
 
-/// What looking at all of them may take.
+/// The time limit for all disks together.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How much is read of one file of a runtime's settings.
+/// The number of bytes that are read of one settings file of a runtime.
 const SETTINGS: u64 = 64 * 1024;
 
-/// Drop-ins of CRI-O that are read.
+/// The number of CRI-O drop-in files that are read.
 const DROP_INS: usize = 64;
 
-/// Where containers/storage keeps its settings; the first one that is there counts.
+/// The settings files of containers/storage; the first one that exists counts.
 const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/containers/storage.conf"];
 
-/// Whose directory it is, and where on the node.
+/// The owner of a directory, and the directory's path on the node.
 type Directory = (&'static str, PathBuf);
 
-/// Whom the directories are asked of.
+/// The processes that decide where the directories are, by their command lines.
 struct Owners {
     runtime: Option<(String, Arguments)>,
     kubelet: Option<Arguments>,
 }
 
-/// Looks at the disk under each directory, in a thread that can be left behind.
+/// Looks at the disk under each directory, in a thread that may be left behind if the disk does not answer.
 pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node() else { return };
     let Ownership::Ours { daemon } = host.ownership else { return };
@@ -44,7 +45,7 @@ pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
         kubelet: crate::kubelet::kubelet_of(&host.first).map(|process| process.command.clone()),
     };
     let root = inputs.host_root.clone();
-    // Of this very process: its mounts are the ones that a path is looked up in.
+    // Paths are resolved in this process's own mount namespace, so its own mounts are needed.
     let seen = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
     let seen = seen.then(|| host.first.mounts.clone());
     let own = || Mount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
@@ -94,7 +95,8 @@ fn note(looks: Vec<Look>, ended: bool, evidence: &mut Evidence) {
     }
 }
 
-/// Where they write, by what they were told, else by their defaults.
+/// Returns the directories to which the runtime and the kubelet write: from flags and settings files, else
+/// the defaults.
 fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory> {
     let mut found = Vec::new();
     if let Some((comm, told)) = &owners.runtime {
@@ -130,13 +132,13 @@ fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
     let mut text = Vec::new();
     let file = way(root, mounts, path).ok().and_then(|place| File::open(place).ok());
     if let Some(file) = file {
-        // What was read until it went wrong is what there is.
+        // What was read before an error is used.
         let _ = file.take(SETTINGS).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Where CRI-O is set to write.
+/// The directories that CRI-O's settings name.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CrioSettings {
     root: Option<String>,
@@ -144,8 +146,8 @@ struct CrioSettings {
 }
 
 impl CrioSettings {
-    /// As CRI-O reads them: a flag beats the last drop-in that sets it, that beats crio.conf, and what none of them
-    /// sets is containers/storage's own.
+    /// Reads the settings in CRI-O's order: a flag overrides the last drop-in that sets the value, a drop-in
+    /// overrides crio.conf, and crio.conf overrides the settings of containers/storage.
     fn read(root: &Path, mounts: &[Mount], told: &Arguments) -> Self {
         let main = told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/crio/crio.conf");
         let drop_ins = told.flag("config-dir").or_else(|| told.flag("d")).unwrap_or("/etc/crio/crio.conf.d");
@@ -163,7 +165,7 @@ impl CrioSettings {
         Self { root: flag("root").or(found.root), runroot: flag("runroot").or(found.runroot) }
     }
 
-    /// What a file sets; a later file beats an earlier one.
+    /// Applies the values of one file; a later file overrides an earlier one.
     fn take(&mut self, text: &str, table: &str, root_key: &str) {
         let set = |key: &str| setting(text, Some(table), key).filter(|value| !value.is_empty());
         if let Some(value) = set(root_key) {
@@ -175,7 +177,7 @@ impl CrioSettings {
     }
 }
 
-/// The files of a directory, in the order of their names, as paths of the node.
+/// Returns the files of a directory in the order of their names, as paths of the node.
 fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
     let Some(entries) = way(root, mounts, dir).ok().and_then(|place| fs::read_dir(place).ok()) else {
         return Vec::new();
@@ -186,7 +188,7 @@ fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A text that stands in `table`, or before the first one.
+/// Returns the string value of `key` in `table`, or before the first table.
 fn setting<'a>(toml: &'a str, table: Option<&str>, key: &str) -> Option<&'a str> {
     let mut at = None;
     for line in toml.lines().map(str::trim) {
@@ -202,7 +204,7 @@ fn setting<'a>(toml: &'a str, table: Option<&str>, key: &str) -> Option<&'a str>
     None
 }
 
-/// The text between two quotes at the beginning of `value`.
+/// Returns the quoted text at the beginning of `value`.
 fn quoted(value: &str) -> Option<&str> {
     let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
     Some(value.get(1..)?.split_once(quote)?.0)

@@ -1,8 +1,9 @@
-//! How long the kubelet's serial relist would take now, and whether its threshold trips.
+//! Estimates how long the kubelet's serial relist would take now, and whether it exceeds the kubelet's
+//! threshold.
 //!
-//! The kubelet asks one thing after the other, so figures taken side by side say nothing here: the cost of a status
-//! call comes from samples that were made one at a time. A hung call costs the kubelet its own time-out, whatever ours
-//! was.
+//! The kubelet makes one call after the other, so durations of parallel calls mean nothing here: the cost of
+//! a status call comes from samples that were made one at a time. A hung call costs the kubelet's own
+//! time-out, whatever the time-out of this run.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,40 +18,40 @@ use crate::clock::Wall;
 use crate::cri::{Rpc, label};
 use crate::kubelet::{Era, timing};
 
-/// What the estimate is made of.
+/// The estimate, before it becomes part of the report.
 #[derive(Clone, Debug, Default)]
 pub struct Estimate {
-    /// Both lists, where both were answered.
+    /// The duration of both list calls, if both were answered.
     pub lists: Option<Duration>,
     /// Calls that time out in one relist.
     pub hung_calls: usize,
     /// Pods that changed within the last minute.
     pub changed_pods: usize,
-    /// A relist now.
+    /// The duration of a relist now.
     pub serial: Duration,
-    /// A relist that visits every pod.
+    /// The duration of a relist that visits every pod.
     pub full: Duration,
-    /// The same without the hung calls.
+    /// The duration of a relist that visits every pod, without the hung calls.
     pub full_answering: Duration,
-    /// The age reached before the next relist's lists are through; `None` where it grows without end.
+    /// The highest age of PLEG before the next relist has its lists; `None` if the age grows without end.
     pub peak_age: Option<Duration>,
-    /// Over the threshold.
+    /// Whether the peak age exceeds the threshold.
     pub would_trip: bool,
-    /// Comes back between two relists.
+    /// Whether PLEG becomes healthy again between two relists.
     pub flaps: bool,
-    /// The middle one of the serial samples.
+    /// The median duration of the serial samples.
     pub per_call: Option<Duration>,
-    /// How many there are.
+    /// The number of serial samples.
     pub samples: usize,
-    /// What the calls take that stand out by their slowness.
+    /// The total duration of the calls that are much slower than the median.
     pub late: Duration,
-    /// Slowest but one percent of all answered status calls.
+    /// The 99th percentile of all answered status calls.
     pub p99: Option<Duration>,
-    /// What another era would make of it.
+    /// The different verdict for a kubelet of another era.
     pub other_era: Option<String>,
 }
 
-/// Makes the estimate from what was seen.
+/// Computes the estimate from the evidence.
 pub fn estimate(evidence: &Evidence) -> Estimate {
     let seen = Seen::of(evidence);
     let mut estimate = seen.for_era(evidence.settings.kubelet.value.era());
@@ -65,14 +66,14 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
     estimate
 }
 
-/// What is the same to a kubelet of any era.
+/// The figures that do not depend on the kubelet's era.
 struct Seen<'a> {
     evidence: &'a Evidence,
     no_relist: bool,
     hung: BTreeSet<Cow<'a, str>>,
-    /// What the status calls of the pods that changed take, and how many pods they are.
+    /// The duration of the status calls for the pods that changed, and the number of these pods.
     now: (Duration, usize),
-    /// The same of every pod that does not hang.
+    /// The duration of the status calls for all pods that do not hang, and the number of these pods.
     all: (Duration, usize),
     cost: CallCost,
     late: Duration,
@@ -82,7 +83,7 @@ impl<'a> Seen<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();
-        // A relist whose lists fail ends there; it comes to no status call.
+        // A relist whose lists fail ends there and makes no status calls.
         let hung = if no_relist { BTreeSet::new() } else { hung_pods(evidence) };
         let changed = changed_pods(evidence, &hung);
         let calls = calls_by_pod(evidence);
@@ -117,7 +118,7 @@ impl<'a> Seen<'a> {
         let answered = runtime.sandboxes.duration().zip(runtime.containers.duration());
         let fetches = if era.reinspects_in_a_second_round() { 2 } else { 1 };
         let hung_calls = self.hung.len() * fetches;
-        // Two more lists for each pod that is visited.
+        // Kubelets of some eras make two more list calls for each pod that they visit.
         let relists = era.lists_again_for_status().then_some(runtime.filtered_pair).flatten();
         let visits = |(calls, pods): (Duration, usize)| calls + times(relists.unwrap_or_default(), pods);
         let hung_time = times(settings.request_timeout.value, hung_calls);
@@ -135,7 +136,7 @@ impl<'a> Seen<'a> {
             full_answering: lists_time + all,
             peak_age: (!no_relist).then_some(peak_age),
             would_trip,
-            // The lists themselves keep the age up when they alone are over it.
+            // Lists that alone exceed the threshold keep the age above it all the time.
             flaps: would_trip && !no_relist && lists_time <= threshold,
             per_call: self.cost.typical,
             samples: self.cost.samples,
@@ -147,7 +148,7 @@ impl<'a> Seen<'a> {
 }
 
 impl Evidence {
-    /// The list whose answer the kubelet would refuse although the runtime sent it, with its size.
+    /// Returns the list whose answer is larger than the kubelet accepts, with its size.
     pub fn over_kubelet_limit(&self) -> Option<(crate::cri::Rpc, u64)> {
         let sizes = [
             self.runtime.sandboxes.first.as_ref().map(|call| (call.rpc, call.response_bytes)),
@@ -157,7 +158,8 @@ impl Evidence {
     }
 }
 
-/// Pods, by UID, with a status call that hangs. An id whose pod is not known is a pod of its own.
+/// Returns the UIDs of the pods with a hung status call. An id without a known pod counts as a pod of its
+/// own.
 fn hung_pods(evidence: &Evidence) -> BTreeSet<Cow<'_, str>> {
     evidence.runtime.hung().map(|record| pod_key(evidence, &record.target.id)).collect()
 }
@@ -170,7 +172,7 @@ fn pod_key<'a>(evidence: &Evidence, id: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Pods with something created or finished within the last minute.
+/// Returns the pods with a sandbox or container that was created or finished within the last minute.
 fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BTreeSet<Cow<'a, str>> {
     let now = evidence.taken_at;
     let recent = |at: Option<Wall>| at.is_some_and(|at| now.duration_since(at) <= limits::CHURN_WINDOW);
@@ -192,7 +194,7 @@ fn changed_pods<'a>(evidence: &'a Evidence, hung: &BTreeSet<Cow<'_, str>>) -> BT
         .collect()
 }
 
-/// How many sandboxes and containers each pod has.
+/// Returns the number of sandboxes and containers of each pod.
 fn calls_by_pod(evidence: &Evidence) -> BTreeMap<Cow<'_, str>, (usize, usize)> {
     let mut calls: BTreeMap<Cow<'_, str>, (usize, usize)> = BTreeMap::new();
     for sandbox in evidence.runtime.sandboxes.items().into_iter().flatten() {
@@ -208,8 +210,9 @@ fn calls_by_pod(evidence: &Evidence) -> BTreeMap<Cow<'_, str>, (usize, usize)> {
     calls
 }
 
-/// Calls that were answered and stand out by their slowness, by pod: what they took together, and how many of
-/// sandboxes and containers they are. They cost what they took; an average of quick calls says nothing about them.
+/// Returns, by pod, the answered calls that are much slower than the median: their total duration, and how
+/// many concern sandboxes and containers. Such a call is counted with its own duration, because the median of
+/// quick calls says nothing about it.
 fn slow_by_pod<'a>(
     evidence: &'a Evidence,
     cost: &CallCost,
@@ -229,7 +232,7 @@ fn slow_by_pod<'a>(
     slow
 }
 
-/// What one status call costs when nothing else is asked.
+/// The cost of one status call without parallel calls.
 struct CallCost {
     sandbox: Duration,
     container: Duration,
@@ -246,8 +249,8 @@ impl CallCost {
             median(wanted.map(|record| record.duration))
         };
         let any = serial(None).or_else(|| {
-            // No serial sample came home. What was measured side by side is too much, so that the quickest is the
-            // nearest to what one costs alone.
+            // Without a serial sample, the quickest parallel call is the closest figure: parallel calls slow
+            // each other down.
             asked.iter().filter(|record| !record.is_silent()).map(|record| record.duration).min()
         });
         Self {
@@ -259,7 +262,7 @@ impl CallCost {
     }
 }
 
-/// The one in the middle: a single late answer among the samples is not what each of a hundred calls costs.
+/// Returns the median, so that a single late answer does not count for every call.
 fn median(durations: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut all: Vec<Duration> = durations.collect();
     all.sort_unstable();
@@ -279,12 +282,12 @@ fn times(duration: Duration, count: usize) -> Duration {
 }
 
 impl Estimate {
-    /// The peak of the age, in words.
+    /// Formats the peak age.
     pub fn peak_text(&self) -> String {
         self.peak_age.map_or_else(|| "no end".to_owned(), seconds)
     }
 
-    /// For the report.
+    /// Converts the estimate for the report.
     pub fn report(&self, settings: &Settings) -> EstimateReport {
         let basis = |what: &str, value: String, source: &str| Basis {
             what: what.to_owned(),

@@ -1,6 +1,6 @@
-//! What the probes brought home, before anybody judges it.
+//! The evidence: everything that the probes of one run measured.
 //!
-//! One field for each step of the ladder. Nothing here says what a figure means; that is what [`super::rules`] is for.
+//! This module only stores measurements; [`super::rules`] draws the conclusions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,60 +23,61 @@ use crate::kubelet::timing;
 use crate::kubelet::{KubeletVersion, Sourced};
 use crate::stacks::report::StackReport;
 
-/// Everything that one run learned.
+/// All measurements of one run.
 #[derive(Debug, Default)]
 pub struct Evidence {
-    /// When the probing began.
+    /// When the run began.
     pub taken_at: Wall,
-    /// How long it took.
+    /// How long the run took.
     pub took: Duration,
-    /// The moment of a capture that it is about.
+    /// The moment of the capture that is judged.
     pub moment: Option<JudgedMoment>,
     /// The node's name.
     pub node: String,
-    /// The endpoint as the user knows it.
+    /// The endpoint as the user gave it.
     pub endpoint: String,
-    /// The runtime's socket as its daemon calls it.
+    /// The runtime's socket, as a path in the daemon's file system.
     pub socket: Option<PathBuf>,
-    /// Other sockets that exist here, for a wrong endpoint.
+    /// Other runtime sockets on this node, to suggest when the endpoint is wrong.
     pub other_sockets: Vec<String>,
-    /// What the estimate rests on.
+    /// The kubelet's settings, on which the estimate is based.
     pub settings: Settings,
     /// What the runtime answered.
     pub runtime: RuntimeEvidence,
-    /// Who an id is.
+    /// The pod and container names behind ids.
     pub names: Names,
-    /// What the node shows of itself.
+    /// The node's processes and kernel statistics.
     pub host: Option<HostEvidence>,
-    /// What the kubelet was told and says.
+    /// The kubelet's settings, process and answers.
     pub kubelet: KubeletEvidence,
-    /// What the journal has.
+    /// The journal's messages.
     pub journal: Option<Journal>,
-    /// What systemd says of itself.
+    /// What systemd answered.
     pub systemd: Option<SystemState>,
-    /// This very process was refused a thread.
+    /// Whether the operating system refused this process a thread.
     pub no_thread: bool,
-    /// The runtime's goroutines, if something is silent and it gives them.
+    /// The runtime's goroutine dump, if a call is silent and the runtime gives a dump.
     pub stacks: Option<StackReport>,
-    /// What the node wrote down itself, if it is wanted.
+    /// Files of the node, if a bundle is written.
     pub papers: Vec<Paper>,
-    /// Why the run ended before it had asked everything.
+    /// Why the run ended before all probes were done.
     pub cut_off: Option<String>,
-    /// Whether that is because somebody wanted its end.
+    /// Whether the caller ended the run.
     pub interrupted: bool,
-    /// What was not looked at, and why.
+    /// What could not be checked, and why.
     pub not_checked: Vec<NotChecked>,
-    /// What the user pointed us to and is not what it should be.
+    /// Files or URLs that the user named and that are not what they should be.
     pub bad_input: Vec<String>,
 }
 
 impl Evidence {
-    /// Notes that something was not looked at.
+    /// Notes that something was not checked.
     pub fn skip(&mut self, what: &str, why: impl Into<String>) {
         self.not_checked.push(NotChecked { what: what.into(), why: why.into() });
     }
 
-    /// Takes out the calls that we failed over ourselves: they say nothing of the runtime.
+    /// Removes the calls that failed inside plegctl itself, and notes them as not checked: they say nothing
+    /// about the runtime.
     pub fn disown(&mut self) {
         let mut failed = Vec::new();
         let runtime = &mut self.runtime;
@@ -96,7 +97,7 @@ impl Evidence {
                 _ => true,
             });
         }
-        // One line a call, not one an id.
+        // One line for each RPC, not for each id.
         failed.sort_unstable();
         failed.dedup_by_key(|(rpc, _)| *rpc);
         for (rpc, why) in failed {
@@ -104,7 +105,8 @@ impl Evidence {
         }
     }
 
-    /// What came of a part of the run, or nothing and a note where it failed of itself.
+    /// Returns the result of a part of the run; if the part panicked, notes it as not checked and returns
+    /// nothing.
     pub fn held<T: Default>(&mut self, what: &str, part: Result<T, String>) -> T {
         part.unwrap_or_else(|why| {
             self.skip(what, format!("plegctl itself failed over it: {why}"));
@@ -112,14 +114,15 @@ impl Evidence {
         })
     }
 
-    /// Whether the daemon got so little of a processor, by the limit of its own cgroup, that nobody else is to blame.
+    /// Whether the CPU limit of the daemon's own cgroup leaves the daemon so little time that no pod is to
+    /// blame.
     pub fn daemon_is_held_back(&self) -> bool {
         self.node()
             .and_then(HostEvidence::held_back_percent)
             .is_some_and(|percent| percent >= limits::HELD_BACK_PERCENT)
     }
 
-    /// The process table, if it is this runtime's.
+    /// Returns the node's processes, if the process table is this runtime's.
     pub fn node(&self) -> Option<&HostEvidence> {
         self.host.as_ref().filter(|host| matches!(host.ownership, Ownership::Ours { .. }))
     }
@@ -132,16 +135,16 @@ fn disowned<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
     }
 }
 
-/// What the kubelet of this node is set to.
+/// The settings of the node's kubelet that matter to PLEG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Its time-out of one call.
+    /// The time-out of one runtime call.
     pub request_timeout: Sourced<Duration>,
-    /// Age at which PLEG is unhealthy.
+    /// The age from which on PLEG is unhealthy.
     pub threshold: Sourced<Duration>,
-    /// Its pause between two relists.
+    /// The pause between two relists.
     pub period: Duration,
-    /// Its release.
+    /// The kubelet's release.
     pub kubelet: Sourced<KubeletVersion>,
 }
 
@@ -160,13 +163,13 @@ impl Default for Settings {
 /// What the runtime answered, call by call.
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
-    /// From which silence on a call is called hung.
+    /// The silences from which on a call is called hung.
     pub silence: Scale,
-    /// The first call: a socket that cannot be reached fails here, with its own word.
+    /// The first call. A socket that cannot be reached fails here.
     pub version: Option<Call<Version>>,
-    /// Version on the other connection: after a silent one, and beside a pending list.
+    /// Version on the second connection, made if the first one is silent or while a list is pending.
     pub control: Option<Call<Version>>,
-    /// What the runtime says of its own state.
+    /// The answer to Status.
     pub status: Option<Call<RuntimeStatus>>,
     /// All sandboxes.
     pub sandboxes: ListEvidence<Sandbox>,
@@ -174,23 +177,23 @@ pub struct RuntimeEvidence {
     pub containers: ListEvidence<Container>,
     /// One pair of lists filtered to one pod, as kubelets before 1.36 send for each changed pod.
     pub filtered_pair: Option<Duration>,
-    /// Every status call.
+    /// All status calls.
     pub asked: Vec<StatusRecord>,
-    /// Ids that were not asked, because the budget or the number of silent ones forbade it.
+    /// The number of ids without a status call, because the budget was spent or too many calls were silent.
     pub unasked: usize,
-    /// How many ids the hunt took from outside the CRI.
+    /// The number of ids that were found outside the CRI.
     pub outside_ids: usize,
-    /// Shims asked through `ContainerStats`.
+    /// The `ContainerStats` calls, which the shims answer.
     pub shims: Vec<StatusRecord>,
 }
 
 impl RuntimeEvidence {
-    /// Status calls that have been silent for so long that they are called hung.
+    /// Returns the status calls that have been silent for so long that they are called hung.
     pub fn hung(&self) -> impl Iterator<Item = &StatusRecord> {
         self.asked.iter().filter(|record| record.is_silent() && self.silence.hangs(record.duration))
     }
 
-    /// Status calls that were answered late, the slowest first.
+    /// Returns the status calls that were answered late, the slowest first.
     pub fn slow_calls(&self) -> Vec<&StatusRecord> {
         let late = |record: &&StatusRecord| !record.is_silent() && record.duration >= limits::STATUS_SLOW;
         let mut slow: Vec<&StatusRecord> = self.asked.iter().filter(late).collect();
@@ -200,8 +203,9 @@ impl RuntimeEvidence {
         slow
     }
 
-    /// Calls without an answer that are too young to be called hung: those that are open when the run ends, and those that
-    /// were given up. The longest first; a moment's silence is none.
+    /// Returns the silent calls that are too young to be called hung: those that were pending when the user
+    /// interrupted the run, and those that were given up. The longest comes first; silences under a second do
+    /// not count.
     pub fn silent_so_far(&self, interrupted: bool) -> Vec<(Rpc, Option<&Target>, Duration)> {
         fn open<T>(call: Option<&Call<T>>) -> Option<(Rpc, Duration)> {
             match call?.result {
@@ -227,7 +231,8 @@ impl RuntimeEvidence {
         silent
     }
 
-    /// Status calls for which the run ended too early: not answered, and not silent for long.
+    /// Returns the status calls whose outcome is unknown because the run ended: neither answered nor silent
+    /// for long enough.
     pub fn cut_short(&self) -> impl Iterator<Item = &StatusRecord> {
         self.asked.iter().filter(|record| match record.result {
             Err(Error::Silent { .. }) => !self.silence.hangs(record.duration),
@@ -236,12 +241,13 @@ impl RuntimeEvidence {
         })
     }
 
-    /// The same of Status.
+    /// Whether the outcome of Status is unknown because the run ended.
     pub fn status_is_open(&self) -> bool {
         self.status.as_ref().and_then(|call| call.result.as_ref().err()).is_some_and(|why| self.is_open(why))
     }
 
-    /// Whether nobody knows yet what became of a call: it was not silent for long, or is not read to its end.
+    /// Whether the outcome of a call is unknown: it was not silent for long enough, or its answer was not
+    /// read to the end.
     fn is_open(&self, why: &Error) -> bool {
         match why {
             Error::Silent { waited, .. } => !self.silence.hangs(*waited),
@@ -249,7 +255,7 @@ impl RuntimeEvidence {
         }
     }
 
-    /// Lists that have been silent for so long that they are called hung, by name.
+    /// Returns the lists that have been silent for so long that they are called hung.
     pub fn hung_lists(&self) -> Vec<(Rpc, Duration)> {
         [self.sandboxes.silent(), self.containers.silent()]
             .into_iter()
@@ -258,7 +264,7 @@ impl RuntimeEvidence {
             .collect()
     }
 
-    /// Why lists were not read to their end, where the runtime had answered, or was about to.
+    /// Returns the errors of lists whose answer was not read to the end.
     pub fn unread_lists(&self) -> impl Iterator<Item = &Error> {
         [self.sandboxes.error(), self.containers.error()].into_iter().flatten().filter(|why| why.is_unread())
     }
@@ -268,7 +274,7 @@ impl RuntimeEvidence {
         self.hung_lists().iter().any(|(rpc, _)| *rpc == list)
     }
 
-    /// Why a list has no answer, where more waiting would not have changed it.
+    /// Returns the errors of lists that more waiting would not have changed.
     pub fn list_errors(&self) -> impl Iterator<Item = &Error> {
         [self.sandboxes.error(), self.containers.error()]
             .into_iter()
@@ -276,7 +282,7 @@ impl RuntimeEvidence {
             .filter(|why| !self.is_open(why))
     }
 
-    /// Whether both lists were answered, with a list, an error or a silence that means something.
+    /// Whether the outcome of both lists is known: an answer, an error or a hang.
     pub fn lists_are_known(&self) -> bool {
         let known = |error: Option<&Error>| error.is_none_or(|why| !self.is_open(why));
         self.sandboxes.first.is_some()
@@ -285,8 +291,8 @@ impl RuntimeEvidence {
             && known(self.containers.error())
     }
 
-    /// How long Version has been silent on the first connection and on the second, where both silences are long
-    /// enough to be a hang.
+    /// Returns how long Version has been silent on the first and on the second connection, if both silences
+    /// are long enough to be a hang.
     pub fn both_versions_silent(&self) -> Option<(Duration, Duration)> {
         let silent = |call: &Option<Call<Version>>| match call.as_ref()?.result {
             Err(Error::Silent { waited, .. }) if self.silence.hangs(waited) => Some(waited),
@@ -295,12 +301,12 @@ impl RuntimeEvidence {
         silent(&self.version).zip(silent(&self.control))
     }
 
-    /// Version answered at least once.
+    /// Returns the first Version answer.
     pub fn version_answer(&self) -> Option<&Version> {
         [&self.version, &self.control].into_iter().flatten().find_map(|call| call.result.as_ref().ok())
     }
 
-    /// Whether a status call, a list or Status itself was answered.
+    /// Whether Status, a list or a status call was answered.
     pub fn anything_but_version_answers(&self) -> bool {
         self.status.as_ref().is_some_and(|call| call.result.is_ok())
             || self.sandboxes.items().is_some()
@@ -308,7 +314,7 @@ impl RuntimeEvidence {
             || self.asked.iter().any(|record| !record.is_silent())
     }
 
-    /// Every pod UID that the lists name.
+    /// Returns every pod UID in the sandbox list.
     pub fn pod_uids(&self) -> BTreeSet<&str> {
         self.sandboxes
             .items()
@@ -319,7 +325,7 @@ impl RuntimeEvidence {
             .collect()
     }
 
-    /// How many sandboxes and containers are dead, and how many containers run.
+    /// Counts sandboxes and containers by state.
     pub fn population(&self) -> Population {
         let mut found = Population::default();
         for sandbox in self.sandboxes.items().into_iter().flatten() {
@@ -349,38 +355,38 @@ impl RuntimeEvidence {
     }
 }
 
-/// How many of what.
+/// The number of sandboxes and containers by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Population {
     /// All sandboxes.
     pub sandboxes: usize,
-    /// Those that are not ready.
+    /// Sandboxes that are not ready.
     pub dead_sandboxes: usize,
     /// All containers.
     pub containers: usize,
-    /// Those that have exited.
+    /// Exited containers.
     pub exited: usize,
-    /// Those that run.
+    /// Running containers.
     pub running: usize,
-    /// The lists were too large and these are sums of smaller ones.
+    /// Whether the lists were too large, so that the counts are sums over smaller lists.
     pub from_shards: bool,
 }
 
 impl Population {
-    /// Everything dead.
+    /// The number of dead sandboxes and exited containers.
     pub const fn dead(&self) -> usize {
         self.dead_sandboxes + self.exited
     }
 }
 
-/// One of the two lists.
+/// The answers to one of the two list calls.
 #[derive(Debug)]
 pub struct ListEvidence<T> {
-    /// The list.
+    /// The first answer.
     pub first: Option<Call<Vec<T>>>,
-    /// The list again, where the first answer was suspicious.
+    /// The second answer, if the first one was suspicious.
     pub second: Option<Call<Vec<T>>>,
-    /// The parts, where the whole was too large.
+    /// The same list in parts, if it was too large as a whole.
     pub shards: Option<Shards>,
 }
 
@@ -391,22 +397,22 @@ impl<T> Default for ListEvidence<T> {
 }
 
 impl<T> ListEvidence<T> {
-    /// The answer.
+    /// Returns the items of the first answer.
     pub fn items(&self) -> Option<&[T]> {
         self.first.as_ref()?.result.as_deref().ok()
     }
 
-    /// The later answer, or the only one.
+    /// Returns the items of the second answer, else of the first one.
     pub fn latest(&self) -> Option<&[T]> {
         self.second.as_ref().and_then(|call| call.result.as_deref().ok()).or_else(|| self.items())
     }
 
-    /// Why there is no answer.
+    /// Returns the error of the first call.
     pub fn error(&self) -> Option<&Error> {
         self.first.as_ref()?.result.as_ref().err()
     }
 
-    /// The call and how long it was waited for, if it was not answered.
+    /// Returns the call and how long it has been silent, if it has no answer.
     pub fn silent(&self) -> Option<(Rpc, Duration)> {
         match self.error()? {
             Error::Silent { rpc, waited } => Some((*rpc, *waited)),
@@ -414,55 +420,55 @@ impl<T> ListEvidence<T> {
         }
     }
 
-    /// Whether the call has ended, with an answer or an error of the runtime's.
+    /// Whether the first call has ended, with an answer or an error.
     pub fn has_ended(&self) -> bool {
         self.first.is_some() && self.silent().is_none()
     }
 
-    /// How long an answered list took.
+    /// Returns the duration of the first call, if it was answered.
     pub fn duration(&self) -> Option<Duration> {
         self.items()?;
         self.first.as_ref().map(|call| call.duration)
     }
 }
 
-/// A list asked in parts.
+/// A list that was fetched in parts, because it is too large as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shards {
-    /// Parts that were answered.
+    /// The number of parts that were answered.
     pub answered: usize,
-    /// Parts that were not, with the reason of the last one.
+    /// The number of parts that failed.
     pub failed: usize,
-    /// Items in them.
+    /// The number of items in all parts.
     pub total: usize,
-    /// Dead ones among them.
+    /// The number of dead items.
     pub dead: usize,
     /// Bytes of all parts.
     pub bytes: u64,
-    /// Items by namespace.
+    /// The number of items by namespace.
     pub by_namespace: BTreeMap<String, usize>,
 }
 
-/// Something to ask the status of.
+/// A sandbox or container whose status is fetched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
-    /// What it is.
+    /// Sandbox or container.
     pub kind: Kind,
     /// Its full id.
     pub id: String,
 }
 
 impl Target {
-    /// Stands for one that is not known any more.
+    /// Returns a placeholder for a target that is no longer known.
     pub const fn nobody() -> Self {
         Self { kind: Kind::Container, id: String::new() }
     }
 }
 
-/// One status call.
+/// One status call and its outcome.
 #[derive(Clone, Debug)]
 pub struct StatusRecord {
-    /// What was asked.
+    /// The sandbox or container.
     pub target: Target,
     /// The call.
     pub rpc: Rpc,
@@ -470,16 +476,16 @@ pub struct StatusRecord {
     pub duration: Duration,
     /// Size of the answer.
     pub response_bytes: u64,
-    /// What it came to.
+    /// The facts in the answer, or the error.
     pub result: Result<StatusFacts, Error>,
-    /// Whether nothing else was asked meanwhile.
+    /// Whether no other call ran at the same time.
     pub serial: bool,
-    /// Whether it is still under way.
+    /// Whether the call is still pending.
     pub pending: bool,
 }
 
 impl StatusRecord {
-    /// A call that is under way and has not been answered for so long.
+    /// Creates the record of a pending call that has been silent for `waited`.
     pub fn silent(target: Target, rpc: Rpc, waited: Duration) -> Self {
         Self {
             target,
@@ -492,16 +498,16 @@ impl StatusRecord {
         }
     }
 
-    /// Not answered.
+    /// Whether the call has no answer so far.
     pub fn is_silent(&self) -> bool {
         matches!(self.result, Err(Error::Silent { .. }))
     }
 }
 
-/// What the rules need of a status.
+/// The facts in a status answer that the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatusFacts {
-    /// The answer had a status in it.
+    /// Whether the answer has a status.
     pub present: bool,
     /// When it was created, if known.
     pub created_at: Option<Wall>,
@@ -513,43 +519,44 @@ pub struct StatusFacts {
     pub exit_code: Option<i32>,
 }
 
-/// What the node shows of itself, in one look or two.
+/// The node's processes and kernel statistics, from one sample or two.
 #[derive(Debug, Default)]
 pub struct HostEvidence {
-    /// Whose process table it is.
+    /// Whose process table this is.
     pub ownership: Ownership,
-    /// When the first look was.
+    /// When the first sample was taken.
     pub looked_at: Mono,
-    /// The first look.
+    /// The first sample.
     pub first: ProcSample,
-    /// Names of the network plugins that are installed, cut as the kernel cuts them.
+    /// The program names of the installed network plugins, cut to 15 characters as the kernel does.
     pub network_plugins: BTreeSet<String>,
-    /// A second look, and how much later.
+    /// The time between the samples, and the second sample.
     pub second: Option<(Duration, ProcSample)>,
-    /// How the daemon's cgroup is held back at the end of the run, and how long after the first look that is.
+    /// The time between the first sample and the end of the run, and the CPU throttling of the daemon's
+    /// cgroup at the end.
     pub throttled_at_last: Option<(Duration, Throttled)>,
-    /// What the runtime and the kubelet write to.
+    /// The file systems to which the runtime and the kubelet write.
     pub disks: Vec<WrittenDisk>,
 }
 
-/// A file system that somebody needs to write to.
+/// A file system to which the runtime or the kubelet writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenDisk {
-    /// The directories on it, and whose they are.
+    /// The directories on this file system, with their owners.
     pub directories: Vec<String>,
-    /// How full it is.
+    /// Its size and free space.
     pub disk: Disk,
 }
 
 impl HostEvidence {
-    /// The part of the time, in percent, in which the daemon was held back by the limit of its own cgroup.
+    /// Returns for how much of the time, in percent, the CPU limit of the daemon's cgroup stopped the daemon.
     pub fn held_back_percent(&self) -> Option<f64> {
         let (apart, later) = self.throttled_at_last?;
         let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
         (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
     }
 
-    /// The later look, or the only one.
+    /// Returns the second sample, else the first one.
     pub fn latest(&self) -> &ProcSample {
         self.second.as_ref().map_or(&self.first, |(_, sample)| sample)
     }

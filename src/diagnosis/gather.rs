@@ -1,4 +1,4 @@
-//! Runs every probe within the budget, and looks twice where the first look was suspicious.
+//! Runs every probe within the budget, and takes second samples where the first ones are suspicious.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Config, KubeletVersion, Sourced, Told, doubt, kubelet_of, timing};
 use crate::panics::held_future;
 
-/// What a look at a few files may take.
+/// The time limit for reading a few files.
 pub(super) const FILES: Duration = Duration::from_millis(500);
 
-/// Asks everything and returns what came back.
+/// Runs all probes and returns the evidence.
 pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
     let budget = Budget::start(inputs);
     let mut evidence = Evidence {
@@ -36,7 +36,7 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         ..Evidence::default()
     };
     let mut flight = probes::Flight::default();
-    // On the heap, each of them: together they are more than the stack of a thread.
+    // Each future is boxed: together they exceed a thread's stack.
     let first = ask_first(inputs, &budget, progress, &mut evidence, &mut flight);
     let (in_time, look) = Box::pin(first).await;
     let in_time = in_time && {
@@ -67,7 +67,8 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
     evidence
 }
 
-/// The runtime, the processes and the kubelet, side by side; whether it came to an end.
+/// Probes the runtime, the processes and the kubelet in parallel. Returns whether all ended in time, and the
+/// first sample of the processes.
 async fn ask_first<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -80,7 +81,7 @@ async fn ask_first<R: Runtime + 'static>(
     let ladder = Box::pin(ladder);
     let look = first_look(inputs, budget);
     let kubelet = Box::pin(ask::ask(inputs, budget));
-    // A fault of our own in one of them costs the others nothing.
+    // A panic in one of them does not affect the others.
     let all = async { tokio::join!(held_future(ladder), held_future(look), held_future(kubelet)) };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();
@@ -106,7 +107,7 @@ async fn ask_first<R: Runtime + 'static>(
     (in_time, look)
 }
 
-/// What the first answers make worth a look.
+/// Follows up on the first answers: files, second samples and a goroutine dump, where they are needed.
 async fn look_further<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -139,7 +140,8 @@ async fn look_further<R: Runtime + 'static>(
     flight.wait(inputs, budget, progress, evidence).await;
 }
 
-/// A runtime that reads back its containers lists none; who they are is in its files.
+/// Names the container that a recovering runtime restores: such a runtime lists no containers, but its files
+/// name them.
 async fn name_what_is_restored<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     if evidence.restored_by_child().is_some() && inputs.outside.is_none() {
         let outside = hunt::collect(&inputs.host_root, inputs.proc.as_deref(), budget).await;
@@ -147,7 +149,8 @@ async fn name_what_is_restored<R>(inputs: &Inputs<R>, budget: &Budget, evidence:
     }
 }
 
-/// Whether the daemon was held back by its own limit meanwhile: one file, so that there is time for it in a short run.
+/// Reads at the end of the run how much the CPU limit of the daemon's cgroup stopped the daemon. This reads
+/// one file, so it fits into a short run.
 async fn look_at_throttling<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(daemon) = evidence.daemon().cloned() else { return };
     let Some(places) = places(inputs) else { return };
@@ -186,8 +189,8 @@ async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
     Look { sample, at }
 }
 
-/// The daemon that listens, by the kernel's own word to whoever connects: files of a daemon that waits in the kernel are
-/// not looked at, and those of another user's may not be.
+/// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon
+/// waits in the kernel, or if another user's files may not be read.
 async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcSample) {
     let Some(path) = inputs.socket_here.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
     let Ok(Ok(stream)) = tokio::time::timeout(FILES, UnixStream::connect(path)).await else { return };
@@ -237,7 +240,8 @@ fn take_look<R>(
             return;
         }
     };
-    // Only ids that the runtime itself knows: the hunt's own may come from this very process table.
+    // Only ids from the runtime count: ids that were found outside the CRI may come from this very process
+    // table.
     let runtime = &evidence.runtime;
     let sandboxes = runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
     let containers = runtime.containers.items().into_iter().flatten().map(|container| container.id.as_str());
@@ -254,7 +258,7 @@ fn take_look<R>(
             let why = "several run here, and which of them listens on this socket may not be seen";
             evidence.skip("the runtime's daemon", why);
         } else {
-            // A pod without hostPID knows itself by its own id.
+            // A pod without hostPID sees only its own processes.
             evidence
                 .skip("processes outside of this pod", "the runtime's daemon is not in this process table");
         }
@@ -262,12 +266,12 @@ fn take_look<R>(
     evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
 }
 
-/// What shims wait for and what they were told, where something may hang on them.
+/// Reads what the shims wait for, and their command lines, if something suggests that a call hangs.
 async fn look_into_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node().filter(|host| host.first.shims == Shims::Counted) else { return };
     let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
     let odd = |shim: &Process| shim.is_stopped() || !shim.blocked.is_empty();
-    // Shims that wait for storage leave their mark there, if the kernel keeps it.
+    // Shims that wait for storage show in the I/O pressure, if the kernel measures it.
     let storage = host.first.pressure.io.is_none_or(|psi| psi.some >= limits::IO_FULL_HINT);
     let suspicious = storage
         || host.first.with_role(Role::Shim).any(odd)
@@ -283,8 +287,8 @@ async fn look_into_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     }
 }
 
-/// A task that waits for an instant is no news: every write to a disk does. Only what still waits a moment later is
-/// worth a second look.
+/// Checks a moment later whether the blocked tasks are still blocked: every write to a disk blocks for a
+/// moment.
 async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node() else { return };
     let pids: Vec<u32> = host
@@ -305,14 +309,14 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     }
 }
 
-/// The kubelet's process and what it was told.
+/// Reads the kubelet's process, command line and configuration files.
 async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first).cloned());
     if let Some(why) = evidence.node().and_then(|host| doubt(&host.first)) {
         evidence.skip("the kubelet's process", why);
     }
     if inputs.played.is_some() {
-        // What lies on this machine is not the played node's.
+        // The files of this machine do not belong to the simulated node.
         evidence.kubelet.installed = true;
         evidence.kubelet.pid = kubelet.map(|process| process.pid);
         return;
@@ -321,7 +325,8 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let told = kubelet.as_ref().map(|process| (process.command.clone(), process.directory.clone()));
     let read = offload::value(FILES, move || {
         let plugins = network_plugins(&root);
-        // Names in the directory above, because the directory itself may be a mount point that does not answer.
+        // Reads the names in the parent directory, because the directory itself may be a mount that does not
+        // answer.
         let installed =
             ["kubelet", "rancher", "k0s"].iter().any(|name| has_entry(&root.join("var/lib"), name))
                 || has_entry(&root.join("var/snap"), "microk8s");
@@ -335,7 +340,7 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
         host.network_plugins = plugins;
     }
     evidence.kubelet.installed = installed;
-    // What it says itself beats what it was told.
+    // What `/configz` answers overrides the command line and the files.
     let said = std::mem::take(&mut evidence.kubelet.config);
     evidence.kubelet.config = said.over(config.unwrap_or_default());
     if let Some(process) = kubelet {
@@ -344,7 +349,8 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     }
 }
 
-/// What is in the directories of network plugins, by the name that the kernel gives a process of it.
+/// Returns the names of the installed network plugins, cut to 15 characters as the kernel does for process
+/// names.
 fn network_plugins(root: &Path) -> BTreeSet<String> {
     const DIRS: [&str; 4] = ["opt/cni/bin", "usr/libexec/cni", "usr/lib/cni", "var/lib/rancher/k3s/data/cni"];
     DIRS.iter()
@@ -358,7 +364,8 @@ fn has_entry(dir: &Path, name: &str) -> bool {
     std::fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name() == name))
 }
 
-/// What the estimate rests on: what the user said, else what the kubelet says, else its defaults.
+/// Chooses the kubelet's settings for the estimate: the user's flags, else the kubelet's own values, else the
+/// defaults.
 fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let defaults = Settings::default();
     let request_timeout = inputs
@@ -385,7 +392,8 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     evidence.settings = Settings { request_timeout, threshold, period, kubelet };
 }
 
-/// Second samples: of the lists, of the node and of the kubelet's metrics.
+/// Takes second samples of the lists, the node's processes and the kubelet's metrics, if the first ones are
+/// suspicious.
 async fn look_again<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -402,14 +410,14 @@ async fn look_again<R: Runtime + 'static>(
         _ => None,
     };
     let wanted = if metrics.is_some() { limits::METRICS_APART } else { limits::SAMPLES_APART };
-    // A capture has one look at each moment.
+    // A capture has only one sample of each moment.
     if !(lists || node || metrics.is_some()) || inputs.mode == Mode::Npd || inputs.is_recorded() {
         return;
     }
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
     let since_reading = first_reading.map(|reading| inputs.clock.wall().duration_since(reading.at));
     let since_look = inputs.clock.mono().since(first_look);
-    // Two readings have to be as far apart as the rule asks for, and the first of them comes after the first look.
+    // The rules need a minimum time between two readings; the first reading is later than the first sample.
     let wait = wanted.saturating_sub(since_reading.unwrap_or(since_look).min(since_look));
     if budget.for_waiting() < wait + inputs.deadlines().list {
         evidence.skip("second samples", "no budget left");
@@ -467,7 +475,7 @@ fn node_is_suspicious(evidence: &Evidence) -> bool {
         || pressed(sample.pressure.memory, limits::MEMORY_FULL)
 }
 
-/// The journal and systemd, where there is a reason to run another program.
+/// Reads the journal and asks systemd, if there is a reason to run other programs.
 async fn ask_systemd<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -517,7 +525,8 @@ async fn ask_systemd<R: Runtime + 'static>(
     }
 }
 
-/// The driver as the runtime knows it, for a kubelet that does not say; runtimes before 2023 do not know the question.
+/// Returns the runtime's cgroup driver, for a kubelet that does not report its own. Runtimes before 2023 do
+/// not implement this call.
 async fn cgroup_driver<R: Runtime + 'static>(inputs: &Inputs<R>, limit: Duration) -> Option<String> {
     let call = probes::bounded(Rpc::RuntimeConfig, limit, inputs.control.cgroup_driver()).await;
     let word = match call.result.ok()?? {
@@ -547,7 +556,8 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     .unwrap_or_default()
 }
 
-/// What a capture does not have says nothing about the runtime: it was not looked at.
+/// Removes the calls that a capture does not contain, and notes them as not checked: they say nothing about
+/// the runtime.
 fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
     fn is_missing<T>(call: Option<&Call<T>>) -> bool {
         call.is_some_and(|call| call.result.as_ref().is_err_and(Error::is_not_recorded))

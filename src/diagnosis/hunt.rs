@@ -1,7 +1,8 @@
-//! Ids of sandboxes and containers from outside the CRI, for when the CRI does not list them.
+//! Searches for ids of sandboxes and containers outside the CRI, for a runtime whose lists do not answer.
 //!
-//! Three places: the links under `/var/log/containers`, the runtime's state directories with the bundles in them, and
-//! the cgroups of processes. Paths are taken as patterns; a runtime's root may be anywhere.
+//! There are three sources: the links under `/var/log/containers`, the runtime's state directories with the
+//! OCI bundles, and the cgroups of processes. The state directories of shims are found through the shims'
+//! working directories, because a runtime's root may be anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,16 +21,16 @@ use super::proc::{Role, Trust, command_line, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
-/// Directories in which runtimes keep one directory a container, below the host root.
+/// The directories, below the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
     "run/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/k0s/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/containers/storage/overlay-containers",
 ];
-/// A bundle's `config.json` above this size is not read.
+/// The largest `config.json` of a bundle that is read.
 const MAX_CONFIG: u64 = 1024 * 1024;
-/// What the hunt may take to collect ids.
+/// The time limit for the search.
 const PATIENCE: Duration = Duration::from_millis(800);
 
 /// Collects ids, in a thread that is left behind if a file system does not answer.
@@ -51,7 +52,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budg
     merge(parts.into_iter().flatten())
 }
 
-/// Namespaces that have or had pods here, by the directories of the pod logs.
+/// Returns the namespaces that have or had pods on this node, from the names of the pod log directories.
 pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String> {
     let dir = host_root.join("var/log/pods");
     let found = offload::value(PATIENCE.min(budget.left()), move || {
@@ -67,7 +68,7 @@ pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String>
     found.into_iter().flatten().collect()
 }
 
-/// An absolute path of the node, seen below `root`.
+/// Returns an absolute path of the node as a path below `root`.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -79,7 +80,7 @@ fn entries(dir: &Path) -> Vec<String> {
     found.take(MAX_OUTSIDE_IDS).filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Joins what several places say of one id.
+/// Merges what several sources know about the same id.
 fn merge(found: impl Iterator<Item = OutsideId>) -> Vec<OutsideId> {
     let mut by_id: BTreeMap<String, OutsideId> = BTreeMap::new();
     for new in found {
@@ -102,7 +103,7 @@ fn from_logs(host_root: &Path) -> Vec<OutsideId> {
     entries(&host_root.join("var/log/containers")).iter().filter_map(|name| from_log_name(name)).collect()
 }
 
-/// `<pod>_<namespace>_<container>-<id>.log`, as the kubelet names its links.
+/// Parses `<pod>_<namespace>_<container>-<id>.log`, the name that the kubelet gives its links.
 fn from_log_name(name: &str) -> Option<OutsideId> {
     let stem = name.strip_suffix(".log")?;
     let (front, id) = stem.rsplit_once('-')?;
@@ -118,7 +119,8 @@ fn from_log_name(name: &str) -> Option<OutsideId> {
     })
 }
 
-/// Ids of cgroups, and the directories in which shims work: each is the bundle of its sandbox.
+/// Returns the ids in cgroup paths, and the parents of the shims' working directories: each shim works in the
+/// bundle of its sandbox.
 fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     let mut ids = Vec::new();
     let mut dirs = BTreeSet::new();
@@ -130,7 +132,8 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
             ids.push(OutsideId::bare(&id));
         }
         let comm = kernel_text(&dir.join("comm")).unwrap_or_default();
-        // What only calls itself a shim has a command line and a directory of its owner's choice.
+        // A process that only has a shim's name may belong to any user, who chooses its command line and
+        // directory.
         let counts = |opened: &KernelDir| trust.judge(opened, Role::Shim, true).is_ok();
         if comm.starts_with("conmon") && KernelDir::open(&dir).is_ok_and(|opened| counts(&opened)) {
             ids.extend(from_conmon(&command_line(&dir)));
@@ -148,7 +151,8 @@ fn from_processes(proc: &Path) -> (Vec<OutsideId>, BTreeSet<PathBuf>) {
     (ids, dirs)
 }
 
-/// CRI-O starts each conmon with the container's id (`-c`) and with the name that it made of pod and container (`-n`).
+/// Parses conmon's command line: CRI-O passes the container's id (`-c`) and a name made of pod and container
+/// (`-n`).
 fn from_conmon(command: &Arguments) -> Option<OutsideId> {
     let id = container_id(command.flag("c").or_else(|| command.flag("cid"))?)?;
     let name = CriName::parse(command.flag("n").or_else(|| command.flag("name"))?)?;
@@ -179,7 +183,8 @@ fn from_state_dir(dir: &Path) -> Vec<OutsideId> {
         .collect()
 }
 
-/// containerd has the bundle in the directory itself, CRI-O in `userdata` below it.
+/// Reads the annotations of a bundle: containerd keeps `config.json` in the directory itself, CRI-O in
+/// `userdata` below it.
 fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let file = ["config.json", "userdata/config.json"]
         .iter()

@@ -1,4 +1,5 @@
-//! From a hung id to what may hold it: its shim, its OCI runtime process, its cgroup, its blocked tasks, its mounts.
+//! Finds what holds up a hung call: the shim, the OCI runtime process, the cgroup, the blocked tasks and the
+//! mounts of its container.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use super::report::Confidence;
 use super::words::seconds;
 use crate::cri::ContainerState;
 
-/// What the node has of one container or sandbox.
+/// The processes, cgroup and mounts of one container or sandbox.
 #[derive(Debug, Default)]
 pub struct Holders<'a> {
-    /// Its shim or monitor.
+    /// The shim or conmon.
     pub shim: Option<&'a Process>,
-    /// Processes of the OCI runtime that are about it.
+    /// The OCI runtime processes that work on the container.
     pub oci: Vec<&'a Process>,
-    /// Tasks that wait uninterruptibly: its own, its shim's, its OCI runtime's.
+    /// The tasks in uninterruptible sleep: of the container, its shim or its OCI runtime.
     pub blocked: Vec<(&'a Process, &'a Blocked)>,
-    /// Its cgroup does not run.
+    /// The container's frozen cgroup.
     pub frozen: Option<&'a Freeze>,
-    /// Remote mounts of its pod.
+    /// The network and FUSE mounts of the pod.
     pub mounts: Vec<&'a Mount>,
 }
 
-/// What the node has of `id`.
+/// Finds the processes, cgroup and mounts of `id`.
 pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
     let Some(host) = evidence.node() else {
         return Holders::default();
@@ -68,8 +69,9 @@ pub fn holders<'a>(evidence: &'a Evidence, id: &str) -> Holders<'a> {
     }
 }
 
-/// Whether this is the first process of a container that is created and not started: the OCI runtime's own program
-/// waits in it until somebody starts the container, however long that takes. One that waits in the kernel is stuck.
+/// Whether this is the first process of a container that is created and not started: the OCI runtime's own
+/// program waits in that process until the container is started, however long that takes. A process that
+/// waits in the kernel is stuck.
 pub fn waits_to_be_started(evidence: &Evidence, process: &Process) -> bool {
     let is_created = || {
         let listed = evidence.runtime.containers.latest().into_iter().flatten();
@@ -80,8 +82,8 @@ pub fn waits_to_be_started(evidence: &Evidence, process: &Process) -> bool {
     is_first && process.blocked.is_empty() && !process.is_stopped()
 }
 
-/// Whether an OCI runtime's process works on this container, by its command line, for longer than one command takes. A
-/// probe's exec ends by itself and holds up no status call, so a young one says nothing.
+/// Whether this OCI runtime process works on the container, by its command line, for longer than one command
+/// takes. An exec of a probe ends by itself and blocks no status call, so it has to be older.
 pub fn works_on(process: &Process, id: &str) -> bool {
     let is_exec = process.command.iter().any(|word| word == "exec");
     let least = if is_exec { limits::SILENT_LIKELY } else { limits::OCI_COMMAND };
@@ -96,7 +98,7 @@ fn of_container<'a>(sample: &'a ProcSample, id: &str) -> Vec<&'a Process> {
         .collect()
 }
 
-/// By the id on its command line; by being above the container's own processes where the command line cannot be read.
+/// Finds the shim by the id on its command line, else as an ancestor of the container's own processes.
 fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]) -> Option<&'a Process> {
     let named = sample.with_role(Role::Shim).find(|shim| {
         [shim.flag("id"), shim.flag("c"), shim.flag("cid")]
@@ -112,8 +114,8 @@ fn shim_of<'a>(sample: &'a ProcSample, id: &str, sandbox: &str, own: &[&Process]
 }
 
 impl Evidence {
-    /// Whether a process is the kubelet's, belongs to the runtime that was asked, or to one of its containers: a node
-    /// may have a second runtime, whose troubles are not ours.
+    /// Whether the process is the kubelet, or belongs to the probed runtime or one of its containers. A node
+    /// may have a second runtime, whose processes do not matter.
     pub fn concerns(&self, process: &Process) -> bool {
         let names = &self.names;
         let in_known_container = process.container_id.as_deref().is_some_and(|id| names.knows(id));
@@ -139,8 +141,8 @@ impl Evidence {
         }
     }
 
-    /// The child of the daemon that asks for the state of one container for longer than that takes, and the container: a
-    /// runtime that restores its containers one after the other waits there.
+    /// Returns the daemon's child that has been waiting too long for the state of one container, and the
+    /// container's id: a runtime that restores its containers one after the other waits for that child.
     pub fn restored_by_child(&self) -> Option<(&Process, &str)> {
         let daemon = self.daemon()?;
         let host = self.node()?;
@@ -154,7 +156,7 @@ impl Evidence {
         Some((child, id))
     }
 
-    /// Whether a frozen cgroup is of one of the runtime's pods.
+    /// Whether the frozen cgroup belongs to one of the runtime's pods.
     pub fn concerns_cgroup(&self, freeze: &Freeze) -> bool {
         let id = freeze.container_id.as_deref();
         let uid = freeze.pod_uid.as_deref();
@@ -167,7 +169,8 @@ impl Evidence {
             })
     }
 
-    /// A shim is told where its daemon listens. One whose command line may not be read is known by what it started.
+    /// Whether the shim belongs to the probed runtime: by the daemon's address on its command line, else by
+    /// the containers that it started.
     fn owns_shim(&self, shim: &Process) -> bool {
         if let (Some(address), Some(socket)) = (shim.flag("address"), &self.socket) {
             return proc::same_socket(Path::new(address), socket);
@@ -188,14 +191,15 @@ impl Evidence {
     }
 }
 
-/// Blocked in both looks, where there were two.
+/// Whether the task is blocked in both samples, if there are two.
 pub fn still_blocked(host: &HostEvidence, tid: u32) -> bool {
     let at_first = || host.first.processes.values().flat_map(|process| &process.blocked);
     host.second.is_none() || at_first().any(|task| task.tid == tid)
 }
 
 impl Evidence {
-    /// How sure we are that the call about `id` hangs: by its silence, or by that and a second piece of evidence.
+    /// Returns how sure it is that the call about `id` hangs: by its silence, and by a second piece of
+    /// evidence.
     pub fn sure_of(&self, id: &str, waited: Duration) -> Confidence {
         let by_silence = self.runtime.silence.confidence(waited);
         if by_silence == Confidence::Likely && self.second_evidence(id).is_some() {
@@ -204,8 +208,9 @@ impl Evidence {
         by_silence
     }
 
-    /// Who holds up a silent call about `id`: what shows beside its silence, else the OCI runtime that works on it. The
-    /// latter makes the silence no surer, since it would be there in a slow answer too.
+    /// Describes what holds up a silent call about `id`: the second piece of evidence, else the OCI runtime
+    /// process that works on the container. Such a process makes the hang no more certain, because a slow
+    /// answer has one too.
     pub fn holder(&self, id: &str) -> Option<String> {
         self.second_evidence(id).or_else(|| {
             let holders = holders(self, id);
@@ -214,8 +219,8 @@ impl Evidence {
         })
     }
 
-    /// What, beside its silence, shows that something about `id` stands still: a frozen cgroup, a task that waits
-    /// uninterruptibly in every look, a stopped shim.
+    /// Describes what shows, apart from the silence, that `id` is blocked: a frozen cgroup, a task in
+    /// uninterruptible sleep in every sample, a stopped shim or a goroutine dump.
     pub fn second_evidence(&self, id: &str) -> Option<String> {
         if let Some(said) = self.dump_blames(id) {
             return Some(said);
@@ -228,7 +233,7 @@ impl Evidence {
         if let Some(shim) = holders.shim.filter(|shim| shim.is_stopped()) {
             return Some(format!("its shim {} is stopped (state {})", shim.label(), shim.state));
         }
-        // One look proves nothing: every write to a disk waits like this for a moment.
+        // One sample proves nothing: every write to a disk blocks for a moment.
         host.second.as_ref()?;
         holders.blocked.first().map(|(process, task)| {
             format!(

@@ -1,4 +1,4 @@
-//! From findings to the report: which one to start with, and the verdict.
+//! Turns the evidence into the report: applies the rules, orders the findings and decides the verdict.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ use super::{culprits, summary};
 use crate::cri::{Call, Error, Outcome};
 use crate::report::RuntimeRef;
 
-/// Judges what was found.
+/// Judges the evidence and returns the report.
 pub fn judge(evidence: &Evidence) -> HealthReport {
     let case = Case::new(evidence);
     let (mut findings, failed) = rules::apply(&case);
@@ -79,7 +79,8 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     let sure = |finding: &&Finding| finding.confidence != Confidence::Possible;
     let by_itself = |finding: &Finding| match finding.id {
         RuleId::D31 => true,
-        // The kubelet's own word, or that there is no kubelet at work; short of that both are warnings.
+        // The kubelet itself reports an unhealthy PLEG, or no kubelet works; otherwise D22 and D32 are only
+        // warnings.
         RuleId::D22 => case.evidence.kubelet_is_over(),
         RuleId::D32 => finding.severity == Severity::Critical,
         _ => false,
@@ -91,7 +92,7 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
         return Verdict::Unknown;
     }
     let matters = findings.iter().filter(sure).any(|finding| finding.severity != Severity::Info);
-    // A part of the answers without a bad one among them is no good answer.
+    // Good answers to only a part of the calls do not make the node healthy.
     let open = runtime.cut_short().next().is_some() || runtime.status_is_open();
     match (matters, open || evidence.cut_off.is_some()) {
         (true, _) => Verdict::Degraded,
@@ -100,7 +101,7 @@ fn verdict(case: &Case<'_>, findings: &[Finding]) -> Verdict {
     }
 }
 
-/// The verdict where it is decided by the way to the runtime.
+/// Returns the verdict if the connection to the runtime decides it.
 fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
     let runtime = &evidence.runtime;
     if runtime.version_answer().is_some() {
@@ -110,7 +111,7 @@ fn connection_verdict(evidence: &Evidence) -> Option<Verdict> {
         return Some(Verdict::Unknown);
     };
     Some(match version.result.as_ref().err() {
-        // One silent Version proves nothing; two on two connections do, once they have been silent for long enough.
+        // One silent Version proves nothing; long silences on two connections do.
         Some(Error::Silent { .. }) if runtime.both_versions_silent().is_none() => Verdict::Unknown,
         Some(
             Error::Unfinished { .. }
@@ -160,12 +161,12 @@ fn probes(evidence: &Evidence) -> Vec<ProbeReport> {
     probes
 }
 
-/// Many calls of one kind in one line, and each silent one in a line of its own.
+/// Summarises many calls of one kind in one line, with a line of its own for each silent call.
 fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Vec<ProbeReport> {
     let (silent, answered): (Vec<_>, Vec<_>) = calls.partition(|record| record.is_silent());
     let mut lines = Vec::new();
     if !answered.is_empty() {
-        // Between a list and its status call things go; that is no failure.
+        // An item may be removed between the list and the status call; that is no failure.
         let is_failure = |why: &Error| !why.is_not_found();
         let failed = answered.iter().filter(|record| record.result.as_ref().is_err_and(is_failure)).count();
         lines.push(ProbeReport {
@@ -188,7 +189,7 @@ fn together<'a>(name: &str, calls: impl Iterator<Item = &'a StatusRecord>) -> Ve
     lines
 }
 
-/// Calls that were given up: each may still wait inside the runtime.
+/// Counts the calls that were given up: each may still be pending inside the runtime.
 fn abandoned(evidence: &Evidence) -> usize {
     let runtime = &evidence.runtime;
     let silent = |outcome: Option<Outcome>| usize::from(outcome == Some(Outcome::Silent));
@@ -237,7 +238,8 @@ fn kubelet(case: &Case<'_>) -> Option<KubeletReport> {
     (report != KubeletReport::default()).then_some(report)
 }
 
-/// What to save before anybody restarts anything. Printed, never done.
+/// Returns the commands that save evidence before anybody restarts anything. plegctl prints these commands
+/// and never runs them.
 fn keep(case: &Case<'_>, verdict: Verdict, findings: &[Finding]) -> Vec<String> {
     if verdict == Verdict::Healthy {
         return Vec::new();
@@ -258,7 +260,7 @@ fn keep(case: &Case<'_>, verdict: Verdict, findings: &[Finding]) -> Vec<String> 
 }
 
 impl Case<'_> {
-    /// For the verdict and for the rules alike.
+    /// Computes the estimate that the verdict and the rules share.
     pub(super) fn estimate_of(evidence: &Evidence) -> Estimate {
         estimate::estimate(evidence)
     }

@@ -1,5 +1,5 @@
-//! How long we have listened. A silence is the runtime's only for as long as its answer could have been read: while this
-//! program decodes a list, waits for a processor or is stopped itself, nobody is silent but us.
+//! Measures how long the runtime could have been heard. A silence counts only while this program could have
+//! read an answer, and not while it decodes a list, waits for a processor or is stopped.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,28 +8,30 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Mono};
 
-/// How often we look whether we still listen.
+/// The interval of the clock's ticks.
 const BEAT: Duration = Duration::from_millis(100);
-/// At the end of each beat it was seen that there is no answer, however late the beat came. One that took longer than
-/// this was one in which this program did not run: it counts as this at most.
+/// The longest time that one tick counts. At each tick the program has seen that no answer is there, however
+/// late the tick is; a later tick than this means that the program did not run.
 const LONGEST_BEAT: Duration = Duration::from_secs(1);
-/// How long a beat may be wrong about a single call.
+/// The most by which the ticks may be wrong about a single call.
 const GRAIN: Duration = Duration::from_millis(200);
 
-/// Tells how much time this program has taken for itself so far; `None` where the kernel does not say.
+/// Returns the CPU time that this program has used so far, including its waits for a processor; `None` if the
+/// kernel does not report it.
 pub type OwnTime = fn() -> Option<Duration>;
 
-/// Tells how many times longer this program's work takes for want of a processor; `None` where the kernel does not say.
+/// Returns how many times slower this program runs because of CPU contention; `None` if the kernel does not
+/// report it.
 pub type Slowed = fn() -> Option<f64>;
 
-/// A clock that goes only while an answer could be read.
+/// A clock that runs only while this program could read an answer.
 pub(super) struct Listening {
     clock: Arc<dyn Clock>,
     own_time: OwnTime,
     beats: Mutex<Beats>,
-    /// Bytes of answers that have come.
+    /// The bytes of all answers so far.
     heard: AtomicU64,
-    /// Whether answers come from a capture, and took longer then than they do now.
+    /// Whether the answers come from a capture, with the durations of that time.
     recorded: bool,
 }
 
@@ -51,7 +53,7 @@ impl Listening {
         })
     }
 
-    /// The same for the answers of a capture.
+    /// Creates the clock for the answers of a capture.
     pub(super) fn to_a_capture(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
         let mut listening = Self::start(clock, own_time);
         if let Some(listening) = Arc::get_mut(&mut listening) {
@@ -60,29 +62,29 @@ impl Listening {
         listening
     }
 
-    /// Of the time that a call took, the part in which we did not keep ourselves waiting.
+    /// Returns the part of a call's duration during which this program could have read the answer.
     pub(super) fn of_the_runtime(&self, took: Duration, waited: Duration) -> Duration {
         if self.recorded { took } else { took.min(waited + GRAIN) }
     }
 
-    /// So many more bytes have come.
+    /// Counts the bytes of an answer.
     pub(super) fn hear(&self, bytes: u64) {
         self.heard.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that have come so far.
+    /// Returns the bytes of all answers so far.
     pub(super) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// The time listened so far, as a moment of its own scale.
+    /// Returns the counted time, as a moment of this clock.
     pub(super) fn now(&self) -> Mono {
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         let since = self.clock.mono().since(beats.last).min(LONGEST_BEAT);
         Mono::at(beats.listened + since)
     }
 
-    /// Keeps this clock going; never ends.
+    /// Keeps the clock running; never returns.
     pub(super) async fn keep_on(&self) -> Infallible {
         loop {
             tokio::time::sleep(BEAT).await;
@@ -103,7 +105,7 @@ impl Listening {
         beats.own = own;
     }
 
-    /// What comes of `work`, if it comes while we listen for no longer than `limit`.
+    /// Returns the result of `work`, if it ends within `limit` on this clock.
     pub(super) async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let started = self.now();
         let over = async {
@@ -139,7 +141,7 @@ mod tests {
         let started = listening.now();
         clock.advance(BEAT);
         listening.beat();
-        // Stopped, or decoding: the next beat comes half a minute late.
+        // The program is stopped or decodes: the next tick is half a minute late.
         clock.advance(seconds(30));
         assert_eq!(listening.now().since(started), BEAT + LONGEST_BEAT);
         listening.beat();
@@ -158,7 +160,8 @@ mod tests {
         let started = listening.now();
         for _ in 0..100 {
             clock.advance(BEAT);
-            // On time, and all of it taken: two threads, one decoding and one waiting for its turn.
+            // The tick is on time, but the whole time was spent by this program: one thread decodes, another
+            // waits for a processor.
             OWN.fetch_add(150, Ordering::Relaxed);
             listening.beat();
         }

@@ -1,8 +1,9 @@
-//! `health`: what holds PLEG up, and how sure we are.
+//! `health`: finds out what blocks PLEG, and how certain that is.
 //!
-//! Evidence, then rules, then a report. [`gather`] asks the runtime, the kubelet and the node, each question once and
-//! with a deadline; [`judge`] is a pure function of what came back. Nothing here changes anything: the calls are the
-//! read-only ones of [`crate::cri::Rpc`], and a call that hangs is left alone.
+//! A run gathers evidence, applies rules and writes a report. [`gather`] calls the runtime, the kubelet and
+//! the node, each call once and with a deadline; [`judge`] is a pure function of the evidence. Nothing here
+//! changes the node: the calls are the read-only ones of [`crate::cri::Rpc`], and a call that hangs is not
+//! repeated.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,11 +16,11 @@
 //!
 //! let clock = Arc::new(SystemClock::start());
 //! let simulator = Simulator::start(&sim::load("quiet")?, clock.clone())?;
-//! // Two connections: one for everything, one to ask beside a call that hangs.
+//! // Two connections: the second one calls Version while another call hangs.
 //! let [main, control] = [(); 2].map(|()| Arc::new(simulator.client(Duration::from_secs(60), clock.clone())));
 //! let mut inputs = Inputs::new(main, control, clock);
 //! inputs.endpoint = "sim:quiet".into();
-//! // The simulator is no process of this machine.
+//! // The simulator has no processes on this machine.
 //! inputs.proc = None;
 //! let report = diagnosis::run(&inputs, &|probe| println!("{probe}")).await;
 //! assert!(report.probes.iter().any(|probe| probe.name == "ListContainers"));
@@ -81,108 +82,109 @@ use crate::cri::Runtime;
 use crate::host;
 use limits::Deadlines;
 
-/// Told the name of each probe as it begins.
+/// Receives the name of each probe as it begins.
 pub type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// How thorough and how quick.
+/// How thorough a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// For a person.
+    /// The mode for a person.
     #[default]
     Normal,
-    /// Second samples everywhere.
+    /// Takes second samples everywhere.
     Deep,
-    /// For node-problem-detector.
+    /// The mode for node-problem-detector, which has little time.
     Npd,
 }
 
-/// What is kept beside what the rules need.
+/// What the evidence keeps in addition to what the rules need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
     #[default]
     Nothing,
-    /// The node's own words, for a bundle.
+    /// Files of the node, for a bundle.
     Papers,
 }
 
-/// What becomes of calls that are silent when a run is over.
+/// What happens to pending calls at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Silent {
-    /// They are given up.
+    /// They are cancelled.
     #[default]
     LetGo,
-    /// They go on until they are answered or their own deadline ends them.
+    /// They continue until they are answered or their own deadline ends them.
     WaitedFor,
 }
 
-/// Everything that a run needs.
+/// The inputs of one run.
 pub struct Inputs<R> {
-    /// The connection for everything. Its own deadline should be longer than ours.
+    /// The main connection to the runtime. Its own deadline should be longer than the run.
     pub runtime: Arc<R>,
-    /// Another connection, for Version beside a call that hangs.
+    /// A second connection, for Version while another call hangs.
     pub control: Arc<R>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The endpoint as the user knows it.
+    /// The endpoint as the user gave it.
     pub endpoint: String,
-    /// The runtime's socket as its daemon calls it; `None` for a simulator.
+    /// The runtime's socket as a path in the daemon's file system; `None` for a simulator.
     pub socket: Option<PathBuf>,
-    /// The same socket as this process finds it.
+    /// The same socket as a path in this process's file system.
     pub socket_here: Option<PathBuf>,
     /// The node's name.
     pub node: String,
-    /// Where the node's file system is.
+    /// The root of the node's file system.
     pub host_root: PathBuf,
-    /// Where the node's process file system is; `None` leaves it out.
+    /// The node's `/proc`; `None` leaves processes out.
     pub proc: Option<PathBuf>,
-    /// What is played instead of it.
+    /// The processes of a simulated node, used instead of `/proc`.
     pub played: Option<Played>,
-    /// Whether the user named [`Self::proc`], so that a wrong one is worth more than a note.
+    /// Whether the user named [`Self::proc`]; then a wrong path is an error instead of a note.
     pub proc_is_explicit: bool,
-    /// Where the node's cgroup file system is.
+    /// The node's cgroup file system.
     pub cgroup: PathBuf,
-    /// The time that the whole run may take.
+    /// The time limit for the whole run.
     pub budget: Duration,
-    /// Since when it runs.
+    /// When the run began.
     pub began: Mono,
-    /// How long a pending call is waited for.
+    /// How long the run waits for a pending call.
     pub patience: Duration,
-    /// By how much the limits of silence are shorter than the contract's: 1 except in tests.
+    /// The divisor of all limits of silence: 1 except in tests.
     pub(crate) silence_divisor: u32,
-    /// How thorough and how quick.
+    /// How thorough the run is.
     pub mode: Mode,
-    /// Ask `ContainerStats` of every running container.
+    /// Whether to call `ContainerStats` for every running container.
     pub probe_shims: bool,
-    /// What is known of the kubelet beforehand.
+    /// The user's flags about the kubelet.
     pub kubelet: KubeletInputs,
     /// Whether `journalctl` and `systemctl` may be run.
     pub commands: bool,
-    /// Where a goroutine dump may come from when something is silent.
+    /// Where a goroutine dump may come from if a call is silent.
     pub stacks: stacks::Wanted,
-    /// Calls that somebody else waits for right now and that are not to be made again.
+    /// Calls that the caller of this run has pending, and that are not repeated.
     pub known: Vec<KnownHang>,
-    /// Calls that somebody else gave up a moment ago and that are not to be made again.
+    /// Calls that the caller of this run gave up a moment ago, and that are not repeated.
     pub given_up: Vec<GivenUp>,
-    /// Ids that are known beforehand, instead of those that the node's files have.
+    /// Ids of sandboxes and containers, used instead of a search outside the CRI.
     pub outside: Option<Vec<OutsideId>>,
-    /// The moment of the capture that is judged, if it is one: every answer is there at once, with the time that it took
-    /// then, and what had not been answered by then never is.
+    /// The moment of the capture that is judged, if it is one. Recorded answers arrive at once, with their
+    /// recorded duration; a call without an answer at that moment stays silent.
     pub recorded: Option<report::JudgedMoment>,
-    /// What becomes of calls that are silent when the run is over.
+    /// What happens to pending calls at the end of the run.
     pub silent: Silent,
-    /// What is wanted beside what the rules need.
+    /// What the evidence keeps in addition to what the rules need.
     pub keep: Keep,
     /// Ends the run early, with what is known by then.
     pub stop: Option<Stop>,
-    /// How this program knows that it is itself what is slow.
+    /// Reports the CPU time that this program uses itself.
     pub own_time: OwnTime,
-    /// And how slow others make it.
+    /// Reports how much CPU contention slows this program down.
     pub slowed: Slowed,
 }
 
 impl<R> Inputs<R> {
-    /// A run with the defaults of `plegctl health`: 30 seconds, this machine's `/proc`, no kubelet asked.
+    /// Creates inputs with the defaults of `plegctl health`: 30 seconds, this machine's `/proc`, no requests
+    /// to the kubelet.
     pub fn new(runtime: Arc<R>, control: Arc<R>, clock: Arc<dyn Clock>) -> Self {
         let began = clock.mono();
         let silence_divisor = crate::test_settings::silence_divisor();
@@ -236,14 +238,14 @@ impl<R> Inputs<R> {
         silence::Scale::within(self.patience.min(self.budget), self.silence_divisor)
     }
 
-    /// How long a call without an answer is waited for.
+    /// How long the run waits for one silent call.
     fn enough(&self) -> Duration {
         self.patience.min(self.silence().certain)
     }
 }
 
-/// Probes, judges and reports.
+/// Gathers the evidence and judges it.
 pub async fn run<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> HealthReport {
-    // On the heap: a run holds the state of every probe.
+    // Boxed, because a run holds the state of every probe.
     judge(&Box::pin(gather(inputs, progress)).await)
 }

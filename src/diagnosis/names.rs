@@ -1,4 +1,4 @@
-//! Who an id is: pod, namespace and container name, from whatever source knew it.
+//! Maps ids to pod, namespace and container names, from every source that has them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +7,7 @@ use super::report::{ContainerRef, PodRef};
 use super::words::short;
 use crate::cri::{Container, Rpc, Sandbox, label};
 
-/// Sandbox or container.
+/// The kind of an id: sandbox or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A pod sandbox.
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The call that asks for one.
+    /// The status call for this kind.
     pub const fn rpc(self) -> Rpc {
         match self {
             Self::Sandbox => Rpc::PodSandboxStatus,
@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// An id and what its place says of it.
+/// An id that was found outside the CRI, and what its source says about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutsideId {
     /// The id, 64 hex digits.
@@ -35,32 +35,32 @@ pub struct OutsideId {
     pub kind: Option<Kind>,
     /// Its pod.
     pub pod: Option<PodRef>,
-    /// Container name.
+    /// The container's name.
     pub container: Option<String>,
-    /// Its sandbox.
+    /// The id of its sandbox.
     pub sandbox_id: Option<String>,
 }
 
 impl OutsideId {
-    /// Nothing known but the id.
+    /// Creates an entry of which only the id is known.
     pub fn bare(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
 }
 
-/// What is known of one id.
+/// What is known about one id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Its pod.
     pub pod: Option<PodRef>,
     /// Its name, if it is a container.
     pub container: Option<String>,
-    /// Its sandbox, if it is a container.
+    /// The id of its sandbox, if it is a container.
     pub sandbox_id: Option<String>,
 }
 
-/// Identities by full id, which itself is not kept: there may be a hundred thousand of them, of any length. Two keyed hashes
-/// stand for it.
+/// What is known about each id. Two keyed hashes represent an id, because there may be a hundred thousand ids
+/// of any length.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     known: HashMap<(u64, u64), Identity>,
@@ -68,7 +68,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Learns from the two lists.
+    /// Adds the names in the two lists.
     pub fn learn_lists(&mut self, sandboxes: &[Sandbox], containers: &[Container]) {
         for sandbox in sandboxes {
             let pod = sandbox.metadata.as_ref().map(|metadata| PodRef {
@@ -94,7 +94,7 @@ impl Names {
         }
     }
 
-    /// Learns from ids found outside the CRI. Containers without a pod of their own take their sandbox's.
+    /// Adds the names of ids that were found outside the CRI.
     pub fn learn_outside(&mut self, outside: &[OutsideId]) {
         for found in outside {
             self.learn(
@@ -116,7 +116,7 @@ impl Names {
         self.known.get(&self.key(id))
     }
 
-    /// Adds what is new; what a list has said stays.
+    /// Adds what was not known; values from a list are not overwritten.
     fn learn(&mut self, id: &str, new: Identity) {
         let known = self.known.entry(self.key(id)).or_default();
         match (&mut known.pod, new.pod) {
@@ -132,7 +132,7 @@ impl Names {
         known.sandbox_id = known.sandbox_id.take().or(new.sandbox_id);
     }
 
-    /// The pod of an id, its sandbox's where it has none itself.
+    /// Returns the pod of an id, or the pod of its sandbox.
     pub fn pod(&self, id: &str) -> Option<PodRef> {
         let identity = self.get(id)?;
         let of_sandbox = || self.get(identity.sandbox_id.as_deref()?)?.pod.clone();
@@ -143,20 +143,20 @@ impl Names {
         Some(pod)
     }
 
-    /// The container behind an id; `None` where it is not known to be one.
+    /// Returns the container of an id, or `None` if the id is not known to be a container's.
     pub fn container(&self, id: &str) -> Option<ContainerRef> {
         let identity = self.get(id)?;
         identity.container.as_ref().map(|name| ContainerRef { id: id.to_owned(), name: name.clone() })
     }
 
-    /// The sandbox of a container.
+    /// Returns the id of a container's sandbox.
     pub fn sandbox_of(&self, id: &str) -> Option<&str> {
         self.get(id)?.sandbox_id.as_deref()
     }
 
-    /// The pod with this UID.
+    /// Returns the pod with this UID.
     pub fn pod_by_uid(&self, uid: &str) -> Option<PodRef> {
-        // The same one in every run, whatever the hashes are.
+        // The minimum makes the result the same in every run, whatever the hashes are.
         self.known
             .values()
             .filter_map(|identity| identity.pod.as_ref())
@@ -165,12 +165,12 @@ impl Names {
             .cloned()
     }
 
-    /// Whether any list or other source knows this id.
+    /// Whether any source knows this id.
     pub fn knows(&self, id: &str) -> bool {
         self.get(id).is_some()
     }
 
-    /// `namespace/pod/container`, as far as known; else the short id.
+    /// Formats `namespace/pod/container`, as far as known; else the short id.
     pub fn name(&self, id: &str) -> String {
         match (self.pod(id), self.container(id)) {
             (Some(pod), Some(container)) => format!("{pod}/{}", container.name),
@@ -179,7 +179,7 @@ impl Names {
         }
     }
 
-    /// `namespace/pod/container`, as far as known, and the short id.
+    /// Formats `namespace/pod/container`, as far as known, and the short id.
     pub fn describe(&self, id: &str) -> String {
         let short = short(id);
         match (self.pod(id), self.container(id)) {

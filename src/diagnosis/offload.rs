@@ -1,25 +1,25 @@
-//! Work that may block for ever, in threads that can be left behind.
+//! Runs work that may block for ever in threads that can be left behind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-/// Whether this process was refused a thread: a limit that no other evidence may show.
+/// Whether the operating system refused this process a thread: a limit that may show nowhere else.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread was wanted and could not be had.
+/// Whether the operating system refused this process a thread.
 pub(super) fn refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Why there is nothing from such a thread.
+/// Explains why such a thread gave no result.
 pub(super) fn why_nothing() -> String {
     if refused() { "no thread could be started to read it" } else { "it was not read in time" }.to_owned()
 }
 
-/// Runs `work` in a thread of its own and collects what it sends, until it ends or `limit` is over. The second value
-/// says whether it ended; if not, the thread is left behind and what it had sent is all there is.
+/// Runs `work` in a thread of its own and collects what it sends, until it ends or `limit` is over. The
+/// second value says whether it ended; if not, the thread is left behind, with only the values sent so far.
 pub(super) async fn collect<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(&dyn Fn(T)) + Send + 'static,
@@ -27,7 +27,7 @@ pub(super) async fn collect<T: Send + 'static>(
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let job = move || {
         work(&|part| {
-            // Nobody listens any more: the rest is not wanted.
+            // The receiver is gone: the rest is not needed.
             let _ = sender.send(part);
         });
     };
@@ -45,7 +45,7 @@ pub(super) async fn collect<T: Send + 'static>(
     (parts, ended)
 }
 
-/// One value from such a thread; `None` if it did not come in time.
+/// Returns one value from such a thread, or `None` if it does not come in time.
 pub(super) async fn value<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -59,7 +59,7 @@ fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     std::thread::Builder::new().name("look".into()).spawn(job).is_ok()
 }
 
-/// tokio's paused clock stands still only for threads that it knows.
+/// The test version uses a thread that tokio knows: tokio's paused clock does not wait for others.
 #[cfg(test)]
 fn launch(job: impl FnOnce() + Send + 'static) -> bool {
     drop(tokio::task::spawn_blocking(job));

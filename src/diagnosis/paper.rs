@@ -1,38 +1,38 @@
-//! One text that a bundle keeps word for word, but for what a terminal would obey.
+//! One text file of a bundle, unchanged except for characters that control a terminal.
 
 use crate::report::escape;
 
-/// What one paper may have; the end of a log says more than its beginning.
+/// The largest size of a file. Only the end of a longer file is kept: in a log the end matters more.
 pub const LARGEST: usize = 2 * 1024 * 1024;
 
-/// How a packed file begins.
+/// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// One text, by the name that it has in a bundle.
+/// One text file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paper {
-    /// A path of plain letters.
+    /// The path in the bundle, made of plain characters.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description of the content.
     pub about: &'static str,
-    /// The text.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// Whether it was longer.
+    /// Whether only the end of the content is kept.
     pub cut: bool,
 }
 
 impl Paper {
-    /// The end of `bytes`, as far as it fits.
+    /// Creates a file with the end of `bytes`, as far as it fits.
     pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::within(LARGEST, name, about, bytes)
     }
 
-    /// A document of our own, which means nothing without its beginning.
+    /// Creates a file that is never cut, for plegctl's own documents.
     pub fn whole(name: impl Into<String>, about: &'static str, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), about, bytes, cut: false }
     }
 
-    /// The end of `bytes`, as far as it fits `most` of them.
+    /// Creates a file with the last `most` bytes of `bytes`.
     pub fn within(
         most: usize,
         name: impl Into<String>,
@@ -44,7 +44,7 @@ impl Paper {
         if cut {
             bytes.drain(..bytes.len() - most);
         }
-        // A goroutine dump may be packed, and nobody prints that.
+        // A goroutine dump may be compressed; nobody prints such a file to a terminal.
         if !bytes.starts_with(&GZIP) {
             bytes = escape::lines(&String::from_utf8_lossy(&bytes)).into_owned().into_bytes();
         }

@@ -1,6 +1,6 @@
-//! What the node wrote down itself, word for word but for what a terminal would obey, for whoever looks at a bundle later:
-//! journal, kernel log, the kubelet's metrics and configuration, `/proc` of the processes concerned, a goroutine dump.
-//! Each is bounded, and nothing that may be a secret is among it: no environment, no verbose status, no header and no token.
+//! Collects files of the node for a bundle: kernel log, the kubelet's configuration file, and `/proc` files
+//! of the node and of the processes concerned. The size of each is limited, and none contains what may be a
+//! secret: no environment, no verbose status, no header and no token.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -17,24 +17,25 @@ use crate::host::{HostRoot, kernel_text};
 use crate::report::load::load;
 use crate::report::redaction::{without_secret_keys, without_secrets, without_secrets_of_mounts};
 
-/// What a file of `/proc` may have.
+/// The largest size of a file of `/proc`.
 const LARGEST_OF_PROC: usize = 64 * 1024;
-/// Processes of which files are taken.
+/// The number of processes whose files are collected.
 const PROCESSES: usize = 64;
-/// What reading them may take.
+/// The time limit for reading all of them.
 const LIMIT: Duration = Duration::from_secs(2);
-/// What is answered by the kernel alone, whatever the process does. `environ` is not among them.
+/// The files that the kernel answers alone, whatever state the process is in. `environ` is left out on
+/// purpose.
 const OF_PROCESS: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", "limits", "schedstat"];
 const OF_NODE: [&str; 6] =
     ["pressure/cpu", "pressure/io", "pressure/memory", "meminfo", "loadavg", "self/mountinfo"];
 
-/// Takes down what only files have. What the run itself was told is in the evidence already.
+/// Adds the files to the evidence. Answers that the run received are in the evidence already.
 pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let concerned = concerned(evidence);
     let kubelet = evidence.kubelet.pid;
     let root = inputs.host_root.clone();
     let proc = inputs.proc.clone();
-    // A simulated node and a recorded one have another kernel.
+    // A simulated or recorded node has another kernel.
     let of_this_machine = inputs.commands;
     let work = move |send: &dyn Fn(Paper)| {
         if let Some(proc) = &proc {
@@ -57,7 +58,7 @@ pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     }
 }
 
-/// The daemon, the kubelet, and whoever has to do with a call that is not answered.
+/// Returns the daemon, the kubelet, and the processes that may hold up a silent call.
 fn concerned(evidence: &Evidence) -> Vec<Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let sample = host.latest();
@@ -111,10 +112,10 @@ fn of_process(proc: &Path, process: &Process, send: &dyn Fn(Paper)) {
     }
 }
 
-/// The kubelet's own file, where its command line names one.
+/// Sends the kubelet's configuration file, if its command line names one.
 fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
     let Some(named) = kubelet.flag("config") else { return };
-    // A relative path begins at the kubelet's directory; joined to it, an absolute one is what it was.
+    // A relative path starts at the kubelet's directory; joining leaves an absolute path unchanged.
     let path = kubelet.directory.as_deref().unwrap_or(Path::new("")).join(named);
     if !path.is_absolute() {
         return;
@@ -126,7 +127,7 @@ fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
     }
 }
 
-/// The kernel's own log, as far as it may be read; it is not kept in one piece anywhere but there.
+/// Reads the kernel's log as far as permitted; no other file has all of it.
 fn kernel_log() -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut log = std::fs::File::from(rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?);
@@ -136,7 +137,7 @@ fn kernel_log() -> Option<String> {
         match log.read(&mut record) {
             Ok(0) => break,
             Ok(length) => text.push_str(&String::from_utf8_lossy(record.get(..length).unwrap_or_default())),
-            // Records were lost while we read; the next one is there.
+            // The kernel overwrote records during the read; the next record is readable.
             Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => {}
             Err(_) => break,
         }

@@ -1,45 +1,45 @@
-//! A node that is played: what a process table would show of it, for a simulated runtime that has none.
+//! The processes of a simulated node, because a simulated runtime has no process table.
 
 use std::time::Duration;
 
 use super::proc::{ProcSample, Process, Role};
 use crate::host::proc::Tasks;
 
-/// What a node is played with, besides its runtime.
+/// The processes of a simulated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Process id and state letter of the kubelet; `None` where none runs.
+    /// The kubelet's process id and state letter; `None` if none runs.
     pub kubelet: Option<(u32, char)>,
-    /// Whether the daemon of the process table is known to be the runtime that was asked.
+    /// Whether the daemon in the process table is known to be the probed runtime.
     pub owns_socket: bool,
-    /// The pods that run.
+    /// The running pods.
     pub pods: Vec<PlayedPod>,
 }
 
-/// A pod that is played.
+/// A pod of a simulated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlayedPod {
-    /// Id of its sandbox.
+    /// The id of its sandbox.
     pub sandbox_id: String,
-    /// UID.
+    /// Its UID.
     pub uid: String,
-    /// State letter of its shim.
+    /// The state letter of its shim.
     pub shim: char,
-    /// Ids and names of its running containers.
+    /// The ids and names of its running containers.
     pub containers: Vec<(String, String)>,
 }
 
-/// The process id that the daemon has in every story.
+/// The daemon's process id in every simulation.
 const DAEMON: u32 = 812;
 
-/// Where the process ids of shims and containers begin.
+/// The first process id of shims and containers.
 const OTHERS: u32 = 814;
 
-/// As long as anything has been running.
+/// The age of every process.
 const AGE: Duration = Duration::from_secs(40 * 86_400);
 
 impl Played {
-    /// One look at its processes.
+    /// Returns one sample of the processes.
     pub(super) fn sample(&self) -> ProcSample {
         let mut sample = ProcSample {
             complete: true,

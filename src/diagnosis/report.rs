@@ -1,4 +1,4 @@
-//! What `health` says, as data: the JSON of the contract, read back by `--from`.
+//! The report of `health`: the JSON document that the contract describes and that `--from` reads.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::report::RuntimeRef;
 pub use crate::report::{Confidence, ContainerRef, NotChecked, PodRef, Severity};
 use crate::stacks::report::StackReport;
 
-/// Number of an entry in the catalogue.
+/// The id of a rule in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the title of each is in `rules::CATALOGUE`")]
 #[rustfmt::skip]
@@ -25,22 +25,22 @@ impl fmt::Display for RuleId {
     }
 }
 
-/// The answer in one word.
+/// The verdict in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing found that matters.
+    /// No finding matters.
     Healthy,
-    /// Something is wrong; the node does not become `NotReady` by it.
+    /// Something is wrong, but the node does not become `NotReady` because of it.
     Degraded,
-    /// The kubelet would be `NotReady` by the runtime's fault.
+    /// The runtime or the kubelet makes the node `NotReady`.
     Unhealthy,
-    /// The path cannot be judged.
+    /// The runtime cannot be judged.
     Unknown,
 }
 
 impl Verdict {
-    /// The word itself.
+    /// The word in the report.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -51,24 +51,24 @@ impl Verdict {
     }
 }
 
-/// Where in the kubelet's relist the trouble sits.
+/// The step of the kubelet's work that is affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Nowhere, or not in a relist.
+    /// None, or no step of a relist.
     None,
-    /// The runtime is not reached.
+    /// The connection to the runtime.
     Connect,
-    /// One of the two lists.
+    /// A list call.
     List,
     /// A status call.
     Status,
-    /// The kubelet's own loop.
+    /// The kubelet's own work.
     Kubelet,
 }
 
 impl Phase {
-    /// The word itself.
+    /// The word in the report.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -80,49 +80,49 @@ impl Phase {
     }
 }
 
-/// One diagnosis.
+/// One problem that `health` reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Entry of the catalogue.
+    /// The rule's id.
     pub id: RuleId,
-    /// One line that says it.
+    /// The problem in one line.
     pub title: String,
-    /// How much it matters.
+    /// How bad the problem is.
     pub severity: Severity,
-    /// How sure we are.
+    /// How certain the finding is.
     pub confidence: Confidence,
-    /// Where in the relist.
+    /// The affected step.
     pub phase: Phase,
-    /// The call it is about.
+    /// The RPC concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc: Option<String>,
-    /// The pod it is about.
+    /// The pod concerned.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::report::optional_pod")]
     pub pod: Option<PodRef>,
-    /// The container it is about.
+    /// The container concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
-    /// Full ids of sandboxes and containers it is about.
+    /// The full ids of the sandboxes and containers concerned.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// What was seen.
+    /// The measured facts.
     #[serde(default)]
     pub evidence: Vec<String>,
-    /// What to do, in order.
+    /// The suggested commands and steps, in order.
     #[serde(default)]
     pub next: Vec<String>,
 }
 
-/// How a culprit kept us waiting.
+/// How a culprit's call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CulpritOutcome {
-    /// It was not answered.
+    /// The call has no answer.
     Silent,
-    /// It was answered late.
+    /// The call was answered late.
     Slow,
-    /// It was answered with an error.
+    /// The call was answered with an error.
     Error,
 }
 
@@ -140,13 +140,13 @@ pub struct CulpritReport {
     /// The container, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRef>,
-    /// How long it took, or has been waited for.
+    /// How long the call took, or has been silent.
     pub waited_seconds: f64,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: CulpritOutcome,
-    /// How sure we are of that.
+    /// How certain that is.
     pub confidence: Confidence,
-    /// What holds it up, where that is known.
+    /// What holds the call up, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
@@ -155,66 +155,67 @@ pub struct CulpritReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeReport {
-    /// Its name; the RPC's where it is one.
+    /// The probe's name; for a call the RPC's name.
     pub name: String,
-    /// How it ended; for several calls the worst of them.
+    /// The outcome; for several calls the worst one.
     pub outcome: Outcome,
-    /// How long it took; for several calls their sum.
+    /// The duration; for several calls the sum.
     pub duration_seconds: f64,
     /// Bytes received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_bytes: Option<u64>,
-    /// How many calls this line stands for, if not one.
+    /// The number of calls that this entry summarises, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<usize>,
-    /// What the other side said, if it was not an answer.
+    /// The error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A figure that the estimate rests on and where it came from.
+/// A value on which the estimate is based, and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Basis {
-    /// Which figure.
+    /// The name of the value.
     pub what: String,
-    /// Its value, as text.
+    /// The value, as text.
     pub value: String,
-    /// The flag, file or series that said so.
+    /// The flag, file or metric that has the value.
     pub source: String,
 }
 
-/// How long the kubelet's serial relist would take now, and what follows from that.
+/// An estimate of the kubelet's serial relist, and whether it exceeds the threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EstimateReport {
-    /// The lists, the pods that changed within a minute, and every hung call at the kubelet's time-out.
+    /// The duration of a relist now: the lists, the pods that changed within a minute, and the kubelet's
+    /// time-out for every hung call.
     pub serial_relist_seconds: f64,
-    /// A relist that visits every pod, as the first one after a kubelet restart does.
+    /// The duration of a relist that visits every pod, as the first one after a restart of the kubelet does.
     pub full_relist_seconds: f64,
-    /// Calls that would run into the kubelet's time-out in each relist.
+    /// The number of calls that reach the kubelet's time-out in each relist.
     pub hung_calls: usize,
     /// Pods that changed within the last minute.
     pub changed_pods: usize,
-    /// The kubelet's time-out of one call.
+    /// The kubelet's time-out of one runtime call.
     pub request_timeout_seconds: f64,
-    /// Age of the last relist at which PLEG is called unhealthy.
+    /// The age of the last relist from which on PLEG is unhealthy.
     pub threshold_seconds: f64,
-    /// The age that PLEG would reach in each cycle; absent where it grows without end.
+    /// The highest age of PLEG in each cycle; absent if the age grows without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_age_seconds: Option<f64>,
-    /// Whether that is over the threshold.
+    /// Whether the peak age exceeds the threshold.
     pub would_trip: bool,
-    /// Whether the node would come back between two relists.
+    /// Whether PLEG becomes healthy again between two relists.
     pub flaps: bool,
-    /// What the figures rest on.
+    /// The values on which the estimate is based.
     pub basis: Vec<Basis>,
-    /// Present when a kubelet of another era would come to another verdict.
+    /// The different verdict for a kubelet of another era, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_era: Option<String>,
 }
 
-/// What the kubelet says of itself.
+/// The kubelet's process and answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletReport {
@@ -224,25 +225,25 @@ pub struct KubeletReport {
     /// Version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// `ok`, or what `/healthz` said.
+    /// `ok`, or the answer of `/healthz`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthz: Option<String>,
-    /// Age of the last relist by the kubelet's own metric.
+    /// The age of the last relist, by the kubelet's own metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pleg_age_seconds: Option<f64>,
-    /// Events that it threw away.
+    /// The number of events that the kubelet discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded_events: Option<f64>,
-    /// How old the reading of its metrics was when it was used, if it came from a file.
+    /// The age of the metrics, if they come from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading_age_seconds: Option<f64>,
-    /// Whether it listens to the runtime's event stream.
+    /// Whether the kubelet reads the runtime's event stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evented_pleg: Option<bool>,
-    /// Where what it says and what was measured here do not agree.
+    /// Where the kubelet's metrics and our measurements do not agree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
-    /// Why its API was of no use: a credential or a certificate is not accepted.
+    /// Why the kubelet's API gives nothing: a credential or a certificate is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_accepted: Option<String>,
 }
@@ -251,14 +252,14 @@ pub struct KubeletReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedMoment {
-    /// When it was.
+    /// The moment.
     pub at: Wall,
-    /// The incident of which it is the worst moment, if it was chosen as that.
+    /// The incident whose worst moment was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
 }
 
-/// The whole report.
+/// The report of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
@@ -271,44 +272,44 @@ pub struct HealthReport {
     /// The moment of a capture that was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<JudgedMoment>,
-    /// The node.
+    /// The node's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// The runtime.
     pub runtime: RuntimeRef,
     /// How long the diagnosis took.
     pub duration_seconds: f64,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Where in the relist.
+    /// The affected step.
     pub phase: Phase,
-    /// The verdict's reason in one sentence.
+    /// The reason for the verdict, in one sentence.
     #[serde(default)]
     pub summary: String,
-    /// The finding to start with, the same as the first of `findings`.
+    /// The most important finding, the same as the first of `findings`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary: Option<Finding>,
-    /// All of them, the one to start with first.
+    /// All findings, the most important one first.
     pub findings: Vec<Finding>,
-    /// Who keeps the kubelet waiting, the surest first.
+    /// The calls that keep the kubelet waiting, the most certain one first.
     #[serde(default)]
     pub culprits: Vec<CulpritReport>,
-    /// Every probe.
+    /// All probes.
     pub probes: Vec<ProbeReport>,
-    /// Calls that were given up and may still be pending in the runtime.
+    /// The number of calls that were given up and may still be pending in the runtime.
     pub abandoned_calls: usize,
-    /// What could not be looked at.
+    /// What could not be checked.
     pub not_checked: Vec<NotChecked>,
-    /// How long a relist would take.
+    /// The estimate of a relist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<EstimateReport>,
-    /// What the kubelet says.
+    /// The kubelet's process and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletReport>,
-    /// What to save before anybody restarts anything.
+    /// The commands that save evidence before anybody restarts anything.
     #[serde(default)]
     pub keep: Vec<String>,
-    /// What the runtime's goroutines said, for whoever keeps it: `plegctl stacks` has a document of its own.
+    /// The runtime's goroutines, for a bundle; `plegctl stacks` has a document of its own.
     #[serde(skip)]
     pub stacks: Option<StackReport>,
 }
@@ -319,7 +320,7 @@ impl HealthReport {
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthReport";
 
-    /// Whether this is a document of the kind that [`Self`] reads.
+    /// Whether `apiVersion` and `kind` are those of this document.
     pub fn is_ours(&self) -> bool {
         self.api_version == Self::API_VERSION && self.kind == Self::KIND
     }

@@ -1,20 +1,20 @@
-//! Silence in degrees. A call that has not been answered is slow until it has been waited for long enough, and what is
-//! enough depends on how long we may wait at all.
+//! Decides from how long a call has been silent whether it hangs. The limits depend on how long the run may
+//! wait.
 //!
-//! A slow disk makes status calls of several seconds that are no hang; whoever deletes a pod on our word must not do it
-//! for one of those.
+//! A slow disk delays status calls by several seconds. Such a call is not hung, and a user must not delete a
+//! pod because of it.
 
 use std::time::Duration;
 
 use super::limits;
 use super::report::Confidence;
 
-/// From which silence on a call is called hung, in one run.
+/// The silences from which on a call is called hung, for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Likely hung.
+    /// The silence that makes a hang likely.
     pub likely: Duration,
-    /// Hung.
+    /// The silence that makes a hang certain.
     pub certain: Duration,
 }
 
@@ -25,10 +25,10 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// For a run that waits for a call no longer than `patience`: a short one has to do with less, and never gets
-    /// beyond *likely*.
+    /// Computes the limits of a run that waits for a call no longer than `patience`. In a short run a shorter
+    /// silence is likely a hang, but the limit for *certain* stays.
     ///
-    /// `divisor` is 1 except in tests, which do not wait for the whole limits.
+    /// `divisor` is 1 except in tests, which do not wait for the full limits.
     pub fn within(patience: Duration, divisor: u32) -> Self {
         let [at_least, likely, certain] =
             [limits::SILENT_AT_LEAST, limits::SILENT_LIKELY, limits::SILENT_CERTAIN]
@@ -36,12 +36,12 @@ impl Scale {
         Self { likely: (patience / 2).clamp(at_least, likely), certain }
     }
 
-    /// Whether a silence of this length is a hang rather than slowness.
+    /// Whether this silence is a hang and not only slowness.
     pub fn hangs(&self, waited: Duration) -> bool {
         waited >= self.likely
     }
 
-    /// How sure a silence of this length makes us, by itself.
+    /// The confidence that this silence alone gives.
     pub fn confidence(&self, waited: Duration) -> Confidence {
         match waited {
             _ if waited >= self.certain => Confidence::Certain,

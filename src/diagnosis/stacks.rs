@@ -1,5 +1,5 @@
-//! Why something is silent, told by the runtime itself. A goroutine dump is asked for only where a call is not
-//! answered, only from a source that gives it without a signal, and only once.
+//! Explains a silent call from the runtime's own goroutine dump. A dump is fetched once, only while a call
+//! has no answer, and only from a source that gives it without a signal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,22 +21,22 @@ use crate::stacks::signatures::signatures;
 use crate::stacks::sources::{self, Passive, Place};
 use crate::stacks::words::sentence;
 
-/// What asking and reading may take together.
+/// The time limit for fetching and parsing the dump.
 const LIMIT: Duration = Duration::from_secs(4);
 
 /// Where a goroutine dump may come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// From what this node gives without a signal, when something is silent.
+    /// From a source on this node that needs no signal, if a call is silent.
     Auto,
-    /// From nowhere.
+    /// No dump is fetched.
     #[default]
     Never,
-    /// From here.
+    /// From this source, which the user named.
     From(String),
 }
 
-/// Asks, if something is silent.
+/// Fetches and judges the dump, if a call is silent.
 pub(super) async fn ask<R>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -52,7 +52,8 @@ pub(super) async fn ask<R>(
         return skip(evidence, "no budget left".to_owned());
     };
     progress("the runtime's goroutines");
-    // Of the process table only if it is this runtime's: a dump of another daemon would blame the wrong one.
+    // The daemon counts only if the process table is this runtime's: the dump of another daemon would blame
+    // the wrong container.
     let daemon = match evidence.node().map(|host| &host.ownership) {
         Some(Ownership::Ours { daemon }) => *daemon,
         _ => None,
@@ -76,7 +77,7 @@ fn skip(evidence: &mut Evidence, why: String) {
         .push(NotChecked { what: "who waits for whom in the runtime (stacks)".to_owned(), why });
 }
 
-/// Calls that are not answered yet, by name.
+/// Returns the names of the silent calls.
 fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     let runtime = &evidence.runtime;
     let lists = [runtime.sandboxes.silent(), runtime.containers.silent()];
@@ -85,7 +86,7 @@ fn silent_calls(evidence: &Evidence) -> BTreeSet<String> {
     lists.chain(asked).map(|rpc| rpc.name().to_owned()).collect()
 }
 
-/// Ids that the runtime listed itself: what memory says is checked against them.
+/// Returns the ids that the runtime listed: ids found in memory are checked against them.
 fn listed(evidence: &Evidence) -> BTreeSet<String> {
     let sandboxes =
         evidence.runtime.sandboxes.items().into_iter().flatten().map(|sandbox| sandbox.id.clone());
@@ -107,7 +108,7 @@ async fn report<R>(
         Wanted::From(source) => given(source).await?,
         Wanted::Auto => passive(inputs, runtime).await?,
     };
-    // Parsing and reading memory are work and files: not for the network's thread.
+    // Parsing and reading process memory take CPU time and file access, so they do not run on the event loop.
     let work = move || {
         let dump = keep.then(|| Paper::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
@@ -143,8 +144,8 @@ async fn given(source: &str) -> Result<(String, Vec<u8>, Option<u32>), String> {
     }
 }
 
-/// What the node gives by itself, if it is of this very runtime: the process that listens on the CRI socket. CRI-O gives
-/// it there, wherever its socket is.
+/// Finds a passive source of a dump, if it belongs to the process that listens on the CRI socket. CRI-O
+/// serves its dump on that socket, wherever it is.
 async fn passive<R>(
     inputs: &Inputs<R>,
     (daemon, own): (Option<u32>, Option<PathBuf>),
@@ -152,7 +153,7 @@ async fn passive<R>(
     let pid = daemon.ok_or("which process the runtime is cannot be told here")?;
     let host = HostRoot::resolve(Some(&inputs.host_root));
     let proc = inputs.proc.clone().unwrap_or_else(host::proc);
-    // The daemon's settings say where; they may lie on a disk that does not answer.
+    // The daemon's settings name the source; they may be on a disk that does not answer.
     let offer = super::offload::value(LIMIT, move || sources::passive(&host, &proc, Some(pid)));
     let places = offer.await.unwrap_or_default().places;
     for place in own.map(Passive::Socket).into_iter().chain(places) {
@@ -168,7 +169,7 @@ async fn passive<R>(
 }
 
 impl Evidence {
-    /// What the runtime's own dump says of a call that we measured hanging.
+    /// Returns the finding of the runtime's dump about a hung call.
     pub fn chain_of(&self, rpc: &str) -> Option<&Finding> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
@@ -176,13 +177,13 @@ impl Evidence {
             .find(|finding| finding.rpcs.iter().any(|name| name == rpc) && finding.holder.is_some())
     }
 
-    /// The chain in one sentence, for a call that hangs.
+    /// Formats the chain of waiters of a hung call in one sentence.
     pub fn chain_words(&self, rpc: &str) -> Option<String> {
         let finding = self.chain_of(rpc)?;
         Some(format!("{} ({})", sentence(finding), finding.id))
     }
 
-    /// The chain that ends at this process, if the dump shows one.
+    /// Returns the chain of waiters that ends at this process, if the dump shows one.
     pub fn chain_at(&self, pid: u32) -> Option<String> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings
@@ -194,7 +195,7 @@ impl Evidence {
             .map(|finding| format!("{} ({})", sentence(finding), finding.id))
     }
 
-    /// Whether the dump names this container as the one whose lock is held.
+    /// Returns the chain that names this container as the one whose lock is held, if there is one.
     pub fn dump_blames(&self, id: &str) -> Option<String> {
         let findings = self.stacks.iter().flat_map(|report| &report.findings);
         findings

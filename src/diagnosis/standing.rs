@@ -1,8 +1,8 @@
-//! What one run of `health` leaves for the next: which call hung, since when, and when it may be asked again.
+//! What one run of `health` leaves for the next: the hung call, since when it hangs, and when it may be
+//! repeated.
 //!
-//! Whoever asks every half minute leaves one more call waiting inside the runtime each time. So the next run does not
-//! ask everything again: it asks who is there, and the one call that hung, with a pause that grows to what the kubelet
-//! itself allows between two of its own.
+//! A run every half minute would leave one more pending call in the runtime each time. So the next run only
+//! calls Version and repeats the hung call, with a pause that grows up to the kubelet's own time-out.
 
 use std::time::Duration;
 
@@ -13,64 +13,65 @@ use crate::clock::Wall;
 use crate::cri::{Outcome, Rpc};
 use crate::report::{API_VERSION, Confidence};
 
-/// How long after the first time a call that hung is asked again.
+/// The pause after the first call.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The longest pause between two times: the kubelet's own time-out, so that we never add more than it does.
+/// The longest pause between two calls: the kubelet's own time-out, so that plegctl never adds more calls
+/// than the kubelet.
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
-/// Good runs, one after the other, that end what was announced.
+/// The number of good runs in a row after which an announced problem ends.
 const GOOD_RUNS: u32 = 2;
 
-/// The document that is kept between two runs.
+/// The document that is stored between two runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
     api_version: String,
     kind: String,
-    /// The runtime that it is about.
+    /// The endpoint of the runtime.
     endpoint: String,
-    /// What has not answered.
+    /// The call that hung in the last run.
     #[serde(default)]
     hang: Option<Hang>,
-    /// Whether the last word was that something is wrong.
+    /// Whether the last run reported a problem.
     #[serde(default)]
     announced: bool,
-    /// Runs in a row, up to the last, that found it wrong.
+    /// The number of bad runs in a row, up to the last one.
     #[serde(default)]
     bad_runs: u32,
-    /// Runs in a row, up to the last, that found it well.
+    /// The number of good runs in a row, up to the last one.
     #[serde(default)]
     good_runs: u32,
 }
 
-/// A call that has not answered, and what was made of it.
+/// A hung call, and the report of the run that found it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hang {
-    /// The call's name.
+    /// The RPC's name.
     rpc: String,
-    /// What it is about.
+    /// The id of the sandbox or container.
     #[serde(default)]
     id: Option<String>,
-    /// When it was first seen silent.
+    /// When the call was first silent.
     since: Wall,
-    /// When it was last asked.
+    /// When the call was last made.
     asked_at: Wall,
-    /// How often it has been asked.
+    /// How often the call was made.
     asked: u32,
-    /// The judgement when it was first seen.
+    /// The report of the run that first found the call silent.
     report: Box<HealthReport>,
 }
 
-/// What the next run may do.
+/// What the next run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing is known to hang.
+    /// It runs all probes, because no call is known to hang.
     Judge,
-    /// Ask the one call again, and who is there beside it.
+    /// It calls Version and repeats the hung call.
     AskAgain,
-    /// It is too early for that; ask who is there.
+    /// It calls Version only: it is too early to repeat the hung call.
     Wait,
 }
 
@@ -78,7 +79,7 @@ impl Standing {
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthState";
 
-    /// Nothing is known of the runtime at `endpoint`.
+    /// Creates the state for a runtime of which nothing is known.
     pub fn new(endpoint: &str) -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
@@ -91,17 +92,17 @@ impl Standing {
         }
     }
 
-    /// Whether it is such a document, and about this runtime.
+    /// Whether the document is of this kind and about this runtime.
     pub fn is_about(&self, endpoint: &str) -> bool {
         self.api_version == API_VERSION && self.kind == Self::KIND && self.endpoint == endpoint
     }
 
-    /// What hung at the end of the last run.
+    /// Returns the call that hung at the end of the last run.
     pub fn hang(&self) -> Option<&Hang> {
         self.hang.as_ref()
     }
 
-    /// What to do at `now`. A clock that went backwards must not silence us.
+    /// Decides what a run at `now` does. If the clock went backwards, the call is repeated.
     pub fn step(&self, now: Wall) -> Step {
         let Some(hang) = self.hang.as_ref().filter(|hang| hang.call().is_some()) else { return Step::Judge };
         if now < hang.asked_at || now >= hang.asked_at.plus(hang.pause()) {
@@ -111,7 +112,7 @@ impl Standing {
         }
     }
 
-    /// It was asked again at `now`, and was silent.
+    /// Notes that the call was made again at `now` and was silent.
     pub fn asked_again(&mut self, now: Wall) {
         if let Some(hang) = &mut self.hang {
             hang.asked_at = now;
@@ -119,7 +120,7 @@ impl Standing {
         }
     }
 
-    /// The runtime does not even say who it is any more, so that nothing else is to be asked of it.
+    /// Notes that Version is silent too, so that only Version is called from now on.
     pub fn nobody_answers(&mut self, now: Wall) {
         if let Some(hang) = &mut self.hang {
             Rpc::Version.name().clone_into(&mut hang.rpc);
@@ -129,7 +130,7 @@ impl Standing {
         }
     }
 
-    /// What a run that judged everything found at its end.
+    /// Stores the result of a full run.
     pub fn learn(&mut self, report: &HealthReport, now: Wall) {
         self.hang = silent_call(report).map(|(rpc, id)| Hang {
             rpc: rpc.name().to_owned(),
@@ -141,9 +142,9 @@ impl Standing {
         });
     }
 
-    /// Whether to say that something is wrong, when this run's own judgement is `bad`, and `certain` or not. What is
-    /// likely has to be seen twice; what was announced ends with the second good run: whoever acts on it may drain a
-    /// node, and does not look again.
+    /// Decides whether to report a problem, if this run's own judgement is `bad`, and `certain` or not. A
+    /// likely problem has to be found twice, and a reported problem ends with the second good run: whoever
+    /// acts on the report may drain a node without checking again.
     pub fn announce(&mut self, bad: bool, certain: bool) -> bool {
         if bad {
             self.good_runs = 0;
@@ -159,7 +160,7 @@ impl Standing {
 }
 
 impl Hang {
-    /// The call, and what it is about.
+    /// Returns the call and its id.
     pub fn call(&self) -> Option<(Rpc, Option<&str>)> {
         Some((rpc_named(&self.rpc)?, self.id.as_deref()))
     }
@@ -169,12 +170,12 @@ impl Hang {
         FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE)
     }
 
-    /// How long it has been known to be silent.
+    /// Returns how long the call has been silent.
     pub fn age(&self, now: Wall) -> Duration {
         now.duration_since(self.since)
     }
 
-    /// The judgement of then, said at `now`.
+    /// Returns the stored report, updated to `now`.
     pub fn report(&self, now: Wall) -> HealthReport {
         let mut report = HealthReport::clone(&self.report);
         report.taken_at = now;
@@ -204,7 +205,7 @@ fn rpc_named(name: &str) -> Option<Rpc> {
     Rpc::ALL.into_iter().find(|rpc| rpc.name() == name)
 }
 
-/// The call to be asked again: about an id if there is one, else a list, else the first of all.
+/// Returns the call that the next run repeats: Version if silent, else a list, else a status call.
 fn silent_call(report: &HealthReport) -> Option<(Rpc, Option<String>)> {
     if report.verdict == Verdict::Healthy {
         return None;

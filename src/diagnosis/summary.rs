@@ -1,4 +1,5 @@
-//! The verdict and the culprit in one sentence, with the time when the node goes `NotReady` where that can be said.
+//! Writes the verdict and the culprit in one sentence, with the time at which the node becomes `NotReady` if
+//! it is known.
 
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use super::report::{Finding, NotChecked, RuleId, Verdict};
 use super::rules::Case;
 use crate::clock::Wall;
 
-/// What the kubelet gives a runtime that says it is not ready (kubelet.go: `runtimeState`'s threshold).
+/// How long the kubelet tolerates a runtime that is not ready (kubelet.go: `runtimeState`'s threshold).
 const NOT_READY_AFTER: Duration = Duration::from_secs(30);
 
-/// What fits on a line of 100 columns beside `UNHEALTHY  `.
+/// The room on a line of 100 columns after `UNHEALTHY  `.
 const SENTENCE: usize = 89;
 
-/// The sentence.
+/// Returns the sentence.
 pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Finding>) -> String {
     let Some(primary) = primary else {
         let skipped = |skipped: &NotChecked| format!("{}: {}", skipped.what, skipped.why);
@@ -39,14 +40,14 @@ pub(super) fn sentence(case: &Case<'_>, verdict: Verdict, primary: Option<&Findi
             let fate = fate(case, primary);
             let fits = |text: &String| text.chars().count() <= SENTENCE;
             let ways = ["this node ", "node "].map(|node| format!("{title}: {node}{fate}"));
-            // What is left out then is what everybody adds in thought.
+            // The shorter version omits words that the reader can add.
             let bare = fate.trim_start_matches("goes ").trim_start_matches("is ");
             ways.into_iter().find(fits).unwrap_or_else(|| format!("{title}: {bare}"))
         }
     }
 }
 
-/// What keeps the verdict open: not just anything that was not looked at, unless there is nothing else.
+/// Returns why the verdict is unknown.
 fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> Option<String> {
     let bad = evidence.bad_input.first().cloned();
     let unread = || evidence.runtime.unread_lists().next().map(ToString::to_string);
@@ -55,7 +56,7 @@ fn why_unknown(evidence: &Evidence, skipped: impl Fn(&NotChecked) -> String) -> 
     bad.or_else(unread).or_else(cut_off).or_else(first)
 }
 
-/// What becomes of the node, and when.
+/// Describes what happens to the node, and when.
 fn fate(case: &Case<'_>, primary: &Finding) -> String {
     let evidence = case.evidence;
     if evidence.kubelet_is_over() {
@@ -76,7 +77,7 @@ fn fate(case: &Case<'_>, primary: &Finding) -> String {
         let at = Wall::from_nanos(0).plus(last).plus(threshold);
         return format!("goes NotReady at {}", clock_time(at));
     }
-    // When the kubelet began to wait is not known: at the latest it does so now.
+    // Nobody knows when the kubelet began to wait; the latest possible time is now.
     let lasts = case.estimate.peak_age.map_or(threshold, |peak| peak.max(threshold));
     format!("goes NotReady by {}", clock_time(evidence.taken_at.plus(lasts)))
 }

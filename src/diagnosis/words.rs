@@ -1,4 +1,4 @@
-//! How the report says counts and ids; durations it says as everybody does.
+//! Formats counts, ids and durations for the report.
 
 pub use crate::report::duration::in_sentence as seconds;
 
@@ -12,7 +12,7 @@ pub fn plural(count: usize, one: &str) -> String {
     format!("{count} {one}{ending}")
 }
 
-/// The first twelve digits, as people write ids.
+/// Returns the first twelve digits of an id, as crictl shows them.
 pub fn short(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }

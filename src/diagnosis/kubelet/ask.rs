@@ -1,4 +1,4 @@
-//! What is asked of the kubelet over HTTP.
+//! Requests the kubelet's `/healthz`, metrics and configuration over HTTP.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,24 +17,25 @@ use crate::report::NotChecked;
 use crate::report::load::{self, LARGEST_REPORT, load};
 use crate::report::redaction::without_secret_keys;
 
-/// What is in every path by which an API server, or `kubectl proxy`, leads to a kubelet.
+/// A part of every URL by which an API server or `kubectl proxy` forwards to a kubelet.
 const PROXY: &str = "/proxy/";
 
-/// A document below `/metrics`: the same right opens it, and the kubelet makes it without a list.
+/// A document below `/metrics` that needs the same permission and that the kubelet produces without a list
+/// call.
 const NEIGHBOUR: &str = "/probes";
 
-/// Why a silence through an API server is not the kubelet's.
+/// Why silence of a request through an API server does not prove that the kubelet is silent.
 const NOTHING_THROUGH_SERVER: &str = "not known: no path to the kubelet through the API server answers; the API server, \
     the way from there or the kubelet may hang";
 
-/// Why a silence of everything that needs a credential is not the kubelet's.
+/// Why silence of every request with a credential does not prove that the kubelet is silent.
 const NOTHING_AUTHORISED: &str = "not known: neither it nor its /metrics/probes answers; the kubelet may wait for the API \
     server, which reviews the credential";
 
 /// Why a recorded silence proves nothing.
 const RECORDED_SILENCE: &str = "not known: it was silent, and no other path of the kubelet was asked then";
 
-/// What the kubelet said, and what it was not asked.
+/// The kubelet's answers, and the notes on what was not checked.
 #[derive(Default)]
 pub(in crate::diagnosis) struct Answers {
     pub(in crate::diagnosis) found: KubeletEvidence,
@@ -65,7 +66,7 @@ impl Answers {
         }
     }
 
-    /// Keeps what `/configz` answered.
+    /// Stores the answer of `/configz`.
     fn configz(&mut self, answer: Result<(Configz, String), Trouble>, keeps_papers: bool) {
         match answer {
             Ok((configz, text)) => {
@@ -80,7 +81,7 @@ impl Answers {
     }
 }
 
-/// Asks for `/healthz`, the metrics and the configuration, side by side.
+/// Requests `/healthz`, the metrics and the configuration in parallel.
 pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) -> Answers {
     let mut answers = Answers::default();
     let limit = inputs.deadlines().http.min(budget.left());
@@ -94,7 +95,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             asked.metrics.as_ref().map(async |source| {
                 let Given { source, at } = given(source, budget).await?;
                 written = at;
-                // Boxed: it is far larger than what it is joined with.
+                // Boxed, because this future is far larger than the others in the join.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
             })
         ),
@@ -146,7 +147,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             if inputs.keeps_papers() {
                 answers.papers.push(Paper::new("kubelet/metrics.txt", "the kubelet's metrics", text));
             }
-            // A file says how things were when it was written, not how they are.
+            // A file shows the metrics of the moment at which it was written.
             let now = inputs.clock.wall();
             let at = written.as_ref().map_or(now, |(_, written)| (*written).min(now));
             if let Some((name, _)) = &written
@@ -177,17 +178,17 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
     answers
 }
 
-/// Why there is no document.
+/// Why a document could not be fetched.
 pub(in crate::diagnosis) enum Trouble {
-    /// It was asked and said nothing, or stopped in the middle.
+    /// The request got no answer, or the answer stopped in the middle.
     Silent(Duration),
-    /// The same, while another path under the same right answered.
+    /// The request got no answer, while another path with the same permission was answered.
     SilentAlone(Duration),
-    /// What somebody pointed to is not what it should be.
+    /// The file or URL that the user named is not what it should be.
     Bad(String),
-    /// Something is in the way.
+    /// The request failed for a reason that says nothing about the kubelet.
     Away(String),
-    /// It does not accept who asks, or we do not accept who answers.
+    /// The kubelet does not accept our credential, or we do not accept its certificate.
     NotAccepted(String),
 }
 
@@ -228,14 +229,14 @@ const fn outcome<T>(answer: &Result<T, Trouble>) -> Outcome {
     }
 }
 
-/// What comes of it and how long that takes, if it is wanted.
+/// Runs `work`, if there is any, and measures how long it takes.
 async fn timed<R, T>(inputs: &Inputs<R>, work: Option<impl Future<Output = T>>) -> Option<(T, Duration)> {
     let started = inputs.clock.mono();
     let done = work?.await;
     Some((done, inputs.clock.mono().since(started)))
 }
 
-/// Asks for the health check; of a trouble whether the connection was refused.
+/// Requests `/healthz`. The error says whether the connection was refused.
 async fn healthz(
     asked: &KubeletInputs,
     url: &str,
@@ -250,20 +251,20 @@ async fn healthz(
     let (url, answer) = match way {
         Some(way) => match way.document(url, limit, budget).await {
             Ok(found) => found,
-            // The API server refuses us: that says nothing of the kubelet.
+            // A refusal by the API server says nothing about the kubelet.
             Err(why) => return Err((why.into(), false)),
         },
         None => (url.to_owned(), get(url, limit, budget).await.map_err(refused)?),
     };
     let text = answer.text();
-    // What comes through an API server may be that one's own word.
+    // Through an API server, an error status may come from the API server itself.
     if answer.status >= 500 && (way.is_none() || text.contains("healthz check failed")) {
         return Ok(Healthz::Failing { status: answer.status, text: text.chars().take(500).collect() });
     }
     answer.document(&url).map(|_| Healthz::Ok).map_err(refused)
 }
 
-/// Asks for the configuration; it, and its text on many lines.
+/// Requests the configuration. Returns it parsed, and as indented text.
 async fn configz(way: &Way, limit: Duration, budget: &Budget) -> Result<(Configz, String), Trouble> {
     let (url, answer) = way.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
@@ -273,20 +274,21 @@ async fn configz(way: &Way, limit: Duration, budget: &Budget) -> Result<(Configz
     Ok((parsed.ok_or_else(no)?, lines.unwrap_or_default()))
 }
 
-/// Asks a kubelet, for as long as we listen for its answer.
+/// Sends a request to the kubelet; `limit` counts only the time in which this program could have read the
+/// answer.
 async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::Answer, http::Error> {
     let answer = budget.listening.within(limit, http::get(url, budget.left())).await;
     answer.unwrap_or_else(|| Err(http::Error::Silent { url: url.to_owned(), waited: limit }))
 }
 
-/// A source whose text is there, and by which name and when it was written, if it is a file.
+/// A source of metrics that has been read; for a file also its name and when it was written.
 struct Given {
     source: MetricsSource,
     at: Option<(String, Wall)>,
 }
 
-/// Reads a file or standard input, in a thread that can be left behind: who writes into a pipe may take as long as the
-/// run does.
+/// Reads a file or standard input, in a thread that may be left behind: a pipe's writer may take as long as
+/// the whole run.
 async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble> {
     let (name, path) = match source {
         MetricsSource::Text { name, written, .. } => {
@@ -313,17 +315,18 @@ async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble
     Ok(Given { source, at: at.map(|at| (name, at)) })
 }
 
-/// When a regular file was written; a pipe has no such time.
+/// Returns when a regular file was written; a pipe has no such time.
 fn written(path: &Path) -> Option<Wall> {
     let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let since = about.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(Wall::from_nanos(0).plus(since))
 }
 
-/// What came of `/healthz`, and how long that took.
+/// The outcome of `/healthz`, and how long the request took.
 type HealthzAnswer = Option<(Result<Healthz, (Trouble, bool)>, Duration)>;
 
-/// Of two answers the one that was given on the node itself, if anybody listens there; and whether it is that one.
+/// Prefers the answer from the node itself, if anything listens there. The second value says whether that
+/// answer was chosen.
 fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bool) {
     let says_something = |answer: &Result<_, (Trouble, bool)>| {
         answer.is_ok() || matches!(answer, Err((Trouble::Silent(_), _)))
@@ -334,7 +337,7 @@ fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bo
     }
 }
 
-/// Whether what is asked by this URL or path comes through an API server.
+/// Whether a request to this URL or path goes through an API server.
 fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
     url.is_some_and(|url| match &asked.api {
         Some(way) if url.starts_with('/') => way.is_proxied(),
@@ -342,8 +345,9 @@ fn is_proxied(asked: &KubeletInputs, url: Option<&str>) -> bool {
     })
 }
 
-/// Reads the metrics once. When they have been silent for half of `limit`, another document under the same right is asked
-/// for: if that answers, the kubelet itself waits, and neither an API server nor the review of a credential.
+/// Fetches the metrics. If they are silent for half of `limit`, another document with the same permission is
+/// requested: if that one is answered, the kubelet itself waits, and neither an API server nor the review of
+/// a credential causes the silence.
 async fn metrics_or_silence(
     source: &MetricsSource,
     limit: Duration,
@@ -360,8 +364,8 @@ async fn metrics_or_silence(
     })
 }
 
-/// Whether the document below the metrics is answered by the kubelet. Its refusal is an answer too; of what comes through
-/// an API server only the document is certainly the kubelet's.
+/// Whether the kubelet answers the neighbouring document. A refusal is an answer too, except through an API
+/// server, which may refuse by itself.
 async fn neighbour_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
     let (answer, proxied) = match source {
         MetricsSource::Api(way) => {
@@ -377,7 +381,7 @@ async fn neighbour_answers(source: &MetricsSource, limit: Duration, budget: &Bud
     answer.is_some_and(|answer| answer.status == 200 || !proxied)
 }
 
-/// Reads the metrics once; they, and the text that they were in.
+/// Fetches the metrics. Returns them parsed, and as text.
 pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
     limit: Duration,

@@ -1,7 +1,7 @@
-//! The kubelet's own view: its process, its configuration, `/healthz` and its metrics.
+//! Reads the kubelet's own view: its process, its configuration, `/healthz` and its metrics.
 //!
-//! Only what answers without asking the runtime is read. `/stats/summary` and `/metrics/cadvisor` ask it, and hang
-//! with it.
+//! It requests only documents that the kubelet produces without a call to the runtime. `/stats/summary` and
+//! `/metrics/cadvisor` make such calls, and hang with the runtime.
 
 pub(super) mod ask;
 mod way;
@@ -18,118 +18,118 @@ use crate::kubelet::{Config, KubeletVersion, Metrics};
 /// Where the kubelet's metrics come from.
 #[derive(Clone, Debug)]
 pub enum MetricsSource {
-    /// Asked for without a credential.
+    /// A URL that needs no credential.
     Url(String),
-    /// Asked for by its API.
+    /// The kubelet's API.
     Api(Way),
-    /// Read while the runtime is asked.
+    /// A file, read while the probes run.
     File(PathBuf),
-    /// The same of standard input.
+    /// Standard input, read while the probes run.
     Stdin,
     /// Text that was read from a file or from standard input.
     Text {
-        /// What to call it.
+        /// The name to show.
         name: String,
         /// The text.
         text: String,
         /// When it was written, if it is a file.
         written: Option<Wall>,
     },
-    /// Somebody has asked, and was not answered for so long.
+    /// A recorded request that was silent for this long.
     Silent(Duration),
 }
 
-/// What the user said about the kubelet.
+/// The user's flags about the kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct KubeletInputs {
-    /// URL of `/healthz`, or its path in [`Self::api`]; `None` leaves it out.
+    /// The URL of `/healthz`, or its path in [`Self::api`]; `None` leaves the check out.
     pub healthz: Option<String>,
-    /// URL of `/healthz` on this node, which needs neither a credential nor an API server; where it answers, its answer
-    /// counts and not that of [`Self::healthz`].
+    /// The URL of `/healthz` on this node, which needs neither a credential nor an API server. If it answers,
+    /// its answer is used instead of that of [`Self::healthz`].
     pub healthz_on_node: Option<String>,
-    /// Its API, for its configuration, and for its metrics unless they come from elsewhere.
+    /// The kubelet's API, for the configuration, and for the metrics unless they come from elsewhere.
     pub api: Option<Way>,
-    /// Where its metrics are.
+    /// Where the metrics come from.
     pub metrics: Option<MetricsSource>,
-    /// Its release.
+    /// The kubelet's release.
     pub version: Option<KubeletVersion>,
-    /// Its time-out of one call.
+    /// The time-out of one runtime call.
     pub request_timeout: Option<Duration>,
-    /// Age at which PLEG is unhealthy.
+    /// The age from which on PLEG is unhealthy.
     pub threshold: Option<Duration>,
 }
 
-/// What `/healthz` came to.
+/// The outcome of `/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Healthz {
-    /// It answered 200.
+    /// The kubelet answered 200.
     Ok,
-    /// It answered something else, with this text.
+    /// The kubelet answered with an error.
     Failing {
         /// HTTP status.
         status: u16,
-        /// Its words.
+        /// The text of the answer.
         text: String,
     },
-    /// Nobody listens.
+    /// The connection was refused.
     Refused,
-    /// It did not answer in time.
+    /// The kubelet did not answer for this long.
     Silent(Duration),
 }
 
 /// One reading of the metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// When.
+    /// When the metrics were read.
     pub at: Wall,
-    /// What.
+    /// The metrics.
     pub metrics: Metrics,
 }
 
-/// What the kubelet shows of itself: its process, what it was told, what it answers.
+/// The kubelet's process, settings and answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KubeletEvidence {
-    /// Its process, if one runs here.
+    /// The process id, if a kubelet runs here.
     pub pid: Option<u32>,
-    /// Age of its process.
+    /// The age of the process.
     pub age: Option<Duration>,
-    /// Whether this node ever had a kubelet: its directory is there.
+    /// Whether this node ever had a kubelet: its directory exists.
     pub installed: bool,
-    /// What it was told on its command line and in its file.
+    /// The settings from the command line, the configuration file and `/configz`.
     pub config: Config,
-    /// `/healthz`.
+    /// The outcome of `/healthz`.
     pub healthz: Option<Healthz>,
-    /// What was asked of it over HTTP, and how long that took.
+    /// The HTTP requests to the kubelet: name, outcome and duration.
     pub asked: Vec<(&'static str, Outcome, Duration)>,
-    /// `/metrics` was silent for so long while another path under the same right answered: the kubelet itself waits. A
-    /// silence that an API server may have caused is not here.
+    /// How long `/metrics` was silent while another path with the same permission was answered: the kubelet
+    /// itself waits. `None` for a silence that an API server may have caused.
     pub metrics_silent: Option<Duration>,
-    /// Why its API is of no use although it was asked: a credential or a certificate is not accepted.
+    /// Why the API gives nothing although it was requested: a credential or a certificate is not accepted.
     pub not_accepted: Option<String>,
     /// First reading of the metrics.
     pub first: Option<Reading>,
-    /// A second one, some seconds later.
+    /// The second reading, some seconds later.
     pub second: Option<Reading>,
 }
 
 impl KubeletEvidence {
-    /// The later reading, or the only one.
+    /// Returns the second reading, else the first one.
     pub fn latest(&self) -> Option<&Reading> {
         self.second.as_ref().or(self.first.as_ref())
     }
 
-    /// How long before `now` the latest reading was made.
+    /// Returns the seconds from the latest reading to `now`.
     pub fn reading_age(&self, now: Wall) -> Option<f64> {
         Some(now.seconds_since(self.latest()?.at).max(0.0))
     }
 
-    /// Age of the last relist by the latest reading.
+    /// Returns the age of the last relist, by the latest reading.
     pub fn pleg_age(&self) -> Option<f64> {
         let reading = self.latest()?;
         reading.pleg_age()
     }
 
-    /// Whether Evented PLEG is on, as far as anybody says.
+    /// Whether Evented PLEG is on, as far as the configuration or the metrics show.
     pub fn evented(&self) -> Option<bool> {
         let by_metrics =
             self.latest().map(|reading| reading.metrics.evented_connections.unwrap_or(0.0) > 0.0);
@@ -147,7 +147,7 @@ impl Reading {
     pub fn pleg_age(&self) -> Option<f64> {
         let seen = self.metrics.last_seen?;
         let now = self.at.seconds_since(Wall::from_nanos(0));
-        // The series has whole seconds; what lies in the future by less is now.
+        // The metric has whole seconds, so it may be slightly in the future.
         Some((now - seen).max(0.0))
     }
 }

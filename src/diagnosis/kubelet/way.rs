@@ -1,4 +1,4 @@
-//! The way to a kubelet's API.
+//! Connects to the kubelet's API when the first document is requested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::kubelet::{KubeletApi, http};
 
 type Make = dyn Fn(Duration) -> Result<KubeletApi, String> + Send + Sync;
 
-/// The way to a kubelet's API: known, or made when it is first gone. It is made beside the probes and in a thread that can
-/// be left behind, because files are read for it and a program may run.
+/// A connection to the kubelet's API that is set up on first use. The set-up runs in a thread that may be
+/// left behind, because it reads files and may run a program.
 #[derive(Clone)]
 pub struct Way {
     make: Arc<Make>,
@@ -27,21 +27,21 @@ impl fmt::Debug for Way {
     }
 }
 
-/// Why there is no answer that way.
+/// Why a document could not be fetched from the kubelet's API.
 pub(super) enum Lost {
-    /// There is no way.
+    /// The API could not be set up.
     Way(String),
-    /// The other side.
+    /// The request failed.
     Http(http::Error),
 }
 
 impl Way {
-    /// One that is known already.
+    /// Wraps an API that is set up already.
     pub fn known(api: KubeletApi) -> Self {
         Self { make: Arc::new(|_| Err(String::new())), made: Arc::new(OnceCell::new_with(Some(Ok(api)))) }
     }
 
-    /// One that `make` finds, which is given a time for it.
+    /// Wraps a function that sets up the API within a given time.
     pub fn made_by(make: impl Fn(Duration) -> Result<KubeletApi, String> + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), made: Arc::default() }
     }
@@ -57,23 +57,24 @@ impl Way {
                     format!("the way to the kubelet was not found within {}", seconds(limit))
                 })
             };
-            // With time to end the program that it runs: nobody else would.
+            // The function gets less time than the thread, so that it can end the program that it runs:
+            // nobody else would.
             offload::value(limit, move || make(limit * 4 / 5)).await.unwrap_or_else(late)
         };
         self.made.get_or_init(make).await
     }
 
-    /// Whether anybody may claim to be who answers there.
+    /// Whether the API's certificate is not verified.
     pub(super) fn is_insecure(&self) -> bool {
         matches!(self.made.get(), Some(Ok(api)) if api.insecure)
     }
 
-    /// Whether an API server is asked, which asks the kubelet.
+    /// Whether requests go through an API server.
     pub(super) fn is_proxied(&self) -> bool {
         matches!(self.made.get(), Some(Ok(api)) if api.proxied)
     }
 
-    /// A document, if it comes while we listen for so long.
+    /// Fetches a document; `limit` counts only the time in which this program could have read the answer.
     pub(super) async fn document(
         &self,
         path: &str,

@@ -1,5 +1,5 @@
-//! Calls that have been made and are not answered yet. Each was asked once and stays pending until it is answered or
-//! the run is over: what comes late is slow, and only what does not come is hung.
+//! The pending calls of a run. Each call is made once and stays pending until it is answered or the run ends:
+//! a late answer is slow, and only a missing answer is a hang.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,23 +19,24 @@ use super::super::{Inputs, Progress};
 use crate::clock::Mono;
 use crate::cri::{Arriving, Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version, watched};
 
-/// How often the pending calls are looked after.
+/// How often the pending calls are checked.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One call under way.
+/// One pending call.
 pub(super) struct InFlight<T> {
     rpc: Rpc,
     started: Mono,
-    /// How long somebody else had been waiting by then.
+    /// How long the caller of this run had been waiting before the run began.
     before: Duration,
     listening: Arc<Listening>,
     arrived: Arc<Arrived>,
     handle: JoinHandle<Call<T>>,
-    /// Whether it goes on without us.
+    /// Whether the call continues after the run.
     is_left: bool,
 }
 
-/// What has come of an answer. Silence begins where that ends: a list that arrives, or is being read, is large or slow.
+/// How much of an answer has arrived. Silence counts from the last byte: a list that is still arriving is
+/// large or slow, not hung.
 struct Arrived {
     listening: Arc<Listening>,
     seen: Mutex<Option<(u64, Mono)>>,
@@ -46,12 +47,12 @@ impl Arrived {
         Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
     }
 
-    /// How much has come, and when the last of it was there; nothing if nothing came.
+    /// Returns the bytes so far and when the last of them arrived, or `None` without any byte.
     fn so_far(&self) -> Option<(u64, Mono)> {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Since when nothing has come, if the call began then.
+    /// Returns since when nothing has arrived, for a call that began at `started`.
     fn silent_since(&self, started: Mono) -> Mono {
         self.so_far().map_or(started, |(_, last)| last)
     }
@@ -93,35 +94,35 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    /// Whether somebody else made it.
+    /// Whether the caller of this run made the call.
     pub(super) fn is_known(&self) -> bool {
         !self.before.is_zero()
     }
 
-    /// A call that somebody else made so long ago.
+    /// Marks a call that the caller of this run made some time ago.
     pub(super) fn begun(mut self, ago: Duration) -> Self {
         self.before = ago;
         self
     }
 
-    /// For how long its answer could have been read, and nothing of it was there.
+    /// Returns how long the call has been silent, including the time before this run.
     pub(super) fn waited(&self) -> Duration {
         let before = if self.arrived.so_far().is_some() { Duration::ZERO } else { self.before };
         before + self.silent_for()
     }
 
-    /// The same since we asked.
+    /// Returns how long the call has been silent in this run.
     pub(super) fn silent_for(&self) -> Duration {
         self.listening.now().since(self.arrived.silent_since(self.started))
     }
 
-    /// The end of the call, if it comes within `limit` from now.
+    /// Returns the answer, if it arrives within `limit` from now.
     pub(super) async fn within(&mut self, limit: Duration) -> Option<Call<T>> {
         let ended = tokio::time::timeout(limit, &mut self.handle).await.ok()?;
         Some(self.unwrapped(ended))
     }
 
-    /// The call as it stands: silent so far, or still on its way.
+    /// Returns the outcome so far: silent, or still arriving.
     pub(super) fn so_far(&self, silence: Scale) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
         let silent =
@@ -155,7 +156,7 @@ impl<T: Send + 'static> InFlight<T> {
     }
 }
 
-/// The end of a call that is under way, if it comes within `limit` from now.
+/// Returns the answer of a pending call, if it arrives within `limit` from now.
 pub(super) async fn end_of<T: Send + 'static>(
     call: &mut Option<InFlight<T>>,
     limit: Duration,
@@ -169,7 +170,7 @@ struct Pending {
     target: Target,
     rpc: Rpc,
     started: Mono,
-    /// How long somebody else had been waiting by then.
+    /// How long the caller of this run had been waiting before the run began.
     before: Duration,
     arrived: Arc<Arrived>,
     task: task::AbortHandle,
@@ -188,7 +189,7 @@ impl Pending {
     }
 }
 
-/// Status calls under way.
+/// The pending status calls.
 #[derive(Default)]
 pub(super) struct Asking {
     tasks: JoinSet<StatusRecord>,
@@ -206,7 +207,7 @@ impl Asking {
         self.take_over(listening, Duration::ZERO, target, rpc, call);
     }
 
-    /// A call that somebody else made and has been waiting for.
+    /// Adds a call that the caller of this run made and still waits for.
     pub(super) fn take_over(
         &mut self,
         listening: &Arc<Listening>,
@@ -221,13 +222,13 @@ impl Asking {
         self.pending.insert(id, Pending { target, rpc, started, before, arrived, task: handle });
     }
 
-    /// Calls that have been pending for less than `age`, and the others.
+    /// Returns how many calls have been silent for less than `age`, and how many for longer.
     pub(super) fn younger_and_older(&self, now: Mono, age: Duration) -> (usize, usize) {
         let young = self.pending.values().filter(|call| call.waited(now) < age).count();
         (young, self.pending.len() - young)
     }
 
-    /// When the first of the calls that are younger than `age` gets there at the earliest.
+    /// Returns the time until the first of the younger calls reaches `age`.
     pub(super) fn next_to_reach(&self, now: Mono, age: Duration) -> Option<Duration> {
         let left = self.pending.values().map(|call| age.saturating_sub(call.waited(now)));
         left.filter(|left| !left.is_zero()).min()
@@ -237,13 +238,13 @@ impl Asking {
         self.pending.values().any(|call| call.target == *target)
     }
 
-    /// The next one to be answered, if that is within `limit`.
+    /// Returns the next answer, if it arrives within `limit`.
     pub(super) async fn next(&mut self, listening: &Listening, limit: Duration) -> Option<StatusRecord> {
         let ended = tokio::time::timeout(limit, self.tasks.join_next_with_id()).await.ok()??;
         Some(self.taken(ended, listening))
     }
 
-    /// One that has been answered already.
+    /// Returns an answer that has arrived already.
     fn answered(&mut self, listening: &Listening) -> Option<StatusRecord> {
         let ended = self.tasks.try_join_next_with_id()?;
         Some(self.taken(ended, listening))
@@ -279,7 +280,7 @@ impl Asking {
         }
     }
 
-    /// Lets go of what is under way. Somebody else's call is not asked for again when it ends.
+    /// Lets the pending calls continue. A call that the caller of this run made is not repeated when it ends.
     fn leave(&mut self) {
         self.pending.values().filter(|call| !call.before.is_zero()).for_each(|call| call.task.abort());
         self.tasks.detach_all();
@@ -292,7 +293,7 @@ impl Asking {
     }
 }
 
-/// Everything that is under way.
+/// All pending calls of a run.
 #[derive(Default)]
 pub(in crate::diagnosis) struct Flight {
     pub(super) version: Option<InFlight<Version>>,
@@ -304,7 +305,7 @@ pub(in crate::diagnosis) struct Flight {
     pub(super) shims: Asking,
 }
 
-/// Takes the answer of a call that has one, or notes how long it has been silent.
+/// Stores the answer of a call, or how long the call has been silent.
 async fn take<T: Send + 'static>(
     call: &mut Option<InFlight<T>>,
     place: &mut Option<Call<T>>,
@@ -326,7 +327,7 @@ fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, listening:
 }
 
 impl Flight {
-    /// Writes into the evidence how each call stands now.
+    /// Writes the present outcome of each call into the evidence.
     pub(in crate::diagnosis) async fn note(&mut self, budget: &Budget, evidence: &mut RuntimeEvidence) {
         let silence = evidence.silence;
         take(&mut self.version, &mut evidence.version, silence).await;
@@ -338,8 +339,7 @@ impl Flight {
         take_records(&mut self.shims, &mut evidence.shims, &budget.listening);
     }
 
-    /// Leaves the calls of this run that are under way to themselves: each goes on until it is answered, or its own
-    /// deadline ends it.
+    /// Lets the calls that this run made continue until they are answered or their own deadline ends them.
     pub(in crate::diagnosis) fn leave(mut self) {
         fn leave<T>(call: &mut Option<InFlight<T>>) {
             if let Some(call) = call {
@@ -355,8 +355,8 @@ impl Flight {
         self.shims.leave();
     }
 
-    /// Waits for what is pending until it is answered, until nothing more can be learnt from waiting, or until the
-    /// time is over.
+    /// Waits for the pending calls until they are answered, until waiting cannot change the verdict any more,
+    /// or until the time is over.
     pub(in crate::diagnosis) async fn wait<R>(
         &mut self,
         inputs: &Inputs<R>,
@@ -381,7 +381,7 @@ impl Flight {
         }
     }
 
-    /// What is still worth waiting for, in words; `None` if nothing is.
+    /// Describes the calls that are worth waiting for; `None` if there are none.
     fn undecided(&self, patience: Duration, evidence: &Evidence) -> Option<String> {
         let runtime = &evidence.runtime;
         let enough = patience.min(runtime.silence.certain);
@@ -421,7 +421,7 @@ impl<T: Send + 'static> InFlight<T> {
     }
 }
 
-/// How long the status calls in flight may hold a place that another one could use.
+/// How long a silent status call prevents another one from being made.
 pub(super) const PLACE_HELD: Duration = limits::HUNT_AFTER;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The questions to the runtime: each made once and left pending while it is not answered, and a stuck one delays no
-//! other.
+//! Makes the calls to the runtime. Each call is made once and stays pending while it has no answer, so that a
+//! stuck call delays no other.
 
 mod flight;
 mod pass;
@@ -26,8 +26,8 @@ use crate::cri::{
 };
 use crate::panics::held_future;
 
-/// Waits for `call` no longer than `limit`. What is given up is silent, by the time it was given. Only for what is
-/// asked besides the ladder: nothing is concluded from its silence.
+/// Waits for `call` no longer than `limit`, and then gives it up as silent. Only for calls from whose silence
+/// no rule draws a conclusion.
 pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Output = Call<T>>) -> Call<T> {
     let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
     match tokio::time::timeout(limit, held_future(call)).await {
@@ -37,31 +37,31 @@ pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Outp
     }
 }
 
-/// A call that somebody else has made and still waits for, and that therefore is not made again.
+/// A call that the caller of this run has pending, and that is therefore not repeated.
 #[derive(Clone, Debug)]
 pub struct KnownHang {
     /// The call.
     pub rpc: Rpc,
-    /// The id it is about, if it is about one.
+    /// The id of its sandbox or container, if it has one.
     pub id: Option<String>,
     /// How long it has been pending.
     pub waited: Duration,
-    /// How it ended, once it has.
+    /// The outcome of the call, once it has ended.
     pub ended: Option<watch::Receiver<Option<CallEnd>>>,
 }
 
-/// A call that somebody else made and gave up without an answer: it is reported, and not made again.
+/// A call that the caller of this run gave up without an answer: it is reported and not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
     /// The call.
     pub rpc: Rpc,
-    /// The id it was about, if it was about one.
+    /// The id of its sandbox or container, if it had one.
     pub id: Option<String>,
-    /// How long it was silent until then.
+    /// How long it was silent.
     pub waited: Duration,
 }
 
-/// The sandbox or container that a status call is about.
+/// Returns the sandbox or container of a status call.
 fn target_of(rpc: Rpc, id: Option<&String>) -> Option<Target> {
     let kind = match rpc {
         Rpc::PodSandboxStatus => Kind::Sandbox,
@@ -77,12 +77,12 @@ impl KnownHang {
     }
 }
 
-/// The calls of this kind that somebody else waits for.
+/// Returns the calls to `rpc` that the caller of this run has pending.
 fn known<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &KnownHang> {
     inputs.known.iter().filter(move |known| known.rpc == rpc)
 }
 
-/// A call that is made now; or where somebody else waits for the same already, made again only when that one has been
+/// Makes a call now; if the caller of this run has the same call pending, makes it only after that one is
 /// answered.
 fn started<T: Send + 'static>(
     budget: &Budget,
@@ -101,7 +101,8 @@ fn started<T: Send + 'static>(
     InFlight::start(&budget.listening, rpc, call).begun(known.waited)
 }
 
-/// Returns when somebody else's call has ended, with how it did; never if nobody says so.
+/// Waits until the caller's call has ended, and returns its outcome; waits for ever if no outcome is
+/// reported.
 async fn elsewhere(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
     let Some(mut ended) = ended else { return std::future::pending().await };
     let how = ended.wait_for(Option::is_some).await.map(|how| *how);
@@ -111,13 +112,13 @@ async fn elsewhere(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
     }
 }
 
-/// A call that was not answered for so long.
+/// Creates the outcome of a call that was silent for `waited`.
 const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
     Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) }
 }
 
-/// Asks the runtime everything. What it said so far, the ids that the hunt found elsewhere and the calls that are still
-/// pending are where they can be read if this is given up.
+/// Makes all calls to the runtime. Answers, ids found outside the CRI and pending calls are stored in the
+/// arguments, where they can be read if this future is dropped.
 pub(super) async fn ladder<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -145,8 +146,8 @@ pub(super) async fn ladder<R: Runtime + 'static>(
     }
 }
 
-/// Version, and where it is not answered soon once more on the other connection: the only call that is made twice. The
-/// connection that answers is the one to go on with; the other call stays pending.
+/// Calls Version; if no answer comes soon, also on the second connection. This is the only call that is made
+/// twice. Returns the connection that answers first; the other call stays pending.
 async fn connect<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
@@ -175,7 +176,7 @@ async fn connect<R: Runtime + 'static>(
     }
     progress("Version on a second connection");
     let second = pending.next();
-    // Of a capture only what was asked then is known.
+    // A capture contains only the calls that were made at that time.
     if second.is_some() || !inputs.is_recorded() {
         flight.control = Some(version(budget, second, &inputs.control));
     }
@@ -223,7 +224,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         flight.status = Some(started(self.budget, known, Rpc::Status, call));
     }
 
-    /// A status call that somebody else waits for counts as one of ours, as old as it is.
+    /// Adds the status calls that the caller of this run has pending, with their age.
     fn take_known(&self, flight: &mut Flight) {
         for known in &self.inputs.known {
             let Some(target) = known.target().filter(|target| !flight.asking.is_pending(target)) else {
@@ -248,7 +249,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    /// Writes down the status calls that somebody else gave up, so that they are not made again.
+    /// Records the status calls that the caller of this run gave up, so that they are not repeated.
     fn note_given_up(&self, evidence: &mut RuntimeEvidence) {
         let records = self.inputs.given_up.iter().filter_map(|given_up| {
             let target = target_of(given_up.rpc, given_up.id.as_ref())?;
@@ -258,14 +259,14 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         evidence.asked.extend(records);
     }
 
-    /// A list that somebody else gave up, and that therefore is not made again.
+    /// Returns the outcome of a list that the caller of this run gave up; such a list is not repeated.
     fn given_up_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
         let given_up =
             self.inputs.given_up.iter().find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
         Some(not_answered(rpc, given_up.waited))
     }
 
-    /// A list that somebody else waits for is asked for again only when that one has been answered.
+    /// Makes a list call, after the caller's own one is answered if there is one.
     fn list<T: Send + 'static>(
         &self,
         rpc: Rpc,
@@ -288,8 +289,9 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         self.list(Rpc::ListContainers, async move { runtime.list_containers(&Filter::default()).await })
     }
 
-    /// The two lists, one after the other as the kubelet makes them, unless the first one keeps us waiting. While one
-    /// is pending: Version on the other connection, and the hunt. A list that is answered late is still a list.
+    /// Makes the two list calls, one after the other as the kubelet does, unless the first one is silent.
+    /// While a list is pending, this calls Version on the second connection and searches ids outside the CRI.
+    /// A list that is answered late is used.
     async fn lists(&self, evidence: &mut RuntimeEvidence, outside: &mut Vec<OutsideId>, flight: &mut Flight) {
         if self.budget.for_asking().is_zero() {
             return;
@@ -327,7 +329,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         );
     }
 
-    /// The end of a list, unless nothing of it comes for so long. What arrives may be large, and is no hang.
+    /// Returns the answer of a list, unless nothing of it arrives for `soon`. A list that is arriving is
+    /// large, not hung.
     async fn unless_silent<T: Send + 'static>(
         &self,
         call: &mut Option<InFlight<T>>,
@@ -347,7 +350,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    /// The end of a list, waited for until it is certain that it hangs.
+    /// Waits for the answer of a list until it is certain that the list hangs.
     async fn rest_of<T: Send + 'static>(&self, done: &mut Option<Call<T>>, call: &mut Option<InFlight<T>>) {
         let enough = self.inputs.enough();
         while done.is_none() && !self.inputs.is_recorded() {
@@ -360,7 +363,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    /// Version beside a list that is pending.
+    /// Calls Version on the second connection while a list is pending.
     async fn control(&self, done: &mut Option<Call<Version>>, call: &mut Option<InFlight<Version>>) {
         if done.is_some() || call.is_some() || self.budget.for_asking().is_zero() {
             return;
@@ -374,7 +377,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         *done = end_of(call, limits::VERSION_SOON.min(self.budget.for_asking())).await;
     }
 
-    /// Asks for the status of every id that can be had without the list that is pending.
+    /// Makes status calls for every id that is known without the pending list.
     async fn hunt(
         &self,
         (sandboxes, containers): (Option<Vec<Sandbox>>, Option<Vec<Container>>),
@@ -417,9 +420,9 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking, answers).await;
     }
 
-    /// What two lists of one pod cost; kubelets before 1.36 send them for each changed pod.
+    /// Measures two lists filtered to one pod; kubelets before 1.36 make this pair for each changed pod.
     async fn filtered_pair(&self, evidence: &mut RuntimeEvidence) {
-        // Where the whole list is slow a part of it is too: a filter saves bytes, not work.
+        // A filter saves bytes, not work: if the whole list is slow, a part of it is slow too.
         let quick = |took: Option<Duration>| took.is_some_and(|took| took < limits::LIST_SLOW);
         let answered = quick(evidence.sandboxes.duration()) && quick(evidence.containers.duration());
         let Some(uid) = evidence.pod_uids().first().map(|uid| (*uid).to_owned()) else {
@@ -443,7 +446,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    /// One more look at the lists. One that was so slow that it might not be back in time is left alone.
+    /// Makes the list calls a second time, unless the first answer was so slow that a second one may not
+    /// arrive in time.
     pub(super) async fn again(&self, evidence: &mut RuntimeEvidence) {
         (self.progress)("the lists again");
         if let Some(limit) = self.time_for_another(evidence.sandboxes.duration()) {
@@ -464,7 +468,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 }
 
-/// The second samples of the lists.
+/// Takes the second samples of the lists.
 pub(super) async fn lists_again<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,

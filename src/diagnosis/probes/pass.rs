@@ -1,4 +1,5 @@
-//! Many calls, some at a time: the kubelet's status calls for every pod, and those of the hunt.
+//! Makes many status calls, a few at a time: for every listed pod, and for ids that were found outside the
+//! CRI.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,17 +12,17 @@ use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, Sta
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Kind;
 
-/// What to ask of each id.
+/// The call to make for each id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Its status, as the kubelet does.
+    /// The status call that the kubelet makes.
     Status,
-    /// Its usage, which only its shim knows.
+    /// `ContainerStats`, which only the shim can answer.
     Stats,
 }
 
 impl<R: Runtime + 'static> Asker<'_, R> {
-    /// The kubelet's status calls for every pod, first some one at a time, then the rest side by side.
+    /// Makes the kubelet's status calls for every pod: first some one at a time, then the rest in parallel.
     pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
         let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
@@ -37,8 +38,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, &mut flight.asking, answers).await;
     }
 
-    /// Samples for the estimate, taken while nothing else is asked. The first one that keeps us waiting stays in
-    /// flight and ends the sampling.
+    /// Takes the samples for the estimate, without parallel calls. The first call that is silent for too long
+    /// stays pending and ends the sampling.
     async fn serial(
         &self,
         mut targets: Vec<Target>,
@@ -64,8 +65,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         left.chain(rest).collect()
     }
 
-    /// Asks every one of `targets` once, some at a time. One that keeps us waiting gives its place to the next and
-    /// stays pending; when too many do, no more are asked.
+    /// Makes one call for each of `targets`, a few in parallel. A silent call stays pending and lets the next
+    /// one start; after too many silent calls no further ones are made.
     pub(super) async fn ask_each(
         &self,
         targets: Vec<Target>,
@@ -109,7 +110,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         asking.start(&self.budget.listening, target, rpc, call);
     }
 
-    /// Whether the shims answer.
+    /// Calls `ContainerStats` for every running container, to see whether the shims answer.
     pub(super) async fn shims(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
         (self.progress)("ContainerStats of every running container");
         let running = evidence
@@ -125,13 +126,13 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 }
 
-/// Where the answers to a round of calls go, and how many of them were not made so far.
+/// Where the results of a round of calls are stored, and how many calls have not been made so far.
 pub(super) struct Answers<'a> {
     pub(super) records: &'a mut Vec<StatusRecord>,
     pub(super) unasked: &'a mut usize,
 }
 
-/// What lives first, what is dead after it, each newest first.
+/// Returns the ids in the lists: live ones first, then dead ones, each newest first.
 fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Container>) -> Vec<Target> {
     let mut ranked: Vec<(bool, i64, Target)> = Vec::new();
     for sandbox in sandboxes.items().into_iter().flatten() {

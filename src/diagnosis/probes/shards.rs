@@ -1,4 +1,4 @@
-//! A list that is too large to be sent as a whole, in parts.
+//! Fetches a list that is too large for one message in parts.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -10,8 +10,7 @@ use crate::diagnosis::evidence::{RuntimeEvidence, Shards};
 use crate::diagnosis::hunt;
 
 impl<R: Runtime + 'static> Asker<'_, R> {
-    /// A list that is too large as a whole may fit in parts: by namespace, as the directories of the pod logs name
-    /// them.
+    /// Fetches a list that is too large in parts, by state and by namespace.
     pub(super) async fn shards(&self, evidence: &mut RuntimeEvidence) {
         if is_too_large(evidence.sandboxes.error()) {
             evidence.sandboxes.shards = Some(self.sandbox_shards().await);
@@ -57,7 +56,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         .await
     }
 
-    /// By state first; a state that is still too large, by namespace: those of `known`, and those of the node's logs.
+    /// Fetches a list by state; a state that is still too large, by namespace. The namespaces are those of
+    /// `known` and those of the pod log directories.
     async fn in_shards<T, S: Copy, F: Future<Output = Call<Vec<T>>>>(
         &self,
         rpc: Rpc,

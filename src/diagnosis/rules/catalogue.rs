@@ -1,5 +1,5 @@
-//! One row for each diagnosis: what `explain`, the documents and every rendering say of it, beside the function that
-//! judges by it and its place in the chain of causes.
+//! The catalogue of the rules of `health`: for each rule its texts, which `explain`, the documents and the
+//! renderers show, its function and its rank in the chain of causes.
 
 use super::{Case, disk, hang, journal, kubelet, load, node, reach, size, state, versions};
 use crate::diagnosis::report::{Finding, RuleId};
@@ -7,22 +7,22 @@ use crate::report::Rule;
 
 /// One entry of the catalogue.
 pub struct Row {
-    /// Its number.
+    /// The rule's id.
     pub id: RuleId,
-    /// Two or three words, the same in every run, for node-problem-detector.
+    /// Two or three words for node-problem-detector, the same in every run.
     pub phrase: &'static str,
-    /// Causes before symptoms: what has a lower place explains what has a higher one.
+    /// The rank in the chain of causes: a rule with a lower rank explains one with a higher rank.
     pub place: u8,
-    /// What is known of it.
+    /// The rule's texts.
     pub rule: Rule,
-    /// Judges by the evidence alone; `None` for those that look at what the others found.
+    /// The rule's function; `None` for a rule that needs the findings of the others.
     pub judge: Option<Judge>,
 }
 
-/// Judges one case.
+/// Applies one rule.
 pub type Judge = fn(&Case<'_>) -> Vec<Finding>;
 
-/// The row of an id.
+/// Returns the entry of a rule.
 pub fn row(id: RuleId) -> Option<&'static Row> {
     CATALOGUE.iter().find(|row| row.id == id)
 }
@@ -35,7 +35,7 @@ macro_rules! catalogue {
         confirm $confirm:expr;
         never $never:expr;
         act $act:expr;)*) => {
-        /// Every entry, by number.
+        /// All entries, by id.
         pub const CATALOGUE: &[Row] = &[$(Row {
             id: RuleId::$id,
             phrase: $phrase,

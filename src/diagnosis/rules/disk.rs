@@ -1,4 +1,4 @@
-//! D34: nothing can be written any more.
+//! D34: a file system is full or read-only.
 
 use super::{Case, finding};
 use crate::diagnosis::evidence::WrittenDisk;
@@ -6,7 +6,7 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, RuleId};
 use crate::host::disks::Disk;
 
-/// D34. What is full is a fact; that it explains a hang is likely at most.
+/// Applies D34. A full disk is a fact; that it explains a hang is likely at most.
 pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else { return Vec::new() };
     let signs: Vec<String> = host.disks.iter().filter_map(sign).collect();
@@ -26,7 +26,7 @@ pub(super) fn full(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Whether next to nothing of what is free may be taken: ext4 keeps up to two percent of a small disk even from root.
+/// Whether only root may write what is left: ext4 reserves up to two percent of a small disk even from root.
 fn is_withheld(disk: &Disk) -> bool {
     let little = disk.free < limits::DISK_FREE_BYTES
         && !limits::reaches(disk.free, disk.size, limits::DISK_WITHHELD_PERCENT);

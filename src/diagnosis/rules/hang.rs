@@ -1,4 +1,4 @@
-//! D01, D02, D28: a call that hangs, and on whom.
+//! D01, D02, D28: a call hangs.
 
 use super::{Case, Culprit, finding};
 use crate::cri::{Error, Rpc};
@@ -9,8 +9,8 @@ use crate::diagnosis::limits;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds};
 
-/// Ids that may be named. When nothing but Version answers, when very many are silent, or when the daemon itself gets no
-/// processor, it is not the fault of each of them, and none is named.
+/// Returns the ids that may be named as culprits. There are none if only Version answers, if very many calls
+/// are silent, or if the daemon itself gets no CPU time: then no single container is to blame.
 pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
     let runtime = &evidence.runtime;
     let silent: Vec<&StatusRecord> = runtime.hung().collect();
@@ -28,12 +28,12 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
             confidence: evidence.sure_of(&record.target.id, record.duration),
         })
         .collect();
-    // The answers come in any order; the report is the same in every run.
+    // Answers arrive in any order; the sort makes the report the same in every run.
     culprits.sort_unstable_by(|one, other| (one.confidence, &one.id).cmp(&(other.confidence, &other.id)));
     culprits
 }
 
-/// D02. Says "blocked", never "deadlock": a very long wait looks the same.
+/// Applies D02. The title says "does not answer", never "deadlock": a very long wait looks the same.
 pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let hung = runtime.hung_lists();
@@ -87,7 +87,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// What else answers meanwhile, which tells a lock from a dead daemon.
+/// Lists the other calls and their outcome, which shows whether one lock or the whole daemon is blocked.
 fn siblings(evidence: &Evidence) -> Vec<String> {
     let runtime = &evidence.runtime;
     let mut lines = Vec::new();
@@ -126,13 +126,13 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
     lines
 }
 
-/// What came of asking for the members of a list that hangs, one by one.
+/// The outcome of the status calls for the members of a hung list.
 struct Hunt {
     rpc: Rpc,
     noun: &'static str,
     known: usize,
     silent: usize,
-    /// Of them, those that are silent for long enough to be called hung.
+    /// The number of silent calls that are called hung.
     hung: usize,
 }
 
@@ -143,7 +143,7 @@ impl Hunt {
             _ => (Rpc::ContainerStatus, "container"),
         };
         let asked = || runtime.asked.iter().filter(move |record| record.rpc == rpc);
-        // A sandbox's id asked as a container's is answered with "not found" and counts for nothing.
+        // A sandbox's id in a container's status call is answered with "not found", which does not count.
         let is_known = |record: &&StatusRecord| !record.result.as_ref().is_err_and(Error::is_not_found);
         Self {
             rpc,
@@ -155,7 +155,7 @@ impl Hunt {
     }
 }
 
-/// Whether everybody known who could hold these lists was asked, and for long enough.
+/// Whether every known id that could block these lists had a status call, and for long enough.
 fn the_hunt_is_whole(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
     let runtime = &case.evidence.runtime;
     let answers = |hunt: Hunt| hunt.known > 0 && hunt.silent == hunt.hung;
@@ -194,7 +194,8 @@ fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<Stri
     lines
 }
 
-/// D01, D02, D07, possible: calls that had no answer when somebody ended the run, or when whoever made them gave up.
+/// Applies the *possible* variants of D01, D02 and D07: calls without an answer when the run was interrupted,
+/// or when the caller gave them up.
 pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let silent = evidence.runtime.silent_so_far(evidence.interrupted);
@@ -230,8 +231,8 @@ pub(super) fn silent_so_far(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D01. Certain of which one, silent on why: its volume, its OCI runtime and its shim are as likely as the
-/// application.
+/// Applies D01. The finding is certain about the call and names no reason: the volume, the OCI runtime and
+/// the shim are as likely as the application.
 pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     if !runtime.hung_lists().is_empty() {
@@ -288,7 +289,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// What the kubelet makes of the calls that hang.
+/// Describes the effect of the hung calls on the kubelet.
 fn consequence(case: &Case<'_>) -> String {
     let estimate = &case.estimate;
     let settings = &case.evidence.settings;
@@ -308,7 +309,7 @@ fn consequence(case: &Case<'_>) -> String {
     }
 }
 
-/// D28: one hung call hides below the threshold.
+/// Applies D28: one hung call stays below the threshold, so the node looks healthy.
 pub(super) fn hidden_stall(case: &Case<'_>) -> Vec<Finding> {
     let lists_answer = case.evidence.runtime.hung_lists().is_empty();
     let [culprit] = case.culprits.as_slice() else {

@@ -1,4 +1,5 @@
-//! D18, D21, D24, D25, D26: what only the journal tells. A journal that could not be read is not clean.
+//! D18, D21, D24, D25, D26: problems that only the journal shows. A journal that could not be read does not
+//! count as clean.
 
 use super::{Case, finding};
 use crate::diagnosis::limits;
@@ -6,7 +7,7 @@ use crate::diagnosis::proc::{Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
-/// D18. No naming conflict: an earlier create has not finished.
+/// Applies D18. The cause is no naming conflict: an earlier create call has not finished.
 pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
     let line = case.evidence.journal.as_ref().and_then(|journal| journal.name_reserved.clone());
     let Some(line) = line else { return Vec::new() };
@@ -28,7 +29,7 @@ pub(super) fn reserved(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D21. A young or a stopped daemon is not a recovering one.
+/// Applies D21. A young or a stopped daemon alone does not mean a recovery.
 pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let unreached = evidence.runtime.version_answer().is_none();
@@ -61,7 +62,8 @@ pub(super) fn recovering(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D21 with the one container that stops the whole node: containers are restored one after the other.
+/// Returns D21 with the container that blocks the whole node: the runtime restores containers one after the
+/// other.
 fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
     let who = case.evidence.names.name(id);
     let title = format!("the runtime restores its containers and waits for {who}");
@@ -88,7 +90,7 @@ fn restoring(case: &Case<'_>, child: &Process, id: &str) -> Finding {
     found
 }
 
-/// D24. Usually too large a list, or a runtime that is not reached, is under it.
+/// Applies D24. The usual cause is a list that is too large, or a runtime that is not reached.
 pub(super) fn never_relisted(case: &Case<'_>) -> Vec<Finding> {
     let count = case.evidence.journal.as_ref().map_or(0, |journal| journal.never_relisted);
     if count == 0 {
@@ -105,7 +107,7 @@ pub(super) fn never_relisted(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D25. Only PLEG's own messages are counted.
+/// Applies D25. Only PLEG's own messages count.
 pub(super) fn flapping(case: &Case<'_>) -> Vec<Finding> {
     let Some(journal) = &case.evidence.journal else {
         return Vec::new();
@@ -141,7 +143,7 @@ pub(super) fn flapping(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// The last age before each fall.
+/// Returns the last age before each fall.
 fn peaks(ages: &[f64]) -> Vec<f64> {
     let mut peaks = Vec::new();
     for (at, age) in ages.iter().enumerate() {
@@ -152,7 +154,7 @@ fn peaks(ages: &[f64]) -> Vec<f64> {
     peaks
 }
 
-/// D26. Restarts hide the cause.
+/// Applies D26. A restart hides the cause.
 pub(super) fn watchdog(case: &Case<'_>) -> Vec<Finding> {
     let Some(journal) = &case.evidence.journal else {
         return Vec::new();

@@ -9,15 +9,17 @@ use crate::diagnosis::words::{plural, seconds};
 use crate::kubelet::{doubt, kubelet_of};
 
 impl Evidence {
-    /// Whether the kubelet relists as Evented PLEG had it up to 1.36: seldom, and with a last-seen time that says nothing.
+    /// Whether the kubelet relists as Evented PLEG did up to 1.36: seldom, and with a last-seen time that
+    /// means nothing.
     pub fn relists_seldom(&self) -> bool {
         self.kubelet.evented() == Some(true) && !self.settings.kubelet.value.evented_is_a_hint()
     }
 
-    /// Whether the kubelet says itself that its PLEG is not healthy. With Evented PLEG its last-seen time says nothing.
+    /// Whether the kubelet itself reports an unhealthy PLEG. With Evented PLEG its last-seen time means
+    /// nothing.
     pub fn kubelet_is_over(&self) -> bool {
         let over = |age: f64| age > self.settings.threshold.value.as_secs_f64();
-        // In a capture a reading is of the moment at which it was made, and the kubelet may have relisted since.
+        // A recorded reading is older than the judged moment, and the kubelet may have relisted since.
         let reading_age = self.moment.and_then(|moment| self.kubelet.reading_age(moment.at));
         let counts = reading_age.is_none_or(|age| age <= limits::RECORDED_READING.as_secs_f64());
         counts && !self.relists_seldom() && self.kubelet.pleg_age().is_some_and(over)
@@ -33,8 +35,8 @@ fn runtime_is_well(case: &Case<'_>) -> bool {
         && case.estimate.full_answering < limits::RELIST_SLOW
 }
 
-/// D22. Over the threshold the kubelet's own word is enough, from one reading too. Below it: two readings between which
-/// the age has grown, beside a runtime that is well now.
+/// Applies D22. Over the threshold, one reading of the kubelet's metric is enough. Below it, the age has to
+/// grow between two readings while the runtime answers well.
 pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     let kubelet = &case.evidence.kubelet;
     let threshold = case.evidence.settings.threshold.value;
@@ -96,18 +98,18 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// The age at the first of two readings, and how many seconds they are apart.
+/// Returns the age at the first of two readings, and the seconds between them.
 fn growth(kubelet: &KubeletEvidence) -> Option<(f64, f64)> {
     let (first, second) = (kubelet.first.as_ref()?, kubelet.second.as_ref()?);
     Some((first.pleg_age()?, second.at.seconds_since(first.at)))
 }
 
-/// An age as people say it.
+/// Formats an age.
 fn said_of(age: f64) -> String {
     std::time::Duration::try_from_secs_f64(age).map_or_else(|_| format!("{age:.0} s"), seconds)
 }
 
-/// Where the kubelet says one thing and we measured another.
+/// Describes where the kubelet's metrics and our measurements do not agree.
 pub fn disagreements(case: &Case<'_>) -> Vec<String> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
@@ -147,7 +149,7 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
     lines
 }
 
-/// D23. A fact, not a cause.
+/// Applies D23, which reports a fact, not a cause.
 pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     let kubelet = &case.evidence.kubelet;
     if kubelet.evented() != Some(true) {
@@ -176,14 +178,16 @@ pub(super) fn evented(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D32. A machine that never had a kubelet misses none, and a pod that sees only its own processes cannot tell.
+/// Applies D32. A machine that never had a kubelet is fine, and a pod that sees only its own processes cannot
+/// know.
 pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let kubelet = &evidence.kubelet;
     if let Some(stopped) = stopped_kubelet(case) {
         return vec![stopped];
     }
-    // Some id in a cgroup makes the table this runtime's; only the daemon itself makes it the node's.
+    // A known id in a cgroup makes the process table this runtime's; only the daemon makes it the whole
+    // node's.
     let runtime_runs = evidence.daemon().is_some();
     let (severity, confidence, title, line) = match &kubelet.healthz {
         Some(Healthz::Failing { status, text }) => (
@@ -198,7 +202,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
             "the kubelet does not answer /healthz".to_owned(),
             format!("no answer within {}", seconds(*waited)),
         ),
-        // Where a list hangs for us too, that is the news.
+        // If a list hangs for us too, D02 reports that.
         healthz if kubelet.metrics_silent.is_some() && evidence.runtime.lists_are_known() => (
             Severity::Warning,
             Confidence::Likely,
@@ -211,7 +215,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
         ),
         Some(Healthz::Ok) => return Vec::new(),
         None | Some(Healthz::Refused) if kubelet.pid.is_some() || !runtime_runs => return Vec::new(),
-        // What runs here may be the kubelet, or may not.
+        // Nothing here shows for certain whether a process is the kubelet.
         None | Some(Healthz::Refused) if evidence.node().is_some_and(|host| doubt(&host.first).is_some()) => {
             return Vec::new();
         }
@@ -244,7 +248,7 @@ pub(super) fn absent(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// A kubelet that is there and does not run: stopped by a signal, or frozen with its cgroup.
+/// Applies D32 to a kubelet that exists and does not run: it is stopped by a signal, or its cgroup is frozen.
 fn stopped_kubelet(case: &Case<'_>) -> Option<Finding> {
     let host = case.evidence.node()?;
     let sample = host.latest();

@@ -1,4 +1,5 @@
-//! D12, D13, D14, D15, D17: memory, CPU, limits, systemd, exec probes. The load average is evidence of none of them.
+//! D12, D13, D14, D15, D17, D35: memory, CPU, limits, systemd, exec probes. The load average proves none of
+//! them.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::diagnosis::proc::{Ownership, ProcSample, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
-/// By how much a counter of `vmstat` grew between two looks, and in what time.
+/// Returns how much a counter of `vmstat` grew between two samples, and the time between them.
 fn grown(host: &HostEvidence, name: &str) -> Option<(u64, Duration)> {
     let (apart, later) = host.second.as_ref()?;
     let before = host.first.vmstat.get(name)?;
@@ -23,7 +24,7 @@ fn per_second(count: u64, apart: Duration) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / apart.as_secs_f64().max(0.001)
 }
 
-/// A finding that needs two pieces of evidence: one is circumstantial.
+/// Creates a finding that needs two signs: with one sign it is only possible.
 fn weighed(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<Finding> {
     let (severity, confidence) = match signs.len() {
         0 => return Vec::new(),
@@ -46,7 +47,7 @@ fn with_next(mut found: Vec<Finding>, next: &[&str]) -> Vec<Finding> {
     found
 }
 
-/// D12. One reading of a size is no leak.
+/// Applies D12. One reading of a size does not show a leak.
 pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -87,7 +88,7 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
     )
 }
 
-/// D13.
+/// Applies D13.
 pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -113,7 +114,8 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
     signs.extend(held_back.map(|percent| held_back_words(case, host, percent)));
     let mut found = weighed(case, RuleId::D13, "the CPU is starved", signs);
-    // Want of a processor stops no task: where a stopped or waiting one holds the calls up, this comes after it.
+    // CPU contention does not stop a task: if a stopped or waiting task holds the calls up, that finding
+    // comes first.
     if holder(case).iter().any(|holder| holder.confidence != Confidence::Possible) {
         for finding in &mut found {
             finding.severity = Severity::Warning;
@@ -129,7 +131,7 @@ fn held_back_words(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String
     format!("{who} has a CPU limit{limit}, which held it back {:.0} % of the time", percent.min(100.0))
 }
 
-/// D35: a limit that somebody set, by the kernel's own count. It needs no second sign.
+/// Applies D35. The kernel's counter proves the limit, so no second sign is needed.
 pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
     let held_back = case.evidence.node().and_then(|host| Some((host, host.held_back_percent()?)));
     let Some((host, percent)) = held_back.filter(|_| case.evidence.daemon_is_held_back()) else {
@@ -150,7 +152,8 @@ pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Version needs no lock and no work: when it is far slower than the best probe, the daemon did not get the CPU.
+/// Returns a sign if Version is far slower than the quickest status call: Version needs no lock and little
+/// work, so the daemon lacks CPU time.
 fn slow_version(case: &Case<'_>) -> Option<String> {
     let runtime = &case.evidence.runtime;
     let slowest = [&runtime.version, &runtime.control]
@@ -165,7 +168,7 @@ fn slow_version(case: &Case<'_>) -> Option<String> {
     slow.then(|| format!("Version took {}, the quickest status call {}", seconds(slowest), seconds(best)))
 }
 
-/// D14. A log line is certain, a ratio is likely.
+/// Applies D14. A log line makes it certain, a ratio likely.
 pub(super) fn exhausted(case: &Case<'_>) -> Vec<Finding> {
     let mut signs = Vec::new();
     if case.evidence.no_thread {
@@ -217,7 +220,8 @@ fn exhausted_on_node(case: &Case<'_>, sample: &ProcSample) -> Vec<String> {
     signs
 }
 
-/// Zombies are no load; their parent is the one to talk to.
+/// Names the process with the most threads, and the parent with the most zombies: zombies are no load, but
+/// their parent has to be fixed.
 fn busiest_parent(case: &Case<'_>) -> Vec<String> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -237,7 +241,7 @@ fn busiest_parent(case: &Case<'_>) -> Vec<String> {
     lines
 }
 
-/// D15. Not where systemd does not manage the cgroups.
+/// Applies D15, unless the cgroup driver is cgroupfs.
 pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let Some(host) = evidence.node() else {
@@ -280,7 +284,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
     )
 }
 
-/// What a healthy runtime holds threads and descriptors for.
+/// The numbers that explain the threads and descriptors of a healthy runtime.
 struct Held {
     containers: usize,
     sandboxes: usize,
@@ -307,7 +311,7 @@ impl fmt::Display for Held {
     }
 }
 
-/// D17. Nothing is executed to find out.
+/// Applies D17. It executes nothing in a container.
 pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let Some(host) = evidence.node() else {

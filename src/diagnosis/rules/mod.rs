@@ -1,6 +1,6 @@
-//! The catalogue: one entry for each diagnosis, with what it needs to be said and what it must not conclude.
+//! The rules: one for each diagnosis, with the evidence that it needs and what it must not conclude.
 //!
-//! A rule is a function of the evidence; it returns what it found, or nothing. None of them asks anything.
+//! A rule is a function of the evidence; it returns findings, or nothing. No rule makes calls.
 
 mod catalogue;
 mod disk;
@@ -28,49 +28,49 @@ use super::words::seconds;
 use crate::cri::Rpc;
 use crate::panics::held;
 
-/// What a rule is given.
+/// The input of a rule.
 #[derive(Debug)]
 pub struct Case<'a> {
-    /// What was seen.
+    /// The measurements.
     pub evidence: &'a Evidence,
-    /// What the kubelet would make of it.
+    /// The estimate of the kubelet's relist.
     pub estimate: Estimate,
-    /// Ids that may be called guilty of a hang.
+    /// The ids that may be named as culprits.
     pub culprits: Vec<Culprit>,
 }
 
-/// An id whose status call hangs while others answer.
+/// An id whose status call hangs while others are answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Culprit {
     /// Its full id.
     pub id: String,
-    /// The call that hangs on it.
+    /// The hung call.
     pub rpc: Rpc,
-    /// How long it was waited for.
+    /// How long the call has been silent.
     pub waited: Duration,
-    /// How sure we are that it hangs.
+    /// How certain the hang is.
     pub confidence: Confidence,
 }
 
 impl<'a> Case<'a> {
-    /// Prepares the evidence for the rules.
+    /// Computes the estimate and the culprits.
     pub fn new(evidence: &'a Evidence) -> Self {
         Self { evidence, estimate: Self::estimate_of(evidence), culprits: hang::culprits(evidence) }
     }
 
-    /// Whether what the estimate rests on was seen. A run that somebody ended has not asked everything.
+    /// Whether the run made the calls on which the estimate is based; an interrupted run did not.
     pub fn estimate_is_known(&self) -> bool {
         let runtime = &self.evidence.runtime;
         !self.evidence.interrupted
             || (runtime.lists_are_known() && runtime.unasked == 0 && runtime.cut_short().next().is_none())
     }
 
-    /// Whether any call of the relist hangs.
+    /// Whether any call of a relist hangs.
     pub fn hangs(&self) -> bool {
         !self.evidence.runtime.hung_lists().is_empty() || self.evidence.runtime.hung().next().is_some()
     }
 
-    /// The phase that the hang is in.
+    /// The phase of the hang.
     pub fn hang_phase(&self) -> Phase {
         if !self.evidence.runtime.hung_lists().is_empty() {
             Phase::List
@@ -83,23 +83,24 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The call that hangs: the list if one does, else the status call.
+    /// The hung call: the list if a list hangs, else the status call.
     pub fn hung_rpc(&self) -> Option<Rpc> {
         let lists = self.evidence.runtime.hung_lists();
         lists.first().map(|(rpc, _)| *rpc).or_else(|| self.culprits.first().map(|culprit| culprit.rpc))
     }
 
-    /// Whether the runtime itself keeps us waiting, in a list, a status call or Version.
+    /// Whether a list, a status call or Version hangs.
     pub fn stuck(&self) -> bool {
         self.hangs() || self.evidence.runtime.version_answer().is_none()
     }
 
-    /// How bad a cause is: critical when it explains a hang, a warning otherwise.
+    /// The severity of a cause: critical if it explains a hang, else a warning.
     pub fn severity_of_cause(&self) -> Severity {
         if self.stuck() { Severity::Critical } else { Severity::Warning }
     }
 
-    /// Tasks of kubelet, runtime, shims, OCI runtimes and containers that wait uninterruptibly in every look.
+    /// Returns the tasks of the kubelet, the runtime, its shims, OCI runtimes and containers that are in
+    /// uninterruptible sleep in every sample.
     pub fn blocked(&self) -> Vec<(&Process, &Blocked)> {
         let Some(host) = self.evidence.node() else {
             return Vec::new();
@@ -113,7 +114,7 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// A finding about one container or sandbox, with its names.
+    /// Adds the names of a container or sandbox to a finding.
     pub(super) fn about(&self, finding: Finding, id: &str) -> Finding {
         Finding {
             pod: self.evidence.names.pod(id),
@@ -124,8 +125,8 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Applies all of them. A rule that fails of itself is one that was not applied, by its id and with its words; what the
-/// others found stands.
+/// Applies all rules. A rule that panics counts as not applied and is returned with its message; the findings
+/// of the others stay.
 pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     let judges = CATALOGUE.iter().filter_map(|row| Some((row.id, row.judge?)));
     let (mut findings, mut failed) = judged(judges, case);
@@ -138,7 +139,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
         Err(why) => failed.push((RuleId::D30, why)),
     }
     for finding in &mut findings {
-        // What is only possible does not matter until something else agrees.
+        // A possible finding does not matter until something else confirms it.
         if finding.confidence == Confidence::Possible {
             finding.severity = Severity::Info;
         }
@@ -146,7 +147,7 @@ pub fn apply(case: &Case<'_>) -> (Vec<Finding>, Vec<(RuleId, String)>) {
     (findings, failed)
 }
 
-/// What each of these found, and which of them failed over it.
+/// Collects the findings of some rules, and the rules that panicked.
 fn judged(
     judges: impl Iterator<Item = (RuleId, catalogue::Judge)>,
     case: &Case<'_>,
@@ -161,7 +162,7 @@ fn judged(
     (findings, failed)
 }
 
-/// D00: everything answers.
+/// Returns D00: every call is answered.
 pub fn nothing_found(case: &Case<'_>) -> Finding {
     let estimate = &case.estimate;
     let population = case.evidence.runtime.population();
@@ -187,7 +188,7 @@ pub fn nothing_found(case: &Case<'_>) -> Finding {
     finding
 }
 
-/// A finding with nothing but its line.
+/// Creates a finding with only its title.
 fn finding(id: RuleId, severity: Severity, confidence: Confidence, title: impl Into<String>) -> Finding {
     Finding {
         id,

@@ -1,4 +1,4 @@
-//! D08, D09, D10, D11: who waits in the kernel, and for what.
+//! D08, D09, D10, D11: tasks and containers that wait in the kernel.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
 use crate::diagnosis::report::{Confidence, Finding, Phase, PodRef, RuleId, Severity};
 use crate::diagnosis::words::{plural, seconds, short};
 
-/// Parts of kernel functions that wait for the other end of a file system.
+/// Parts of the names of kernel functions that wait for a remote or FUSE file system.
 const REMOTE_WAITS: [&str; 10] = [
     "nfs",
     "rpc_wait",
@@ -23,7 +23,7 @@ const REMOTE_WAITS: [&str; 10] = [
     "p9_client",
     "lustre",
 ];
-/// Parts of kernel functions that wait for local storage.
+/// Parts of the names of kernel functions that wait for local storage.
 const LOCAL_WAITS: [&str; 14] = [
     "io_schedule",
     "blk_",
@@ -75,7 +75,7 @@ fn pod_of(case: &Case<'_>, process: &Process) -> Option<PodRef> {
     })
 }
 
-/// D08. Local file systems only; pressure shows that something waits, not why.
+/// Applies D08, for local file systems only. I/O pressure shows that something waits, not why.
 pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn storage(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D09. The mount is never looked at, and a pod is named only if its own task waits.
+/// Applies D09. The mount itself is never touched, and a pod is named only if its own task waits.
 pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -166,7 +166,8 @@ pub(super) fn remote(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D10: for each hung id its OCI runtime process or its shim; without a hang, only what is clear by itself.
+/// Applies D10: reports for each hung id its OCI runtime process or its shim; without a hang, only clear
+/// cases.
 pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         case.culprits.iter().filter_map(|culprit| holder_of(case, &culprit.id)).collect();
@@ -184,13 +185,14 @@ pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
 fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     let holders = join::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
-    // A young one is about the call that is silent if its command line says so.
+    // A young OCI runtime process counts if the silent call's id is on its command line.
     let young = holders.oci.iter().find(|process| join::works_on(process, id));
-    // A Go program's main thread sits in a futex all its life: only stopped and uninterruptible count.
+    // The main thread of a Go program always waits in a futex: only stopped tasks and uninterruptible waits
+    // count.
     let sick_shim = holders.shim.filter(|shim| {
         shim.is_stopped() || holders.blocked.iter().any(|(process, _)| process.pid == shim.pid)
     });
-    // No status call asks a conmon: beside an OCI runtime that does not end it is not the holder.
+    // No status call needs conmon: conmon is not the holder while an OCI runtime process does not end.
     let sick_shim = sick_shim.filter(|shim| young.is_none() || !is_conmon(shim));
     let (who, pid, what) = match (old, sick_shim, young) {
         (Some(process), ..) | (None, None, Some(process)) => {
@@ -200,9 +202,9 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
         (None, Some(shim), _) => (the_monitor(shim), shim.pid, "waits in the kernel".to_owned()),
         (None, None, None) => return None,
     };
-    // Without the id: a line has to have room for what becomes of the node.
+    // The title omits the id, so that the summary has room for what happens to the node.
     let title = format!("{who} of {} {what}", case.evidence.names.name(id));
-    // The runtime's own goroutines may say that they wait for this very process.
+    // The runtime's own goroutines may show that they wait for this very process.
     let chain = [Some(pid), holders.shim.map(|shim| shim.pid)]
         .into_iter()
         .flatten()
@@ -230,7 +232,8 @@ fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
     Some(found)
 }
 
-/// CRI-O's monitor of a container. It is no shim: neither lists nor status calls nor stats ask it.
+/// Whether the process is conmon, CRI-O's monitor of a container. Unlike a shim, it takes part in no list,
+/// status or stats call.
 fn is_conmon(monitor: &Process) -> bool {
     monitor.comm.starts_with("conmon")
 }
@@ -282,7 +285,7 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
         next.push(if shim.is_stopped() {
             format!("who stopped it? to let it go on: kill -CONT {} (changes state)", shim.pid)
         } else if is_conmon(shim) {
-            // A signal that it has no use for would end it, and the exit code with it.
+            // A signal that conmon does not handle would kill it, and the exit code would be lost.
             format!("cat /proc/{}/stack   # its conmon; do not signal it", shim.pid)
         } else {
             format!("kill -USR1 {}   # this shim only: its stacks go to the runtime's log", shim.pid)
@@ -309,7 +312,7 @@ fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
     found
 }
 
-/// Old enough to be no normal start, and nothing that is meant to live long.
+/// Reports OCI runtime processes that are too old for a normal start and are not meant to live long.
 fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -339,7 +342,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// A shim is never stopped in normal life. Stopped in two looks is no accident of the moment.
+/// Reports stopped shims. A shim is never stopped normally; two samples exclude a coincidence.
 fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -381,7 +384,7 @@ fn stopped_shims(case: &Case<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// D11. Frozen, and perhaps on purpose: it says so and asks.
+/// Applies D11. A cgroup may be frozen on purpose, and the finding says so.
 pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
     let Some(host) = case.evidence.node() else {
         return Vec::new();
@@ -393,7 +396,7 @@ pub(super) fn frozen(case: &Case<'_>) -> Vec<Finding> {
     let sample = host.latest();
     let all: Vec<&Freeze> =
         sample.frozen.iter().filter(both).filter(|freeze| case.evidence.concerns_cgroup(freeze)).collect();
-    // What is below a frozen cgroup is frozen with it: name the outermost.
+    // Everything below a frozen cgroup is frozen too: only the outermost one is named.
     let outermost = all.iter().filter(|freeze| {
         !all.iter()
             .any(|other| freeze.path != other.path && freeze.path.starts_with(&format!("{}/", other.path)))

@@ -1,4 +1,4 @@
-//! D06, D07, D29: the runtime is not reached, is silent, or refuses to list.
+//! D06, D07, D29: the runtime is not reached, is silent, or its lists fail.
 
 use super::{Case, finding};
 use crate::cri::{Error, FileKind};
@@ -6,7 +6,8 @@ use crate::diagnosis::proc::Ownership;
 use crate::diagnosis::report::{Confidence, Finding, Phase, RuleId, Severity};
 use crate::diagnosis::words::seconds;
 
-/// D06. A path that the kubelet does not use, or may not be opened, says nothing about the runtime.
+/// Applies D06. A path that the kubelet does not use, or that may not be opened, says nothing about the
+/// runtime.
 pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     if evidence.runtime.version_answer().is_some() {
@@ -59,7 +60,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D07. Says that it does not answer, not that it crashed.
+/// Applies D07. The finding says that the runtime does not answer, not that it crashed.
 pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let Some((first, second)) = runtime.both_versions_silent() else {
@@ -113,7 +114,7 @@ pub(super) fn silent(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D29. Neither a hang nor a fault of this tool: the kubelet gets the same answer.
+/// Applies D29. This is neither a hang nor an error of plegctl: the kubelet gets the same answer.
 pub(super) fn list_fails(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let error = [runtime.sandboxes.error(), runtime.containers.error()]

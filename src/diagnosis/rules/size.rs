@@ -1,4 +1,4 @@
-//! D03, D04, D05, D30: too large, too many, too slow.
+//! D03, D04, D05, D30: lists that are too large or too slow, too many dead containers, slow status calls.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::bytes::bytes;
 struct Size {
     rpc: Rpc,
     bytes: u64,
-    /// Nobody knows of a list that was not read to its end.
+    /// The number of items; unknown for a list that was not read to the end.
     items: Option<usize>,
     took: Duration,
 }
@@ -29,8 +29,8 @@ fn size<T>(call: Option<&Call<Vec<T>>>) -> Option<Size> {
     Some(Size { rpc: call.rpc, bytes: call.response_bytes, items, took: call.duration })
 }
 
-/// D03: refused for its size, about to be, or sent and too large for the kubelet. Our own limit is far above the
-/// kubelet's, so what we can read says nothing about what it can.
+/// Applies D03: a list is refused for its size, is close to the limit, or is larger than the kubelet accepts.
+/// Our own limit is far above the kubelet's, so a list that we can read may be too large for the kubelet.
 pub(super) fn too_large(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let refused =
@@ -123,7 +123,7 @@ fn oversized(case: &Case<'_>, severity: Severity, title: String) -> Finding {
     found
         .evidence
         .push("garbage collection lists the same way, so the node does not heal by itself".to_owned());
-    // Where nothing could be counted, what is dead is the most likely reason.
+    // If nothing could be counted, dead sandboxes and containers are the most likely reason.
     found.next.extend(if all == 0 || population.dead() * 10 >= all {
         [
             "remove dead sandboxes with the runtime's own tool, some at a time (changes state)".to_owned(),
@@ -156,7 +156,7 @@ fn shard_line(rpc: Rpc, shards: &Shards) -> String {
     )
 }
 
-/// D04. Not a leak unless it grew while we looked.
+/// Applies D04. Only growth during the run shows a leak.
 pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let population = runtime.population();
@@ -190,7 +190,7 @@ pub(super) fn backlog(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D05. Where each call is slow, the number of pods is not to blame.
+/// Applies D05. If each call is slow, the number of pods is not to blame.
 pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     let estimate = &case.estimate;
     let pass = estimate.full_answering;
@@ -206,7 +206,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
         let population = case.evidence.runtime.population();
         (population.dead_sandboxes, population.sandboxes)
     };
-    // Each of them is asked about, the dead ones too.
+    // A relist after a restart visits dead pods too.
     let are_dead = dead * 2 > all;
     let title = if slow_calls {
         format!("each status call takes {}: a relist of every pod takes {}", seconds(per_call), seconds(pass))
@@ -248,7 +248,7 @@ pub(super) fn slow_pass(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D05 of single calls: answered, and so late that the pod's events wait for them. Late is not hung.
+/// Returns D05 for single calls that are answered so late that the pod's events wait. Late is not hung.
 fn late_answers(case: &Case<'_>) -> Vec<Finding> {
     let mut lost = super::state::lost_exits(case.evidence);
     lost.extend(super::state::slow_pods_of(case.evidence, &lost));
@@ -289,7 +289,7 @@ fn late_answers(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D30, only where nothing else explains it.
+/// Applies D30, if no other finding explains a slow list.
 pub(super) fn slow_lists(case: &Case<'_>, findings: &[Finding]) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let took = [

@@ -1,4 +1,4 @@
-//! D16, D19, D20, D31: what the runtime says of itself and of its containers.
+//! D16, D19, D20, D31, D33: what the runtime reports about itself and its containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn answer(evidence: &Evidence) -> Option<&RuntimeStatus> {
     evidence.runtime.status.as_ref()?.result.as_ref().ok()
 }
 
-/// D31. The kubelet is not ready by this alone, half a minute later.
+/// Applies D31. The kubelet is `NotReady` after 30 s for this reason alone.
 pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
     let Some(call) = &case.evidence.runtime.status else {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
                 "its Status has no RuntimeReady condition".to_owned(),
             ),
         },
-        // The run ended before this could be called anything.
+        // The run ended before this silence could be called a hang.
         Err(_) if case.evidence.runtime.status_is_open() => return Vec::new(),
         Err(Error::Silent { waited, .. }) => {
             confidence = case.evidence.runtime.silence.confidence(*waited);
@@ -59,7 +59,7 @@ pub(super) fn not_ready(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// D16. The network makes the node not ready; PLEG is not concerned.
+/// Applies D16. The network makes the node `NotReady`, but does not affect PLEG.
 pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let mut signs = Vec::new();
@@ -98,8 +98,8 @@ pub(super) fn network(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Children of the daemon that bear the name of an installed plugin. What else the daemon starts, image unpackers and
-/// its own plugins, may live as long as it likes.
+/// Returns the daemon's children that have the name of an installed network plugin. Other children, such as
+/// image unpackers, may be as old as they like.
 fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
     let Some(host) = evidence.node() else {
         return Vec::new();
@@ -117,12 +117,12 @@ fn old_plugins(evidence: &Evidence) -> Vec<&Process> {
         .collect()
 }
 
-/// Something that should not be, and whom it is about.
+/// An inconsistency, and the ids that it concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Oddity<'a> {
     kind: OddKind,
     id: &'a str,
-    /// The others that it takes to be odd.
+    /// Other ids that are part of the inconsistency.
     beside: Vec<&'a str>,
 }
 
@@ -164,7 +164,7 @@ impl OddKind {
     }
 }
 
-/// Whether the lists are worth a second look.
+/// Whether the lists are so inconsistent that a second sample is needed.
 pub fn lists_are_suspicious(evidence: &Evidence) -> bool {
     let slow = [evidence.runtime.sandboxes.duration(), evidence.runtime.containers.duration()]
         .into_iter()
@@ -237,8 +237,8 @@ fn oddities<'a>(
     found
 }
 
-/// Running containers, older than a start takes, of which no cgroup has a process, although those of most others
-/// have.
+/// Returns running containers without a process in any cgroup, if they are old enough and most other
+/// containers have processes.
 fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>) -> Vec<&'a str> {
     let Some(host) = evidence.node().filter(|host| host.latest().complete) else {
         return Vec::new();
@@ -261,10 +261,10 @@ fn without_process<'a>(evidence: &Evidence, containers: Option<&'a [Container]>)
     missing.into_iter().filter(settled).map(|container| container.id.as_str()).collect()
 }
 
-/// Whether CRI-O's monitor of this container is gone too.
+/// Whether the container's conmon is gone too.
 fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
     let Some(host) = evidence.node().filter(|_| evidence.family() == Family::Crio) else { return false };
-    // Whose it is stands in its command line.
+    // The command lines of conmon processes have not been read.
     if host.latest().shims == Shims::Counted {
         return false;
     }
@@ -275,7 +275,7 @@ fn has_no_conmon(evidence: &Evidence, id: &str, sandbox: Option<&str>) -> bool {
     !host.latest().with_role(Role::Shim).any(of_it)
 }
 
-/// D19. What is seen once may be a creation or a removal under way.
+/// Applies D19. A single sample may show a creation or a removal in progress.
 pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let first = first_oddities(case.evidence);
@@ -330,7 +330,7 @@ pub(super) fn inconsistent(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Why a status call is no answer, if it is none.
+/// Returns why a status call failed, if it did.
 fn failure(record: &StatusRecord) -> Option<String> {
     Some(match &record.result {
         Err(why) if why.is_failure() => why.to_string(),
@@ -340,7 +340,7 @@ fn failure(record: &StatusRecord) -> Option<String> {
     })
 }
 
-/// D20. "Not found" after a list is a race, not a fault.
+/// Applies D20. "Not found" after a list is a race, not an error.
 pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     let runtime = &case.evidence.runtime;
     let listed = runtime.sandboxes.items().is_some() || runtime.containers.items().is_some();
@@ -375,8 +375,8 @@ pub(super) fn failing_status(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Calls of CRI-O that wait for an exit which was lost: its signature is the time that it waits for the exit file, and the
-/// exit code that it then gives.
+/// Returns the status calls in which CRI-O waited for a lost exit. They take the time that CRI-O waits for
+/// the exit file, and return the exit code that CRI-O then sets.
 pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
     if evidence.family() != Family::Crio {
         return Vec::new();
@@ -391,7 +391,7 @@ pub fn lost_exits(evidence: &Evidence) -> Vec<&StatusRecord> {
     found
 }
 
-/// D33. Slow, however many: it answers in the end, with an exit code that says that nobody saw the exit.
+/// Applies D33. Such calls are slow, never hung: CRI-O answers in the end, with exit code -1.
 pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     let evidence = case.evidence;
     let lost = lost_exits(evidence);
@@ -449,13 +449,14 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     vec![found]
 }
 
-/// Removing such a container waits for its exit as often as a status call does, and crictl gives up after 2 s.
+/// Returns the command that removes such a container. The removal waits as long as a status call, and crictl
+/// gives up after 2 s by default.
 fn remove(id: &str) -> String {
     format!("crictl --timeout 60s rm {} (changes state)", crate::diagnosis::words::short(id))
 }
 
-/// `PodSandboxStatus` of the pods of these containers, where it is slow too: with pod events on it asks for the status of
-/// each container.
+/// Returns the slow `PodSandboxStatus` calls of these containers' pods: with pod events on, CRI-O fetches the
+/// status of each container for such a call.
 pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&'a StatusRecord> {
     let pods: BTreeSet<&str> =
         lost.iter().filter_map(|record| evidence.names.sandbox_of(&record.target.id)).collect();
@@ -468,7 +469,7 @@ pub fn slow_pods_of<'a>(evidence: &'a Evidence, lost: &[&StatusRecord]) -> Vec<&
     evidence.runtime.asked.iter().filter(slow).collect()
 }
 
-/// For D22: whether lists and status calls answer quickly now.
+/// For D22: whether a call was answered quickly.
 pub(super) fn quick<T>(call: Option<&Call<T>>) -> bool {
     call.is_some_and(|call| call.result.is_ok() && call.duration < limits::LIST_SLOW)
 }

@@ -1,19 +1,19 @@
-//! D27: versions with a known fault. A hint, never a cause.
+//! D27: versions with a known bug. The finding is a hint, never a cause.
 
 use super::{Case, finding};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
 
-/// A release line and where its fault is fixed.
+/// A release line with a bug, and the version that fixes it.
 struct Known {
-    /// As the runtime names itself.
+    /// The runtime's name.
     runtime: &'static str,
-    /// First version that has it.
+    /// The first version with the bug.
     from: [u32; 3],
-    /// First version that does not.
+    /// The first version without the bug.
     fixed: Option<[u32; 3]>,
-    /// What it does.
+    /// What the bug does.
     fault: &'static str,
-    /// Where to read on.
+    /// Where the bug is described.
     source: &'static str,
 }
 
@@ -62,14 +62,14 @@ const KNOWN: [Known; 6] = [
     },
 ];
 
-/// The leading numbers of a version, however it was packaged.
+/// Returns the leading numbers of a version, whatever suffix a package adds.
 fn numbers(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.trim_start_matches('v').split(['.', '~', '+', '-']);
     let mut next = || parts.next()?.parse::<u32>().ok();
     Some([next()?, next()?, next().unwrap_or(0)])
 }
 
-/// D27.
+/// Applies D27.
 pub(super) fn known_bad(case: &Case<'_>) -> Vec<Finding> {
     let Some(version) = case.evidence.runtime.version_answer() else {
         return Vec::new();
