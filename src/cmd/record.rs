@@ -41,7 +41,7 @@ use crate::capture::{Judgement, Limits, Look, Recorder, Rules, SMALLEST, Step, S
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::{self, Client, Endpoint, EndpointError, Outcome, ReceivedEvent, Rpc, Runtime, Version};
 use crate::diagnosis::stacks::Wanted;
-use crate::diagnosis::{HealthReport, KnownHang};
+use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::host::{self, WELL_KNOWN_SOCKETS};
 use crate::kubelet::{Credentials, KubeletApi, KubeletVersion, Metrics, http};
 use crate::pleg::readers::{StreamReaders, empty_stream, readers_of};
@@ -1036,13 +1036,13 @@ impl Desk<'_, '_> {
         }
         locked(self.state).watchman.asked(self.context.clock.mono(), look);
         let pending = self.recorder.silent(Duration::ZERO).into_iter();
-        let known = pending.map(|call| KnownHang {
+        let known = pending.map(|call| CallersPendingCall {
             rpc: call.rpc,
             id: call.id,
             waited: call.waited,
             ended: Some(call.ended),
         });
-        let known: Vec<KnownHang> = known.collect();
+        let known: Vec<CallersPendingCall> = known.collect();
         let (context, endpoint) = (*self.context, *self.endpoint);
         let stacks = if self.arguments.no_host { Wanted::Never } else { Wanted::Auto };
         let patience = Some(context.timeout.unwrap_or(TIMEOUT));

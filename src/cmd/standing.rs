@@ -7,48 +7,49 @@ use std::time::Duration;
 use super::context::Context;
 use super::{Error, Exit};
 use crate::cri::{Call, Client, Endpoint, Filter, Outcome, Rpc, Runtime};
+use crate::diagnosis::health_state::{HealthState, NextRun, RememberedHang};
 use crate::diagnosis::report::{Confidence, HealthReport, Verdict};
-use crate::diagnosis::standing::{Hang, Standing, Step};
 use crate::report::load::{LARGEST_REPORT, load};
 
 /// How long the call that hung, and who is there, are waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the last run left at `path`; nothing, where it left nothing that can be used.
-pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> Standing {
+pub fn read(path: &Path, endpoint: &Endpoint, context: &Context) -> HealthState {
     let name = path.display();
     let begin = |why: &str| {
         context.remark(&format!("`{name}` is begun anew: {why}"));
-        Standing::new(&endpoint.to_string())
+        HealthState::new(&endpoint.to_string())
     };
     let file = path.to_path_buf();
     let Some(read) = context.in_time(&format!("`{name}`"), move || load(&file, LARGEST_REPORT)) else {
-        return Standing::new(&endpoint.to_string());
+        return HealthState::new(&endpoint.to_string());
     };
     match read {
-        Ok(bytes) => match serde_json::from_slice::<Standing>(&bytes) {
+        Ok(bytes) => match serde_json::from_slice::<HealthState>(&bytes) {
             Ok(standing) if standing.is_about(&endpoint.to_string()) => standing,
             Ok(_) => begin("it is about another runtime"),
             Err(why) => begin(&format!("it holds no state of plegctl: {why}")),
         },
-        Err(why) if why.kind() == io::ErrorKind::NotFound => Standing::new(&endpoint.to_string()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => HealthState::new(&endpoint.to_string()),
         Err(why) => begin(&why.to_string()),
     }
 }
 
 /// The report of before, if what hung then hangs still or may not be asked yet; `None` where everything is to be judged.
 pub async fn still(
-    standing: &mut Standing,
+    standing: &mut HealthState,
     context: &Context,
     endpoint: &Endpoint,
 ) -> Result<Option<HealthReport>, Error> {
     let clock = &context.clock;
     let step = standing.step(clock.wall());
-    let Some((rpc, id)) = standing.hang().and_then(Hang::call).filter(|_| step != Step::Judge) else {
+    let Some((rpc, id)) = standing.hang().and_then(RememberedHang::call).filter(|_| step != NextRun::Judge)
+    else {
         return Ok(None);
     };
     let client = context.client(endpoint, PATIENCE)?;
-    let ask_again = step == Step::AskAgain;
+    let ask_again = step == NextRun::AskAgain;
     let version = async {
         // It is the call itself that hung, and its turn has not come.
         if rpc == Rpc::Version && !ask_again {
@@ -100,7 +101,7 @@ async fn one(client: &Client, rpc: Rpc, id: Option<&str>) -> Outcome {
 }
 
 /// How the run ends: `exit` is what its own judgement says, the answer is what is announced after what was before.
-pub fn settle(standing: &mut Standing, report: &HealthReport, exit: Exit) -> Exit {
+pub fn settle(standing: &mut HealthState, report: &HealthReport, exit: Exit) -> Exit {
     if report.verdict == Verdict::Unknown {
         return exit;
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::evidence::Evidence;
-use super::join::{self, Holders};
+use super::holders::{self, Holders};
 use super::proc::{Ownership, Process, Role};
 use super::words::short;
 use crate::cri::Rpc;
@@ -92,7 +92,7 @@ pub fn ask_again(rpc: Rpc, id: &str) -> String {
 
 /// Returns the commands for a status call that gets no answer: what to look at first, and the last resort.
 pub fn for_culprit(evidence: &Evidence, rpc: Rpc, id: &str) -> Vec<String> {
-    let holders = join::holders(evidence, id);
+    let holders = holders::holders(evidence, id);
     let family = evidence.family();
     let mut lines = vec![ask_again(rpc, id)];
     lines.push(look_at(&holders, family, id));

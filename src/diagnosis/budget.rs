@@ -7,43 +7,46 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Inputs;
-use super::limits::{CLOSING, HANDLING, JUDGING, LOOKING, MOST_SLOWED};
-use super::listening::{Listening, Slowed};
+use super::limits::{
+    MAX_SLOWDOWN, RESERVE_FOR_FOLLOW_UP, RESERVE_FOR_REPORT, RESERVE_PER_ENTRY, RESERVE_PER_MEBIBYTE,
+};
+use super::listening_clock::{ListeningClock, SlowdownSource};
 use crate::clock::{Clock, Mono};
 
 /// How often the remaining time is computed again while a run waits.
-const STEP: Duration = Duration::from_millis(100);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Ends a run early, with what is known so far, as soon as the value is true.
-pub type Stop = watch::Receiver<bool>;
+pub type StopSignal = watch::Receiver<bool>;
 
 /// The time budget of one run.
 pub(super) struct Budget {
     clock: Arc<dyn Clock>,
     started: Mono,
-    whole: Duration,
+    total: Duration,
     /// The number of list entries that the rules have to judge.
     entries: AtomicU64,
-    slowed: Slowed,
+    slowdown: SlowdownSource,
     /// The last measured slowdown, and when it was measured.
-    pace: Mutex<Option<(Mono, f64)>>,
-    stop: Option<Stop>,
+    current_slowdown: Mutex<Option<(Mono, f64)>>,
+    stop: Option<StopSignal>,
     /// Counts only the time in which this program could have read an answer.
-    pub(super) listening: Arc<Listening>,
+    pub(super) listening: Arc<ListeningClock>,
 }
 
 impl Budget {
     pub(super) fn start<R>(inputs: &Inputs<R>) -> Self {
         let clock = Arc::clone(&inputs.clock);
-        let listen = if inputs.is_recorded() { Listening::to_a_capture } else { Listening::start };
-        let listening = listen(Arc::clone(&clock), inputs.own_time);
+        let listen =
+            if inputs.is_recorded() { ListeningClock::start_for_capture } else { ListeningClock::start };
+        let listening = listen(Arc::clone(&clock), inputs.cpu_time);
         Self {
             clock,
             started: inputs.began,
-            whole: inputs.budget,
+            total: inputs.budget,
             entries: AtomicU64::new(0),
-            slowed: inputs.slowed,
-            pace: Mutex::default(),
+            slowdown: inputs.slowdown,
+            current_slowdown: Mutex::default(),
             stop: inputs.stop.clone(),
             listening,
         }
@@ -54,7 +57,7 @@ impl Budget {
     }
 
     pub(super) fn left(&self) -> Duration {
-        if self.is_stopped() { Duration::ZERO } else { self.whole.saturating_sub(self.used()) }
+        if self.is_stopped() { Duration::ZERO } else { self.total.saturating_sub(self.used()) }
     }
 
     /// Whether the caller wants the run to end now.
@@ -63,46 +66,46 @@ impl Budget {
     }
 
     /// Reserves time to judge this many more list entries after the last call.
-    pub(super) fn expect(&self, entries: usize) {
+    pub(super) fn reserve_for_entries(&self, entries: usize) {
         self.entries.fetch_add(u64::try_from(entries).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn judging(&self) -> Duration {
+    fn reserve_for_judging(&self) -> Duration {
         let many = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        let of_entries = JUDGING.saturating_mul(many(self.entries.load(Ordering::Relaxed)));
+        let of_entries = RESERVE_PER_ENTRY.saturating_mul(many(self.entries.load(Ordering::Relaxed)));
         // A list that is still arriving has entries too, and its memory has to be freed.
-        let of_bytes = HANDLING.saturating_mul(many(self.listening.heard() >> 20));
-        let third = self.whole / 3;
-        of_entries.max(of_bytes).min(third).mul_f64(self.pace()).min(third)
+        let of_bytes = RESERVE_PER_MEBIBYTE.saturating_mul(many(self.listening.received_bytes() >> 20));
+        let third = self.total / 3;
+        of_entries.max(of_bytes).min(third).mul_f64(self.current_slowdown()).min(third)
     }
 
     /// The time that is reserved for writing the report.
-    fn closing(&self) -> Duration {
-        CLOSING.min(self.whole / 40).mul_f64(self.pace())
+    fn reserve_for_report(&self) -> Duration {
+        RESERVE_FOR_REPORT.min(self.total / 40).mul_f64(self.current_slowdown())
     }
 
     /// How many times slower this program's own work is than on an idle machine.
-    fn pace(&self) -> f64 {
+    fn current_slowdown(&self) -> f64 {
         let now = self.clock.mono();
-        let mut seen = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.current_slowdown.lock().unwrap_or_else(PoisonError::into_inner);
         match *seen {
-            Some((at, pace)) if now.since(at) < STEP => pace,
+            Some((at, current_slowdown)) if now.since(at) < RECHECK_INTERVAL => current_slowdown,
             _ => {
-                let pace = (self.slowed)().unwrap_or(1.0).clamp(1.0, MOST_SLOWED);
-                *seen = Some((now, pace));
-                pace
+                let current_slowdown = (self.slowdown)().unwrap_or(1.0).clamp(1.0, MAX_SLOWDOWN);
+                *seen = Some((now, current_slowdown));
+                current_slowdown
             }
         }
     }
 
     /// Returns the time that is left for new calls; some of the rest is reserved for the follow-up samples.
     pub(super) fn for_asking(&self) -> Duration {
-        self.left().saturating_sub(LOOKING.min(self.whole / 4) + self.judging())
+        self.left().saturating_sub(RESERVE_FOR_FOLLOW_UP.min(self.total / 4) + self.reserve_for_judging())
     }
 
     /// Returns the time that is left for waiting; the rest is reserved for the report.
     pub(super) fn for_waiting(&self) -> Duration {
-        self.left().saturating_sub(self.closing() + self.judging())
+        self.left().saturating_sub(self.reserve_for_report() + self.reserve_for_judging())
     }
 
     /// Returns how long a probe with this deadline may take, or `None` if less than half of the deadline is
@@ -131,7 +134,7 @@ impl Budget {
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(left.min(STEP)).await;
+            tokio::time::sleep(left.min(RECHECK_INTERVAL)).await;
         }
     }
 
@@ -145,7 +148,7 @@ impl Budget {
             () = self.stopped() => None,
             done = work => Some(done),
             () = self.spent() => None,
-            never = self.listening.keep_on() => match never {},
+            never = self.listening.keep_ticking() => match never {},
         }
     }
 }
@@ -161,19 +164,19 @@ mod tests {
         let clock = Arc::new(ManualClock::default());
         let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
         inputs.budget = Duration::from_secs(4);
-        inputs.own_time = || None;
-        inputs.slowed = || None;
+        inputs.cpu_time = || None;
+        inputs.slowdown = || None;
         Budget::start(&inputs)
     }
 
     #[test]
     fn beside_others_the_end_begins_earlier() {
         let mut budget = budget();
-        budget.slowed = || Some(3.0);
+        budget.slowdown = || Some(3.0);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3700));
-        budget.expect(20_000);
+        budget.reserve_for_entries(20_000);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3100));
-        budget.expect(10_000_000);
+        budget.reserve_for_entries(10_000_000);
         assert!(budget.for_waiting() > Duration::from_millis(2300));
     }
 
@@ -182,10 +185,10 @@ mod tests {
         let mut budget = budget();
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
         budget.clock = Arc::clone(&clock);
-        let heard = Arc::clone(&budget.listening);
+        let received_bytes = Arc::clone(&budget.listening);
         let arriving = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            heard.hear(100 << 20);
+            received_bytes.add_received(100 << 20);
             std::future::pending::<()>().await;
         };
         assert_eq!(budget.until_over(arriving).await, None);
@@ -197,11 +200,11 @@ mod tests {
     fn the_more_there_is_to_judge_the_earlier_it_begins() {
         let budget = budget();
         assert_eq!(budget.for_waiting(), Duration::from_millis(3900));
-        budget.expect(50_000);
+        budget.reserve_for_entries(50_000);
         assert_eq!(budget.for_waiting(), Duration::from_millis(3400));
         assert_eq!(budget.for_asking(), Duration::from_millis(2500));
         // Most of the time stays available for calls, whatever the number of entries.
-        budget.expect(10_000_000);
+        budget.reserve_for_entries(10_000_000);
         assert!(budget.for_waiting() > Duration::from_millis(2500));
     }
 }

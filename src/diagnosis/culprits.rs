@@ -30,7 +30,11 @@ pub(super) fn culprits(case: &Case<'_>) -> Vec<CulpritReport> {
         runtime.hung().filter(|record| case.culprits.iter().any(|guilty| guilty.id == record.target.id));
     let mut all: Vec<CulpritReport> = hung
         .map(|record| {
-            named(record, CulpritOutcome::Silent, case.evidence.sure_of(&record.target.id, record.duration))
+            named(
+                record,
+                CulpritOutcome::Silent,
+                case.evidence.hang_confidence(&record.target.id, record.duration),
+            )
         })
         .collect();
     let young = runtime.silent_so_far(case.evidence.interrupted);

@@ -14,13 +14,13 @@ use crate::host::disks::{Disk, Unseen, disk, way};
 use crate::host::{self, Arguments, kernel_text};
 
 /// The time limit for all disks together.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIME_LIMIT: Duration = Duration::from_millis(500);
 
 /// The number of bytes that are read of one settings file of a runtime.
-const SETTINGS: u64 = 64 * 1024;
+const MAX_SETTINGS_BYTES: u64 = 64 * 1024;
 
 /// The number of CRI-O drop-in files that are read.
-const DROP_INS: usize = 64;
+const MAX_DROP_INS: usize = 64;
 
 /// The settings files of containers/storage; the first one that exists counts.
 const STORAGE_CONF: [&str; 2] = ["/etc/containers/storage.conf", "/usr/share/containers/storage.conf"];
@@ -35,7 +35,7 @@ struct Owners {
 }
 
 /// Looks at the disk under each directory, in a thread that may be left behind if the disk does not answer.
-pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+pub(super) async fn read_disks<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node() else { return };
     let Ownership::Ours { daemon } = host.ownership else { return };
     let processes = &host.first.processes;
@@ -49,30 +49,30 @@ pub(super) async fn look<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
     let seen = inputs.proc.as_deref().is_some_and(|proc| proc == host::proc());
     let seen = seen.then(|| host.first.mounts.clone());
     let own = || Mount::all(&kernel_text(&host::proc().join("self/mountinfo")).unwrap_or_default());
-    let work = move |send: &dyn Fn(Look)| {
+    let work = move |send: &dyn Fn(DiskStep)| {
         let mounts = seen.unwrap_or_else(own);
         for (whose, path) in directories(&owners, &root, &mounts) {
             let named = format!("{} ({whose})", path.display());
-            send(Look::Begun(named.clone()));
-            send(Look::Seen(named, disk(&root, &mounts, &path)));
+            send(DiskStep::Started(named.clone()));
+            send(DiskStep::Done(named, disk(&root, &mounts, &path)));
         }
     };
-    let (looks, ended) = offload::collect(PATIENCE.min(budget.left()), work).await;
-    note(looks, ended, evidence);
+    let (steps, ended) = offload::collect(TIME_LIMIT.min(budget.left()), work).await;
+    note(steps, ended, evidence);
 }
 
-enum Look {
-    Begun(String),
-    Seen(String, Result<Disk, Unseen>),
+enum DiskStep {
+    Started(String),
+    Done(String, Result<Disk, Unseen>),
 }
 
-fn note(looks: Vec<Look>, ended: bool, evidence: &mut Evidence) {
+fn note(steps: Vec<DiskStep>, ended: bool, evidence: &mut Evidence) {
     let mut disks: Vec<WrittenDisk> = Vec::new();
     let mut waits_for = None;
-    for look in looks {
+    for look in steps {
         match look {
-            Look::Begun(named) => waits_for = Some(named),
-            Look::Seen(named, seen) => {
+            DiskStep::Started(named) => waits_for = Some(named),
+            DiskStep::Done(named, seen) => {
                 waits_for = None;
                 match seen {
                     Ok(disk) => match disks.iter_mut().find(|known| known.disk.device == disk.device) {
@@ -99,16 +99,18 @@ fn note(looks: Vec<Look>, ended: bool, evidence: &mut Evidence) {
 /// the defaults.
 fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory> {
     let mut found = Vec::new();
-    if let Some((comm, told)) = &owners.runtime {
+    if let Some((comm, arguments)) = &owners.runtime {
         let (root_of, state_of) = if comm == "crio" {
-            let set = CrioSettings::read(root, mounts, told);
+            let set = CrioSettings::read(root, mounts, arguments);
             (set.root, set.runroot)
         } else {
-            let file = told.flag("config").or_else(|| told.flag("c")).filter(|file| file.starts_with('/'));
+            let file =
+                arguments.flag("config").or_else(|| arguments.flag("c")).filter(|file| file.starts_with('/'));
             let file = file.unwrap_or("/etc/containerd/config.toml");
             let file =
                 if comm == "containerd" { settings(root, mounts, Path::new(file)) } else { String::new() };
-            let of = |name: &str| told.flag(name).or_else(|| setting(&file, None, name)).map(str::to_owned);
+            let of =
+                |name: &str| arguments.flag(name).or_else(|| setting(&file, None, name)).map(str::to_owned);
             (of("root"), of("state"))
         };
         let defaults = match comm.as_str() {
@@ -121,8 +123,9 @@ fn directories(owners: &Owners, root: &Path, mounts: &[Mount]) -> Vec<Directory>
             found.push((whose, PathBuf::from(set.as_deref().unwrap_or(default))));
         }
     }
-    if let Some(told) = &owners.kubelet {
-        let path = told.flag("root-dir").filter(|path| path.starts_with('/')).unwrap_or("/var/lib/kubelet");
+    if let Some(arguments) = &owners.kubelet {
+        let path =
+            arguments.flag("root-dir").filter(|path| path.starts_with('/')).unwrap_or("/var/lib/kubelet");
         found.push(("the kubelet's", PathBuf::from(path)));
     }
     found
@@ -133,7 +136,7 @@ fn settings(root: &Path, mounts: &[Mount], path: &Path) -> String {
     let file = way(root, mounts, path).ok().and_then(|place| File::open(place).ok());
     if let Some(file) = file {
         // What was read before an error is used.
-        let _ = file.take(SETTINGS).read_to_end(&mut text);
+        let _ = file.take(MAX_SETTINGS_BYTES).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -148,9 +151,10 @@ struct CrioSettings {
 impl CrioSettings {
     /// Reads the settings in CRI-O's order: a flag overrides the last drop-in that sets the value, a drop-in
     /// overrides crio.conf, and crio.conf overrides the settings of containers/storage.
-    fn read(root: &Path, mounts: &[Mount], told: &Arguments) -> Self {
-        let main = told.flag("config").or_else(|| told.flag("c")).unwrap_or("/etc/crio/crio.conf");
-        let drop_ins = told.flag("config-dir").or_else(|| told.flag("d")).unwrap_or("/etc/crio/crio.conf.d");
+    fn read(root: &Path, mounts: &[Mount], arguments: &Arguments) -> Self {
+        let main = arguments.flag("config").or_else(|| arguments.flag("c")).unwrap_or("/etc/crio/crio.conf");
+        let drop_ins =
+            arguments.flag("config-dir").or_else(|| arguments.flag("d")).unwrap_or("/etc/crio/crio.conf.d");
         let mut found = Self::default();
         let read = |path: &Path| settings(root, mounts, path);
         let storage = STORAGE_CONF.iter().map(|path| read(Path::new(path))).find(|text| !text.is_empty());
@@ -161,7 +165,7 @@ impl CrioSettings {
         for path in files {
             found.take(&read(&path), "crio", "root");
         }
-        let flag = |name: &str| told.flag(name).map(str::to_owned);
+        let flag = |name: &str| arguments.flag(name).map(str::to_owned);
         Self { root: flag("root").or(found.root), runroot: flag("runroot").or(found.runroot) }
     }
 
@@ -183,7 +187,7 @@ fn files_in(root: &Path, mounts: &[Mount], dir: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let mut files: Vec<PathBuf> =
-        entries.flatten().take(DROP_INS).map(|entry| dir.join(entry.file_name())).collect();
+        entries.flatten().take(MAX_DROP_INS).map(|entry| dir.join(entry.file_name())).collect();
     files.sort_unstable();
     files
 }
@@ -214,7 +218,7 @@ fn quoted(value: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn told(words: &[&str]) -> Arguments {
+    fn arguments(words: &[&str]) -> Arguments {
         Arguments::of_kernel(words.join("\0").as_bytes())
     }
 
@@ -229,8 +233,8 @@ mod tests {
         let settings = "version = 3\n# root = \"/no\"\nroot = '/data/root' # big\n[grpc]\nstate = \"/no\"\n";
         std::fs::write(root.join("etc/containerd/config.toml"), settings).unwrap();
         let owners = |comm: &str, runtime: &[&str], kubelet: &[&str]| Owners {
-            runtime: Some((comm.to_owned(), told(runtime))),
-            kubelet: Some(told(kubelet)),
+            runtime: Some((comm.to_owned(), arguments(runtime))),
+            kubelet: Some(arguments(kubelet)),
         };
         let by_file = owners("containerd", &["containerd"], &["kubelet"]);
         assert_eq!(paths(&by_file, &root), ["/data/root", "/run/containerd", "/var/lib/kubelet"]);
@@ -254,7 +258,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         let places = |words: &[&str]| {
-            let crio = Owners { runtime: Some(("crio".to_owned(), told(words))), kubelet: None };
+            let crio = Owners { runtime: Some(("crio".to_owned(), arguments(words))), kubelet: None };
             paths(&crio, &root)
         };
         assert_eq!(places(&["crio"]), ["/var/lib/containers/storage", "/run/containers/storage"]);
@@ -286,14 +290,14 @@ mod tests {
             Evidence { host: Some(super::super::evidence::HostEvidence::default()), ..Evidence::default() };
         let disk = |device: &str| Ok(Disk { device: device.to_owned(), ..Disk::default() });
         let remote = Unseen::Remote { path: "/k".into(), kind: "nfs4".into() };
-        let looks = vec![
-            Look::Seen("a".into(), disk("8:1")),
-            Look::Seen("b".into(), disk("8:1")),
-            Look::Seen("c".into(), Err(Unseen::Absent("c".into()))),
-            Look::Seen("k".into(), Err(remote)),
-            Look::Begun("d".into()),
+        let steps = vec![
+            DiskStep::Done("a".into(), disk("8:1")),
+            DiskStep::Done("b".into(), disk("8:1")),
+            DiskStep::Done("c".into(), Err(Unseen::Absent("c".into()))),
+            DiskStep::Done("k".into(), Err(remote)),
+            DiskStep::Started("d".into()),
         ];
-        note(looks, false, &mut evidence);
+        note(steps, false, &mut evidence);
         let disks = evidence.host.unwrap().disks;
         assert_eq!(disks.len(), 1);
         assert_eq!(disks[0].directories, ["a", "b"]);

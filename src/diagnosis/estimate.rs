@@ -53,11 +53,11 @@ pub struct Estimate {
 
 /// Computes the estimate from the evidence.
 pub fn estimate(evidence: &Evidence) -> Estimate {
-    let seen = Seen::of(evidence);
-    let mut estimate = seen.for_era(evidence.settings.kubelet.value.era());
+    let measured = Measured::of(evidence);
+    let mut estimate = measured.for_era(evidence.settings.kubelet.value.era());
     let other = [Era::A, Era::B, Era::C]
         .into_iter()
-        .map(|era| (era, seen.for_era(era)))
+        .map(|era| (era, measured.for_era(era)))
         .find(|(_, other)| other.would_trip != estimate.would_trip);
     estimate.other_era = other.map(|(era, other)| {
         let then = if other.would_trip { "would trip" } else { "would not trip" };
@@ -67,7 +67,7 @@ pub fn estimate(evidence: &Evidence) -> Estimate {
 }
 
 /// The figures that do not depend on the kubelet's era.
-struct Seen<'a> {
+struct Measured<'a> {
     evidence: &'a Evidence,
     no_relist: bool,
     hung: BTreeSet<Cow<'a, str>>,
@@ -79,7 +79,7 @@ struct Seen<'a> {
     late: Duration,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Measured<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         let runtime = &evidence.runtime;
         let no_relist = runtime.list_errors().next().is_some() || evidence.over_kubelet_limit().is_some();

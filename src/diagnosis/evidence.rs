@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Journal, SystemState};
+use super::input_file::InputFile;
 use super::kubelet::KubeletEvidence;
 use super::limits;
 use super::names::{Kind, Names};
-use super::paper::Paper;
 use super::proc::{Ownership, ProcSample, Throttled};
 use super::report::{JudgedMoment, NotChecked};
-use super::silence::Scale;
+use super::silence::SilenceLimits;
 use crate::clock::{Mono, Wall};
 use crate::cri::{
     Call, Container, ContainerState, Error, Rpc, RuntimeStatus, Sandbox, SandboxState, Version,
@@ -59,7 +59,7 @@ pub struct Evidence {
     /// The runtime's goroutine dump, if a call is silent and the runtime gives a dump.
     pub stacks: Option<StackReport>,
     /// Files of the node, if a bundle is written.
-    pub papers: Vec<Paper>,
+    pub input_files: Vec<InputFile>,
     /// Why the run ended before all probes were done.
     pub cut_off: Option<String>,
     /// Whether the caller ended the run.
@@ -78,16 +78,16 @@ impl Evidence {
 
     /// Removes the calls that failed inside plegctl itself, and notes them as not checked: they say nothing
     /// about the runtime.
-    pub fn disown(&mut self) {
+    pub fn drop_own_failures(&mut self) {
         let mut failed = Vec::new();
         let runtime = &mut self.runtime;
-        disowned(&mut runtime.version, &mut failed);
-        disowned(&mut runtime.control, &mut failed);
-        disowned(&mut runtime.status, &mut failed);
-        disowned(&mut runtime.sandboxes.first, &mut failed);
-        disowned(&mut runtime.sandboxes.second, &mut failed);
-        disowned(&mut runtime.containers.first, &mut failed);
-        disowned(&mut runtime.containers.second, &mut failed);
+        take_own_failure(&mut runtime.version, &mut failed);
+        take_own_failure(&mut runtime.control, &mut failed);
+        take_own_failure(&mut runtime.status, &mut failed);
+        take_own_failure(&mut runtime.sandboxes.first, &mut failed);
+        take_own_failure(&mut runtime.sandboxes.second, &mut failed);
+        take_own_failure(&mut runtime.containers.first, &mut failed);
+        take_own_failure(&mut runtime.containers.second, &mut failed);
         for records in [&mut runtime.asked, &mut runtime.shims] {
             records.retain(|record| match &record.result {
                 Err(why @ Error::Own { rpc, .. }) => {
@@ -128,7 +128,7 @@ impl Evidence {
     }
 }
 
-fn disowned<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
+fn take_own_failure<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
     if let Some(Call { rpc, result: Err(why @ Error::Own { .. }), .. }) = call {
         failed.push((*rpc, why.to_string()));
         *call = None;
@@ -164,7 +164,7 @@ impl Default for Settings {
 #[derive(Debug, Default)]
 pub struct RuntimeEvidence {
     /// The silences from which on a call is called hung.
-    pub silence: Scale,
+    pub silence: SilenceLimits,
     /// The first call. A socket that cannot be reached fails here.
     pub version: Option<Call<Version>>,
     /// Version on the second connection, made if the first one is silent or while a list is pending.
@@ -460,7 +460,7 @@ pub struct Target {
 
 impl Target {
     /// Returns a placeholder for a target that is no longer known.
-    pub const fn nobody() -> Self {
+    pub const fn placeholder() -> Self {
         Self { kind: Kind::Container, id: String::new() }
     }
 }
@@ -525,7 +525,7 @@ pub struct HostEvidence {
     /// Whose process table this is.
     pub ownership: Ownership,
     /// When the first sample was taken.
-    pub looked_at: Mono,
+    pub sampled_at: Mono,
     /// The first sample.
     pub first: ProcSample,
     /// The program names of the installed network plugins, cut to 15 characters as the kernel does.
@@ -534,7 +534,7 @@ pub struct HostEvidence {
     pub second: Option<(Duration, ProcSample)>,
     /// The time between the first sample and the end of the run, and the CPU throttling of the daemon's
     /// cgroup at the end.
-    pub throttled_at_last: Option<(Duration, Throttled)>,
+    pub throttled_at_end: Option<(Duration, Throttled)>,
     /// The file systems to which the runtime and the kubelet write.
     pub disks: Vec<WrittenDisk>,
 }
@@ -551,7 +551,7 @@ pub struct WrittenDisk {
 impl HostEvidence {
     /// Returns for how much of the time, in percent, the CPU limit of the daemon's cgroup stopped the daemon.
     pub fn held_back_percent(&self) -> Option<f64> {
-        let (apart, later) = self.throttled_at_last?;
+        let (apart, later) = self.throttled_at_end?;
         let held_back = later.held_back.saturating_sub(self.first.daemon_throttled?.held_back);
         (!apart.is_zero()).then(|| 100.0 * held_back.as_secs_f64() / apart.as_secs_f64())
     }

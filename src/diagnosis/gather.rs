@@ -9,11 +9,11 @@ use tokio::net::UnixStream;
 use super::budget::Budget;
 use super::commands::{self, Journal, SystemState};
 use super::evidence::{Evidence, HostEvidence, RuntimeEvidence, Settings};
-use super::kubelet::{MetricsSource, Reading, ask};
-use super::paper::Paper;
+use super::input_file::InputFile;
+use super::kubelet::{MetricsSource, Reading, requests};
 use super::proc::{self, Ownership, Places, ProcSample, Process, Role, Shims};
 use super::words::{plural, seconds};
-use super::{Inputs, Mode, Progress, disks, hunt, limits, offload, papers, probes, stacks};
+use super::{Inputs, Mode, Progress, disks, id_search, limits, node_files, offload, probes, stacks};
 use crate::clock::Mono;
 use crate::cri::{Call, CgroupDriver, Error, Rpc, Runtime};
 use crate::host::{HostRoot, WELL_KNOWN_SOCKETS};
@@ -21,7 +21,7 @@ use crate::kubelet::{Config, KubeletVersion, Sourced, Told, doubt, kubelet_of, t
 use crate::panics::held_future;
 
 /// The time limit for reading a few files.
-pub(super) const FILES: Duration = Duration::from_millis(500);
+pub(super) const FILES_TIME_LIMIT: Duration = Duration::from_millis(500);
 
 /// Runs all probes and returns the evidence.
 pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress<'_>) -> Evidence {
@@ -35,24 +35,24 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
         runtime: RuntimeEvidence { silence: inputs.silence(), ..RuntimeEvidence::default() },
         ..Evidence::default()
     };
-    let mut flight = probes::Flight::default();
+    let mut pending = probes::PendingCalls::default();
     // Each future is boxed: together they exceed a thread's stack.
-    let first = ask_first(inputs, &budget, progress, &mut evidence, &mut flight);
-    let (in_time, look) = Box::pin(first).await;
+    let first = first_probes(inputs, &budget, progress, &mut evidence, &mut pending);
+    let (in_time, sample_proc) = Box::pin(first).await;
     let in_time = in_time && {
-        let more = Box::pin(look_further(inputs, &budget, progress, &mut evidence, look, &mut flight));
+        let more = Box::pin(follow_up(inputs, &budget, progress, &mut evidence, sample_proc, &mut pending));
         let more = budget.until_over(held_future(more)).await;
         let in_time = more.is_some();
         evidence.held("what is looked at last", more.unwrap_or(Ok(())));
         in_time
     };
-    look_at_throttling(inputs, &budget, &mut evidence).await;
-    flight.note(&budget, &mut evidence.runtime).await;
-    if inputs.silent == super::Silent::WaitedFor {
-        flight.leave();
+    read_throttling(inputs, &budget, &mut evidence).await;
+    pending.note(&budget, &mut evidence.runtime).await;
+    if inputs.at_end == super::AtEnd::LeavePending {
+        pending.leave();
     }
-    evidence.disown();
-    note_what_is_missing(&mut evidence);
+    evidence.drop_own_failures();
+    note_missing_answers(&mut evidence);
     evidence.took = budget.used();
     evidence.interrupted = !in_time && budget.is_stopped();
     if !in_time {
@@ -69,99 +69,100 @@ pub async fn gather<R: Runtime + 'static>(inputs: &Inputs<R>, progress: Progress
 
 /// Probes the runtime, the processes and the kubelet in parallel. Returns whether all ended in time, and the
 /// first sample of the processes.
-async fn ask_first<R: Runtime + 'static>(
+async fn first_probes<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
     evidence: &mut Evidence,
-    flight: &mut probes::Flight,
-) -> (bool, Option<Look>) {
+    pending: &mut probes::PendingCalls,
+) -> (bool, Option<FirstSample>) {
     let mut outside = Vec::new();
-    let ladder = probes::ladder(inputs, budget, progress, &mut evidence.runtime, &mut outside, flight);
-    let ladder = Box::pin(ladder);
-    let look = first_look(inputs, budget);
-    let kubelet = Box::pin(ask::ask(inputs, budget));
+    let make_calls =
+        probes::make_calls(inputs, budget, progress, &mut evidence.runtime, &mut outside, pending);
+    let make_calls = Box::pin(make_calls);
+    let sample_proc = first_sample(inputs, budget);
+    let kubelet = Box::pin(requests::fetch_all(inputs, budget));
     // A panic in one of them does not affect the others.
-    let all = async { tokio::join!(held_future(ladder), held_future(look), held_future(kubelet)) };
+    let all = async { tokio::join!(held_future(make_calls), held_future(sample_proc), held_future(kubelet)) };
     let ended = budget.until_over(all).await;
     let in_time = ended.is_some();
-    let look = match ended {
-        Some((asked, look, kubelet)) => {
+    let sample_proc = match ended {
+        Some((asked, sample_proc, kubelet)) => {
             evidence.held("the calls to the runtime", asked);
             let mut kubelet = evidence.held("the kubelet", kubelet);
             evidence.bad_input.append(&mut kubelet.bad_input);
             evidence.not_checked.append(&mut kubelet.not_checked);
-            evidence.papers.append(&mut kubelet.papers);
+            evidence.input_files.append(&mut kubelet.input_files);
             evidence.kubelet = kubelet.found;
-            evidence.held("processes of the node", look.map(Some))
+            evidence.held("processes of the node", sample_proc.map(Some))
         }
         None => None,
     };
-    flight.note(budget, &mut evidence.runtime).await;
+    pending.note(budget, &mut evidence.runtime).await;
     evidence.names.learn_lists(
         evidence.runtime.sandboxes.items().unwrap_or_default(),
         evidence.runtime.containers.items().unwrap_or_default(),
     );
     evidence.names.learn_outside(&outside);
-    leave_out_what_is_not_recorded(evidence);
-    (in_time, look)
+    skip_unrecorded_calls(evidence);
+    (in_time, sample_proc)
 }
 
 /// Follows up on the first answers: files, second samples and a goroutine dump, where they are needed.
-async fn look_further<R: Runtime + 'static>(
+async fn follow_up<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
     evidence: &mut Evidence,
-    look: Option<Look>,
-    flight: &mut probes::Flight,
+    sample_proc: Option<FirstSample>,
+    pending: &mut probes::PendingCalls,
 ) {
-    let at = look.as_ref().map_or_else(|| inputs.clock.mono(), |look| look.at);
-    if let Some(look) = look {
-        take_look(inputs, evidence, look.sample, at);
+    let at = sample_proc.as_ref().map_or_else(|| inputs.clock.mono(), |sample_proc| sample_proc.at);
+    if let Some(sample_proc) = sample_proc {
+        store_first_sample(inputs, evidence, sample_proc.sample, at);
     }
-    look_into_shims(inputs, budget, evidence).await;
+    read_shims(inputs, budget, evidence).await;
     confirm_blocked(inputs, budget, evidence).await;
-    kubelet_files(inputs, evidence).await;
-    disks::look(inputs, budget, evidence).await;
-    settle(inputs, evidence);
-    flight.note(budget, &mut evidence.runtime).await;
-    stacks::ask(inputs, budget, progress, evidence).await;
-    look_again(inputs, budget, progress, evidence, at).await;
+    read_kubelet_files(inputs, evidence).await;
+    disks::read_disks(inputs, budget, evidence).await;
+    choose_settings(inputs, evidence);
+    pending.note(budget, &mut evidence.runtime).await;
+    stacks::explain(inputs, budget, progress, evidence).await;
+    second_samples(inputs, budget, progress, evidence, at).await;
     ask_systemd(inputs, budget, progress, evidence).await;
     if unreachable(evidence) && !inputs.is_recorded() {
         evidence.other_sockets = other_sockets(inputs).await;
-        name_what_is_restored(inputs, budget, evidence).await;
+        name_restored_container(inputs, budget, evidence).await;
     }
-    if inputs.keeps_papers() {
+    if inputs.keeps_input_files() {
         progress("files for the bundle");
-        papers::collect(inputs, evidence).await;
+        node_files::collect(inputs, evidence).await;
     }
-    flight.wait(inputs, budget, progress, evidence).await;
+    pending.wait(inputs, budget, progress, evidence).await;
 }
 
 /// Names the container that a recovering runtime restores: such a runtime lists no containers, but its files
 /// name them.
-async fn name_what_is_restored<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+async fn name_restored_container<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     if evidence.restored_by_child().is_some() && inputs.outside.is_none() {
-        let outside = hunt::collect(&inputs.host_root, inputs.proc.as_deref(), budget).await;
+        let outside = id_search::collect(&inputs.host_root, inputs.proc.as_deref(), budget).await;
         evidence.names.learn_outside(&outside);
     }
 }
 
 /// Reads at the end of the run how much the CPU limit of the daemon's cgroup stopped the daemon. This reads
 /// one file, so it fits into a short run.
-async fn look_at_throttling<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+async fn read_throttling<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(daemon) = evidence.daemon().cloned() else { return };
     let Some(places) = places(inputs) else { return };
-    let limit = FILES.min(budget.left());
+    let limit = FILES_TIME_LIMIT.min(budget.left());
     let now = offload::value(limit, move || proc::throttled_now(&places, &daemon)).await.flatten();
     if let (Some(now), Some(host)) = (now, &mut evidence.host) {
-        host.throttled_at_last = Some((inputs.clock.mono().since(host.looked_at), now));
+        host.throttled_at_end = Some((inputs.clock.mono().since(host.sampled_at), now));
     }
 }
 
-struct Look {
+struct FirstSample {
     sample: Result<ProcSample, String>,
     at: Mono,
 }
@@ -170,30 +171,32 @@ fn places<R>(inputs: &Inputs<R>) -> Option<Places> {
     Some(Places { proc: inputs.proc.clone()?, cgroup: inputs.cgroup.clone(), socket: inputs.socket.clone() })
 }
 
-async fn first_look<R>(inputs: &Inputs<R>, budget: &Budget) -> Look {
+async fn first_sample<R>(inputs: &Inputs<R>, budget: &Budget) -> FirstSample {
     let at = inputs.clock.mono();
     let sample = match (&inputs.played, places(inputs)) {
         (Some(played), _) => Ok(played.sample()),
         (None, None) => Err("left out".to_owned()),
         (None, Some(places)) => {
-            let whole = inputs.mode == Mode::Deep || inputs.keeps_papers();
+            let whole = inputs.mode == Mode::Deep || inputs.keeps_input_files();
             let shims = if whole { Shims::LookedInto } else { Shims::Counted };
             let limit = inputs.deadlines().proc.min(budget.left());
-            let mut sample = look(places.clone(), shims, limit).await;
+            let mut sample = sample_proc(places.clone(), shims, limit).await;
             if let Ok(sample) = &mut sample {
                 find_listener(inputs, places, sample).await;
             }
             sample
         }
     };
-    Look { sample, at }
+    FirstSample { sample, at }
 }
 
 /// Finds the daemon by the peer credentials of a connection to the socket. This also works if the daemon
 /// waits in the kernel, or if another user's files may not be read.
 async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcSample) {
     let Some(path) = inputs.socket_here.as_deref().filter(|_| sample.socket_owner.is_none()) else { return };
-    let Ok(Ok(stream)) = tokio::time::timeout(FILES, UnixStream::connect(path)).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(FILES_TIME_LIMIT, UnixStream::connect(path)).await else {
+        return;
+    };
     let pid = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
     let listens = |process: &&Process| matches!(process.role, Role::Daemon | Role::Kubelet);
     let Some(daemon) = pid.and_then(|pid| sample.processes.get(&pid)).filter(listens).cloned() else {
@@ -201,10 +204,10 @@ async fn find_listener<R>(inputs: &Inputs<R>, places: Places, sample: &mut ProcS
     };
     sample.socket_owner = Some(daemon.pid);
     sample.daemon_throttled =
-        offload::value(FILES, move || proc::throttled_now(&places, &daemon)).await.flatten();
+        offload::value(FILES_TIME_LIMIT, move || proc::throttled_now(&places, &daemon)).await.flatten();
 }
 
-async fn look(places: Places, shims: Shims, limit: Duration) -> Result<ProcSample, String> {
+async fn sample_proc(places: Places, shims: Shims, limit: Duration) -> Result<ProcSample, String> {
     let shown = places.proc.display().to_string();
     let (sections, ended) = offload::collect(limit, move |send: &dyn Fn(proc::Section)| {
         if places.is_proc() {
@@ -224,13 +227,13 @@ async fn look(places: Places, shims: Shims, limit: Duration) -> Result<ProcSampl
     Ok(proc::assemble(sections, ended))
 }
 
-fn take_look<R>(
+fn store_first_sample<R>(
     inputs: &Inputs<R>,
     evidence: &mut Evidence,
-    look: Result<ProcSample, String>,
-    looked_at: Mono,
+    sample_proc: Result<ProcSample, String>,
+    sampled_at: Mono,
 ) {
-    let sample = match look {
+    let sample = match sample_proc {
         Ok(sample) => sample,
         Err(why) => {
             if inputs.proc_is_explicit {
@@ -263,11 +266,11 @@ fn take_look<R>(
                 .skip("processes outside of this pod", "the runtime's daemon is not in this process table");
         }
     }
-    evidence.host = Some(HostEvidence { ownership, looked_at, first: sample, ..HostEvidence::default() });
+    evidence.host = Some(HostEvidence { ownership, sampled_at, first: sample, ..HostEvidence::default() });
 }
 
 /// Reads what the shims wait for, and their command lines, if something suggests that a call hangs.
-async fn look_into_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
+async fn read_shims<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut Evidence) {
     let Some(host) = evidence.node().filter(|host| host.first.shims == Shims::Counted) else { return };
     let shims: Vec<u32> = host.first.with_role(Role::Shim).map(|shim| shim.pid).collect();
     let odd = |shim: &Process| shim.is_stopped() || !shim.blocked.is_empty();
@@ -298,19 +301,19 @@ async fn confirm_blocked<R>(inputs: &Inputs<R>, budget: &Budget, evidence: &mut 
         .filter(|process| !process.blocked.is_empty() && evidence.concerns(process))
         .map(|process| process.pid)
         .collect();
-    let Some(places) = places(inputs).filter(|_| !pids.is_empty() && budget.left() > FILES) else {
+    let Some(places) = places(inputs).filter(|_| !pids.is_empty() && budget.left() > FILES_TIME_LIMIT) else {
         return;
     };
-    tokio::time::sleep(limits::INSTANT).await;
+    tokio::time::sleep(limits::UNINTERRUPTIBLE_WAIT_NORMAL).await;
     let asked = pids.clone();
-    let again = offload::value(FILES, move || proc::read_again(&places, asked)).await;
+    let again = offload::value(FILES_TIME_LIMIT, move || proc::read_again(&places, asked)).await;
     if let (Some(again), Some(host)) = (again, &mut evidence.host) {
         host.first.confirm(&pids, again);
     }
 }
 
 /// Reads the kubelet's process, command line and configuration files.
-async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+async fn read_kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let kubelet = evidence.node().and_then(|host| kubelet_of(&host.first).cloned());
     if let Some(why) = evidence.node().and_then(|host| doubt(&host.first)) {
         evidence.skip("the kubelet's process", why);
@@ -323,7 +326,7 @@ async fn kubelet_files<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     }
     let root = inputs.host_root.clone();
     let told = kubelet.as_ref().map(|process| (process.command.clone(), process.directory.clone()));
-    let read = offload::value(FILES, move || {
+    let read = offload::value(FILES_TIME_LIMIT, move || {
         let plugins = network_plugins(&root);
         // Reads the names in the parent directory, because the directory itself may be a mount that does not
         // answer.
@@ -366,7 +369,7 @@ fn has_entry(dir: &Path, name: &str) -> bool {
 
 /// Chooses the kubelet's settings for the estimate: the user's flags, else the kubelet's own values, else the
 /// defaults.
-fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
+fn choose_settings<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
     let defaults = Settings::default();
     let request_timeout = inputs
         .kubelet
@@ -394,12 +397,12 @@ fn settle<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
 
 /// Takes second samples of the lists, the node's processes and the kubelet's metrics, if the first ones are
 /// suspicious.
-async fn look_again<R: Runtime + 'static>(
+async fn second_samples<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
     evidence: &mut Evidence,
-    first_look: Mono,
+    first_sample: Mono,
 ) {
     let deep = inputs.mode == Mode::Deep;
     let lists = deep || super::rules::state::lists_are_suspicious(evidence);
@@ -416,9 +419,9 @@ async fn look_again<R: Runtime + 'static>(
     }
     let first_reading = evidence.kubelet.first.as_ref().filter(|_| metrics.is_some());
     let since_reading = first_reading.map(|reading| inputs.clock.wall().duration_since(reading.at));
-    let since_look = inputs.clock.mono().since(first_look);
+    let since_sample = inputs.clock.mono().since(first_sample);
     // The rules need a minimum time between two readings; the first reading is later than the first sample.
-    let wait = wanted.saturating_sub(since_reading.unwrap_or(since_look).min(since_look));
+    let wait = wanted.saturating_sub(since_reading.unwrap_or(since_sample).min(since_sample));
     if budget.for_waiting() < wait + inputs.deadlines().list {
         evidence.skip("second samples", "no budget left");
         return;
@@ -430,8 +433,8 @@ async fn look_again<R: Runtime + 'static>(
     }
     if node && let Some(places) = places(inputs) {
         let limit = inputs.deadlines().proc.min(budget.left());
-        let apart = inputs.clock.mono().since(first_look);
-        if let Ok(sample) = look(places, Shims::LookedInto, limit).await
+        let apart = inputs.clock.mono().since(first_sample);
+        if let Ok(sample) = sample_proc(places, Shims::LookedInto, limit).await
             && let Some(host) = &mut evidence.host
         {
             host.second = Some((apart, sample));
@@ -439,7 +442,7 @@ async fn look_again<R: Runtime + 'static>(
     }
     if let Some(source) = metrics {
         let limit = inputs.deadlines().http.min(budget.left());
-        if let Ok((metrics, _)) = ask::read_metrics(source, limit, budget).await {
+        if let Ok((metrics, _)) = requests::read_metrics(source, limit, budget).await {
             evidence.kubelet.second = Some(Reading { at: inputs.clock.wall(), metrics });
         }
     }
@@ -487,7 +490,7 @@ async fn ask_systemd<R: Runtime + 'static>(
         return;
     }
     let suspicious = inputs.mode == Mode::Deep || rpc_is_suspicious(evidence) || node_is_suspicious(evidence);
-    if !suspicious && !inputs.keeps_papers() && evidence.kubelet.pid.is_none() {
+    if !suspicious && !inputs.keeps_input_files() && evidence.kubelet.pid.is_none() {
         evidence.skip("the journal", "everything answers and no kubelet runs here; --deep reads it");
         return;
     }
@@ -510,8 +513,8 @@ async fn ask_systemd<R: Runtime + 'static>(
     match journal {
         Ok((journal, text)) if journal.lines > 0 => {
             evidence.journal = Some(journal);
-            if inputs.keeps_papers() {
-                evidence.papers.push(Paper::new("journal.txt", "kubelet, runtime and kernel", text));
+            if inputs.keeps_input_files() {
+                evidence.input_files.push(InputFile::new("journal.txt", "kubelet, runtime and kernel", text));
             }
         }
         Ok(_) => evidence.skip("the journal", "it has no line of the last 15 minutes that we may read"),
@@ -540,13 +543,13 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
     use std::os::unix::fs::FileTypeExt;
     let root = inputs.host_root.clone();
     let ours = inputs.socket.clone();
-    offload::value(FILES, move || {
+    offload::value(FILES_TIME_LIMIT, move || {
         WELL_KNOWN_SOCKETS
             .iter()
             .map(|(_, path)| *path)
             .filter(|path| ours.as_deref() != Some(Path::new(path)))
             .filter(|path| {
-                std::fs::symlink_metadata(hunt::below(&root, Path::new(path)))
+                std::fs::symlink_metadata(id_search::under_root(&root, Path::new(path)))
                     .is_ok_and(|found| found.file_type().is_socket())
             })
             .map(|path| format!("unix://{path}"))
@@ -558,7 +561,7 @@ async fn other_sockets<R>(inputs: &Inputs<R>) -> Vec<String> {
 
 /// Removes the calls that a capture does not contain, and notes them as not checked: they say nothing about
 /// the runtime.
-fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
+fn skip_unrecorded_calls(evidence: &mut Evidence) {
     fn is_missing<T>(call: Option<&Call<T>>) -> bool {
         call.is_some_and(|call| call.result.as_ref().is_err_and(Error::is_not_recorded))
     }
@@ -592,7 +595,7 @@ fn leave_out_what_is_not_recorded(evidence: &mut Evidence) {
     }
 }
 
-fn note_what_is_missing(evidence: &mut Evidence) {
+fn note_missing_answers(evidence: &mut Evidence) {
     let runtime = &evidence.runtime;
     let mut missing: Vec<(String, String)> = Vec::new();
     let no_budget = "no budget left";

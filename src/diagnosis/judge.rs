@@ -66,7 +66,7 @@ fn not_applied((rule, why): (RuleId, String)) -> NotChecked {
 }
 
 fn order(finding: &Finding) -> (bool, Reverse<Severity>, u8, Confidence) {
-    let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.place);
+    let rank = rules::row(finding.id).map_or(u8::MAX, |row| row.rank);
     (finding.confidence == Confidence::Possible, Reverse(finding.severity), rank, finding.confidence)
 }
 

@@ -111,17 +111,17 @@ pub const RECORDED_READING: Duration = Duration::from_secs(3);
 /// The least time between two readings of the kubelet's metrics.
 pub const METRICS_APART: Duration = Duration::from_secs(5);
 /// An uninterruptible wait shorter than this is normal.
-pub const INSTANT: Duration = Duration::from_millis(100);
+pub const UNINTERRUPTIBLE_WAIT_NORMAL: Duration = Duration::from_millis(100);
 /// The least time between two samples of the node.
 pub const SAMPLES_APART: Duration = Duration::from_secs(2);
 
 /// How long a list may be pending before ids are searched outside the CRI.
-pub const HUNT_AFTER: Duration = Duration::from_secs(1);
+pub const ID_SEARCH_AFTER: Duration = Duration::from_secs(1);
 /// The number of parallel status calls.
 pub const PASS_PARALLEL: usize = 4;
 /// The number of parallel status calls for ids found outside the CRI: each silent call occupies one of them
 /// for a while.
-pub const HUNT_PARALLEL: usize = 8;
+pub const ID_SEARCH_PARALLEL: usize = 8;
 /// The number of status calls made one at a time, for the estimate.
 pub const SERIAL_SAMPLES: usize = 32;
 /// The time limit for all serial samples together.
@@ -147,15 +147,15 @@ pub const SILENT_AT_LEAST: Duration = Duration::from_secs(1);
 /// How long a run waits for a pending call.
 pub const PATIENCE: Duration = Duration::from_secs(12);
 /// The part of the budget that is reserved for the follow-up samples after the calls.
-pub const LOOKING: Duration = Duration::from_secs(3);
+pub const RESERVE_FOR_FOLLOW_UP: Duration = Duration::from_secs(3);
 /// The part of the budget that is reserved for writing the report.
-pub const CLOSING: Duration = Duration::from_millis(200);
+pub const RESERVE_FOR_REPORT: Duration = Duration::from_millis(200);
 /// The part of the budget that is reserved for judging one list entry.
-pub const JUDGING: Duration = Duration::from_micros(10);
+pub const RESERVE_PER_ENTRY: Duration = Duration::from_micros(10);
 /// The part of the budget that is reserved for each mebibyte of answers.
-pub const HANDLING: Duration = Duration::from_millis(10);
+pub const RESERVE_PER_MEBIBYTE: Duration = Duration::from_millis(10);
 /// The upper bound on the slowdown under CPU contention.
-pub const MOST_SLOWED: f64 = 8.0;
+pub const MAX_SLOWDOWN: f64 = 8.0;
 /// The silence after which Version is also sent on the second connection.
 pub const VERSION_SOON: Duration = Duration::from_secs(2);
 

@@ -37,23 +37,23 @@ mod disks;
 pub(crate) mod estimate;
 pub(crate) mod evidence;
 mod gather;
-pub(crate) mod hunt;
-pub(crate) mod join;
+pub(crate) mod health_state;
+pub(crate) mod holders;
+pub(crate) mod id_search;
+pub(crate) mod input_file;
 mod judge;
 pub(crate) mod kubelet;
 pub(crate) mod limits;
-mod listening;
+mod listening_clock;
 pub(crate) mod names;
+mod node_files;
 mod offload;
-pub(crate) mod paper;
-mod papers;
-mod played;
 mod probes;
 pub mod report;
 pub(crate) mod rules;
 pub(crate) mod silence;
+mod simulated_processes;
 pub(crate) mod stacks;
-pub(crate) mod standing;
 mod summary;
 pub(crate) mod words;
 
@@ -66,16 +66,16 @@ use std::time::Duration;
 
 pub(crate) use crate::host::proc;
 pub use crate::host::proc::{Places, ProcSample, sample};
-pub use budget::Stop;
+pub use budget::StopSignal;
 pub use evidence::Evidence;
 pub use gather::gather;
 pub use judge::judge;
-pub use kubelet::{KubeletInputs, MetricsSource, Way};
-pub use listening::{OwnTime, Slowed};
+pub use kubelet::{KubeletInputs, LazyKubeletApi, MetricsSource};
+pub use listening_clock::{CpuTimeSource, SlowdownSource};
 pub use names::{Kind, OutsideId};
-pub use played::{Played, PlayedPod};
-pub use probes::{CallEnd, GivenUp, KnownHang};
+pub use probes::{CallEnd, CallersAbandonedCall, CallersPendingCall};
 pub use report::HealthReport;
+pub use simulated_processes::{SimulatedPod, SimulatedProcesses};
 
 use crate::clock::{Clock, Mono};
 use crate::cri::Runtime;
@@ -104,17 +104,17 @@ pub enum Keep {
     #[default]
     Nothing,
     /// Files of the node, for a bundle.
-    Papers,
+    InputFiles,
 }
 
 /// What happens to pending calls at the end of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Silent {
+pub enum AtEnd {
     /// They are cancelled.
     #[default]
-    LetGo,
+    CancelPending,
     /// They continue until they are answered or their own deadline ends them.
-    WaitedFor,
+    LeavePending,
 }
 
 /// The inputs of one run.
@@ -138,7 +138,7 @@ pub struct Inputs<R> {
     /// The node's `/proc`; `None` leaves processes out.
     pub proc: Option<PathBuf>,
     /// The processes of a simulated node, used instead of `/proc`.
-    pub played: Option<Played>,
+    pub played: Option<SimulatedProcesses>,
     /// Whether the user named [`Self::proc`]; then a wrong path is an error instead of a note.
     pub proc_is_explicit: bool,
     /// The node's cgroup file system.
@@ -162,24 +162,24 @@ pub struct Inputs<R> {
     /// Where a goroutine dump may come from if a call is silent.
     pub stacks: stacks::Wanted,
     /// Calls that the caller of this run has pending, and that are not repeated.
-    pub known: Vec<KnownHang>,
+    pub callers_pending: Vec<CallersPendingCall>,
     /// Calls that the caller of this run gave up a moment ago, and that are not repeated.
-    pub given_up: Vec<GivenUp>,
+    pub callers_abandoned: Vec<CallersAbandonedCall>,
     /// Ids of sandboxes and containers, used instead of a search outside the CRI.
     pub outside: Option<Vec<OutsideId>>,
     /// The moment of the capture that is judged, if it is one. Recorded answers arrive at once, with their
     /// recorded duration; a call without an answer at that moment stays silent.
     pub recorded: Option<report::JudgedMoment>,
     /// What happens to pending calls at the end of the run.
-    pub silent: Silent,
+    pub at_end: AtEnd,
     /// What the evidence keeps in addition to what the rules need.
     pub keep: Keep,
     /// Ends the run early, with what is known by then.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopSignal>,
     /// Reports the CPU time that this program uses itself.
-    pub own_time: OwnTime,
+    pub cpu_time: CpuTimeSource,
     /// Reports how much CPU contention slows this program down.
-    pub slowed: Slowed,
+    pub slowdown: SlowdownSource,
 }
 
 impl<R> Inputs<R> {
@@ -210,15 +210,15 @@ impl<R> Inputs<R> {
             kubelet: KubeletInputs::default(),
             commands: false,
             stacks: stacks::Wanted::Never,
-            known: Vec::new(),
-            given_up: Vec::new(),
+            callers_pending: Vec::new(),
+            callers_abandoned: Vec::new(),
             outside: None,
             recorded: None,
-            silent: Silent::LetGo,
+            at_end: AtEnd::CancelPending,
             keep: Keep::Nothing,
             stop: None,
-            own_time: host::time_on_processors,
-            slowed: host::slowed,
+            cpu_time: host::time_on_processors,
+            slowdown: host::slowed,
         }
     }
 
@@ -226,16 +226,16 @@ impl<R> Inputs<R> {
         self.recorded.is_some()
     }
 
-    fn keeps_papers(&self) -> bool {
-        self.keep == Keep::Papers
+    fn keeps_input_files(&self) -> bool {
+        self.keep == Keep::InputFiles
     }
 
     fn deadlines(&self) -> Deadlines {
         Deadlines::within(self.budget)
     }
 
-    fn silence(&self) -> silence::Scale {
-        silence::Scale::within(self.patience.min(self.budget), self.silence_divisor)
+    fn silence(&self) -> silence::SilenceLimits {
+        silence::SilenceLimits::within(self.patience.min(self.budget), self.silence_divisor)
     }
 
     /// How long the run waits for one silent call.

@@ -11,20 +11,20 @@ use super::report::Confidence;
 
 /// The silences from which on a call is called hung, for one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct SilenceLimits {
     /// The silence that makes a hang likely.
     pub likely: Duration,
     /// The silence that makes a hang certain.
     pub certain: Duration,
 }
 
-impl Default for Scale {
+impl Default for SilenceLimits {
     fn default() -> Self {
         Self { likely: limits::SILENT_LIKELY, certain: limits::SILENT_CERTAIN }
     }
 }
 
-impl Scale {
+impl SilenceLimits {
     /// Computes the limits of a run that waits for a call no longer than `patience`. In a short run a shorter
     /// silence is likely a hang, but the limit for *certain* stays.
     ///
@@ -57,8 +57,8 @@ mod tests {
 
     #[test]
     fn silence_becomes_likely_and_then_certain() {
-        let scale = Scale::default();
-        let after = |seconds| scale.confidence(Duration::from_millis(seconds));
+        let limits_of_run = SilenceLimits::default();
+        let after = |seconds| limits_of_run.confidence(Duration::from_millis(seconds));
         assert_eq!(after(4_999), Confidence::Possible);
         assert_eq!(after(5_000), Confidence::Likely);
         assert_eq!(after(9_999), Confidence::Likely);
@@ -67,19 +67,22 @@ mod tests {
 
     #[test]
     fn a_short_run_says_likely_sooner_and_certain_no_sooner() {
-        let npd = Scale::within(Duration::from_secs(4), 1);
+        let npd = SilenceLimits::within(Duration::from_secs(4), 1);
         assert!(npd.hangs(Duration::from_secs(2)) && !npd.hangs(Duration::from_millis(1999)));
         assert_eq!(npd.confidence(Duration::from_millis(3900)), Confidence::Likely);
-        let tiny = Scale::within(Duration::from_millis(500), 1);
+        let tiny = SilenceLimits::within(Duration::from_millis(500), 1);
         assert!(!tiny.hangs(Duration::from_millis(500)), "half a second is no hang, whoever is in a hurry");
-        assert_eq!(Scale::within(Duration::from_secs(60), 1), Scale::default());
+        assert_eq!(SilenceLimits::within(Duration::from_secs(60), 1), SilenceLimits::default());
     }
 
     #[test]
     fn a_divisor_shortens_every_limit_alike() {
-        let scale = Scale::within(Duration::from_millis(2400), 5);
-        assert_eq!((scale.likely, scale.certain), (Duration::from_secs(1), Duration::from_secs(2)));
-        let tiny = Scale::within(Duration::from_millis(100), 5);
+        let limits_of_run = SilenceLimits::within(Duration::from_millis(2400), 5);
+        assert_eq!(
+            (limits_of_run.likely, limits_of_run.certain),
+            (Duration::from_secs(1), Duration::from_secs(2))
+        );
+        let tiny = SilenceLimits::within(Duration::from_millis(100), 5);
         assert_eq!(tiny.likely, Duration::from_millis(200));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::evidence::Evidence;
-use super::paper::Paper;
+use super::input_file::InputFile;
 use super::proc::Ownership;
 use super::report::NotChecked;
 use super::{Inputs, Progress};
@@ -37,7 +37,7 @@ pub enum Wanted {
 }
 
 /// Fetches and judges the dump, if a call is silent.
-pub(super) async fn ask<R>(
+pub(super) async fn explain<R>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: Progress<'_>,
@@ -45,7 +45,7 @@ pub(super) async fn ask<R>(
 ) {
     let hanging = silent_calls(evidence);
     let is_quiet = hanging.is_empty();
-    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_papers()) {
+    if inputs.stacks == Wanted::Never || (is_quiet && !inputs.keeps_input_files()) {
         return;
     }
     let Some(limit) = budget.allow(LIMIT) else {
@@ -64,7 +64,7 @@ pub(super) async fn ask<R>(
     match tokio::time::timeout(limit, report(inputs, (daemon, own), hanging, listed)).await {
         Ok(Ok((report, dump))) => {
             evidence.stacks = Some(report).filter(|_| !is_quiet);
-            evidence.papers.extend(dump.filter(|_| inputs.keeps_papers()));
+            evidence.input_files.extend(dump.filter(|_| inputs.keeps_input_files()));
         }
         Ok(Err(why)) => skip(evidence, why),
         Err(_) => skip(evidence, "the source did not answer in time".to_owned()),
@@ -100,9 +100,9 @@ async fn report<R>(
     runtime: (Option<u32>, Option<PathBuf>),
     hanging: BTreeSet<String>,
     listed: BTreeSet<String>,
-) -> Result<(StackReport, Option<Paper>), String> {
+) -> Result<(StackReport, Option<InputFile>), String> {
     let proc = inputs.proc.clone();
-    let keep = inputs.keeps_papers();
+    let keep = inputs.keeps_input_files();
     let (name, bytes, pid) = match &inputs.stacks {
         Wanted::Never => return Err("left out".to_owned()),
         Wanted::From(source) => given(source).await?,
@@ -110,7 +110,7 @@ async fn report<R>(
     };
     // Parsing and reading process memory take CPU time and file access, so they do not run on the event loop.
     let work = move || {
-        let dump = keep.then(|| Paper::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
+        let dump = keep.then(|| InputFile::new("stacks.txt", "the runtime's goroutines", bytes.clone()));
         let reading = read(bytes.as_slice(), Bounds::default()).map_err(|why| format!("{name}: {why}"))?;
         let source = |dump| Source { name: name.clone(), dump, pid, taken_at: None, fresh: pid.is_some() };
         let dumps: Vec<Source> = reading.dumps.into_iter().map(source).collect();

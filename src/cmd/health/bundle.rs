@@ -17,7 +17,7 @@ use crate::cri::{
     RuntimeStatus, Sandbox, SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
-use crate::diagnosis::paper::Paper;
+use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::report::HealthReport;
 use crate::pleg::single_relist::{Inspect, RelistRequest, relist};
 use crate::pleg::{KubeletVersion, document};
@@ -67,7 +67,7 @@ pub(super) async fn write(
     clock: &dyn Clock,
 ) -> Result<(), Error> {
     let mut missing: Vec<Missing> = Vec::new();
-    let mut papers = vec![Paper::whole(REPORT, "what `plegctl health` says", pretty(report)?)];
+    let mut input_files = vec![InputFile::whole(REPORT, "what `plegctl health` says", pretty(report)?)];
     let order = RelistRequest {
         node: Some(evidence.node.clone()).filter(|node| !node.is_empty()),
         runtime: report.runtime.clone(),
@@ -77,11 +77,11 @@ pub(super) async fn write(
     match relist(&Remembered::of(evidence), clock, order).await {
         Ok(relist) => {
             let about = "the lists and statuses that it saw; read it with `plegctl diff` or `health --from`";
-            papers.push(Paper::whole("relist.json", about, pretty(&document(&relist))?));
+            input_files.push(InputFile::whole("relist.json", about, pretty(&document(&relist))?));
         }
         Err(why) => missing.push(Missing { what: "relist.json".to_owned(), why: why.to_string() }),
     }
-    papers.extend(evidence.papers.iter().cloned());
+    input_files.extend(evidence.input_files.iter().cloned());
     for (name, what) in [
         ("journal.txt", "the journal"),
         ("kernel.txt", "the kernel's log"),
@@ -89,7 +89,7 @@ pub(super) async fn write(
         ("kubelet/config.txt", "the kubelet's configuration"),
         ("stacks.txt", "who waits for whom in the runtime (stacks)"),
     ] {
-        if papers.iter().any(|paper| paper.name == name) {
+        if input_files.iter().any(|input_file| input_file.name == name) {
             continue;
         }
         let skipped = report.not_checked.iter().find(|skipped| skipped.what == what);
@@ -101,13 +101,13 @@ pub(super) async fn write(
         kind: "HealthBundle",
         taken_at: report.taken_at,
         node: &evidence.node,
-        files: papers
+        files: input_files
             .iter()
-            .map(|paper| Listed {
-                name: &paper.name,
-                about: paper.about,
-                bytes: paper.bytes.len(),
-                beginning_cut_off: paper.cut,
+            .map(|input_file| Listed {
+                name: &input_file.name,
+                about: input_file.about,
+                bytes: input_file.bytes.len(),
+                beginning_cut_off: input_file.cut,
             })
             .collect(),
         missing,
@@ -118,12 +118,12 @@ pub(super) async fn write(
             "values whose name says token, password, secret, header, credential or private",
         ],
     };
-    let index = Paper::whole("index.json", "this list", pretty(&index)?);
+    let index = InputFile::whole("index.json", "this list", pretty(&index)?);
     let at = report.taken_at;
     save::write(path, |file| {
         let mut archive = GzEncoder::new(file, Compression::default());
-        for paper in [&index].into_iter().chain(&papers) {
-            member(&mut archive, paper, at)?;
+        for input_file in [&index].into_iter().chain(&input_files) {
+            member(&mut archive, input_file, at)?;
         }
         // Two empty blocks end it.
         archive.write_all(&[0; 2 * BLOCK])?;
@@ -139,7 +139,7 @@ fn pretty(document: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// One file as POSIX has it (ustar).
-fn member(out: &mut impl Write, paper: &Paper, at: Wall) -> io::Result<()> {
+fn member(out: &mut impl Write, input_file: &InputFile, at: Wall) -> io::Result<()> {
     let seconds = at.nanos().max(0) / 1_000_000_000;
     let mut header = Vec::with_capacity(BLOCK);
     let mut field = |text: &str, length: usize| {
@@ -147,11 +147,11 @@ fn member(out: &mut impl Write, paper: &Paper, at: Wall) -> io::Result<()> {
         bytes.resize(length, 0);
         header.extend(bytes);
     };
-    field(&paper.name, 100);
+    field(&input_file.name, 100);
     field("0000600", 8);
     field("0000000", 8);
     field("0000000", 8);
-    field(&format!("{:011o}", paper.bytes.len()), 12);
+    field(&format!("{:011o}", input_file.bytes.len()), 12);
     field(&format!("{seconds:011o}"), 12);
     // The sum of the header is made with blanks where it stands.
     field("        ", 8);
@@ -165,8 +165,8 @@ fn member(out: &mut impl Write, paper: &Paper, at: Wall) -> io::Result<()> {
         place.copy_from_slice(sum.as_bytes());
     }
     out.write_all(&header)?;
-    out.write_all(&paper.bytes)?;
-    let rest = paper.bytes.len().next_multiple_of(BLOCK) - paper.bytes.len();
+    out.write_all(&input_file.bytes)?;
+    let rest = input_file.bytes.len().next_multiple_of(BLOCK) - input_file.bytes.len();
     out.write_all(&vec![0; rest])
 }
 
@@ -315,15 +315,15 @@ impl Runtime for Remembered<'_> {
 mod tests {
     use super::*;
     use crate::clock::ManualClock;
+    use crate::diagnosis::input_file::MAX_BYTES;
     use crate::diagnosis::judge;
-    use crate::diagnosis::paper::LARGEST;
     use crate::diagnosis::tests::scripted::sandbox;
     use crate::pleg::RelistReport;
 
-    fn archive(papers: &[Paper]) -> Vec<u8> {
+    fn archive(input_files: &[InputFile]) -> Vec<u8> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
-        for paper in papers {
-            member(&mut packed, paper, Wall::from_nanos(0)).unwrap();
+        for input_file in input_files {
+            member(&mut packed, input_file, Wall::from_nanos(0)).unwrap();
         }
         packed.write_all(&[0; 2 * BLOCK]).unwrap();
         packed.finish().unwrap()
@@ -331,8 +331,8 @@ mod tests {
 
     #[test]
     fn the_report_is_found_among_others() {
-        let other = Paper::new("journal.txt", "", "x".repeat(700));
-        let report = Paper::new(REPORT, "", "{}");
+        let other = InputFile::new("journal.txt", "", "x".repeat(700));
+        let report = InputFile::new(REPORT, "", "{}");
         assert_eq!(report_of(&archive(&[other.clone(), report])).unwrap(), b"{}");
         assert_eq!(report_of(&archive(&[other])).unwrap_err(), "it is a bundle without health.json");
     }
@@ -350,8 +350,8 @@ mod tests {
         });
         evidence.runtime.containers.first =
             Some(Call { result: Ok(Vec::new()), ..nothing(Rpc::ListContainers) });
-        let long = "x".repeat(LARGEST + 1);
-        evidence.papers.push(Paper::new("journal.txt", "", long.clone()));
+        let long = "x".repeat(MAX_BYTES + 1);
+        evidence.input_files.push(InputFile::new("journal.txt", "", long.clone()));
         let mut report = judge(&evidence);
         report.keep.push(long);
         let path = std::env::temp_dir().join(format!("plegctl-bundle-{}.tar.gz", std::process::id()));
@@ -359,7 +359,7 @@ mod tests {
         let packed = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let read = report_of(&packed).unwrap();
-        assert!(read.len() > LARGEST, "{}", read.len());
+        assert!(read.len() > MAX_BYTES, "{}", read.len());
         assert_eq!(serde_json::from_slice::<HealthReport>(&read).unwrap(), report);
         let mut archive = Vec::new();
         GzDecoder::new(packed.as_slice()).read_to_end(&mut archive).unwrap();
@@ -370,9 +370,9 @@ mod tests {
         };
         assert!(!cut("health.json") && !cut("relist.json") && cut("journal.txt"), "{index:#}");
         let relist = content(&archive, "relist.json");
-        assert!(relist.len() > LARGEST, "{}", relist.len());
+        assert!(relist.len() > MAX_BYTES, "{}", relist.len());
         assert_eq!(RelistReport::read(&relist).unwrap().pods.len(), 8000);
-        assert_eq!(content(&archive, "journal.txt").len(), LARGEST);
+        assert_eq!(content(&archive, "journal.txt").len(), MAX_BYTES);
     }
 
     /// One file of an archive.
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_is_no_bundle_or_half_of_one_says_so() {
-        let whole = archive(&[Paper::new(REPORT, "", vec![b'x'; 5000])]);
+        let whole = archive(&[InputFile::new(REPORT, "", vec![b'x'; 5000])]);
         let mut half = whole.clone();
         half.truncate(whole.len() / 2);
         assert!(report_of(&half).is_err());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Error, Found, HealthArgs, bundle};
 use crate::cmd::context::{Context, block_on};
-use crate::diagnosis::standing::Standing;
+use crate::diagnosis::health_state::HealthState;
 use crate::report::save::{self, save};
 use crate::threads;
 
@@ -23,7 +23,7 @@ pub(super) fn write(
     arguments: &HealthArgs,
     context: &Context,
     found: Found,
-    standing: Option<Standing>,
+    standing: Option<HealthState>,
 ) -> Result<(), Error> {
     let patience = if arguments.npd { NPD_PATIENCE } else { PATIENCE };
     if let (Some(path), Some(standing)) = (arguments.state.clone(), standing) {

@@ -37,12 +37,12 @@ use super::{Error, Exit, positive_duration, standing};
 use crate::clock::Mono;
 use crate::cri::{Client, Endpoint, EndpointError};
 use crate::diagnosis::evidence::Evidence;
+use crate::diagnosis::health_state::HealthState;
 use crate::diagnosis::report::{HealthReport, Verdict};
 use crate::diagnosis::stacks::Wanted;
-use crate::diagnosis::standing::Standing;
 use crate::diagnosis::{
-    GivenUp, Inputs, Keep, KnownHang, KubeletInputs, MetricsSource, Mode, Played, PlayedPod, Silent, Way,
-    gather, judge,
+    AtEnd, CallersAbandonedCall, CallersPendingCall, Inputs, Keep, KubeletInputs, LazyKubeletApi,
+    MetricsSource, Mode, SimulatedPod, SimulatedProcesses, gather, judge,
 };
 use crate::host::{self, time_on_and_for_processors};
 use crate::kubelet::kubeconfig::{self, Places};
@@ -236,7 +236,7 @@ async fn answer(
     arguments: &HealthArgs,
     context: &Context,
     endpoint: &Endpoint,
-    standing: Option<&mut Standing>,
+    standing: Option<&mut HealthState>,
 ) -> Result<Asked, Error> {
     let Some(standing) = standing else {
         return ask(arguments, context, endpoint).await;
@@ -282,7 +282,7 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
         inputs.proc_is_explicit = true;
     }
     if arguments.bundle.is_some() {
-        inputs.keep = Keep::Papers;
+        inputs.keep = Keep::InputFiles;
     }
     inputs.stop = Some(stopped);
     let progress = Progress::begin(context.quiet || arguments.npd || context.verbose >= 2);
@@ -331,8 +331,8 @@ async fn ask(arguments: &HealthArgs, context: &Context, endpoint: &Endpoint) -> 
 pub async fn diagnose(
     context: &Context,
     endpoint: &Endpoint,
-    known: Vec<KnownHang>,
-    given_up: Vec<GivenUp>,
+    known: Vec<CallersPendingCall>,
+    given_up: Vec<CallersAbandonedCall>,
     stacks: Wanted,
     keep_waiting: Option<Duration>,
 ) -> Result<HealthReport, Error> {
@@ -344,9 +344,9 @@ pub async fn diagnose(
         ..KubeletInputs::default()
     };
     let mut inputs = inputs(context, endpoint, (BUDGET, keep_waiting.unwrap_or(BUDGET)), kubelet)?;
-    inputs.known.extend(known);
-    inputs.given_up = given_up;
-    inputs.silent = if keep_waiting.is_some() { Silent::WaitedFor } else { Silent::LetGo };
+    inputs.callers_pending.extend(known);
+    inputs.callers_abandoned = given_up;
+    inputs.at_end = if keep_waiting.is_some() { AtEnd::LeavePending } else { AtEnd::CancelPending };
     // A simulated or recorded runtime has no goroutines.
     if matches!(endpoint, Endpoint::Unix { .. }) {
         inputs.stacks = stacks;
@@ -381,7 +381,7 @@ fn inputs(
             forget_own_healthz(&mut inputs.kubelet);
             inputs.proc = None;
             // It is this very process that answers: what waits for a processor may be its server.
-            inputs.own_time = time_on_and_for_processors;
+            inputs.cpu_time = time_on_and_for_processors;
             play_around(&mut inputs, context, scenario)?;
         }
         Endpoint::Capture { .. } => {
@@ -405,14 +405,14 @@ fn play_around(inputs: &mut Inputs<Client>, context: &Context, scenario: &str) -
     let Some(around) = scenario.processes.clone() else { return Ok(()) };
     let letter = |stopped: bool| if stopped { 'T' } else { 'S' };
     let pods = sim::pod_processes(&scenario, &around, context.clock.wall()).into_iter();
-    inputs.played = Some(Played {
+    inputs.played = Some(SimulatedProcesses {
         kubelet: match around.kubelet {
             KubeletProcessState::Dead => None,
             life => Some((SIMULATED_KUBELET, letter(life == KubeletProcessState::Stopped))),
         },
         owns_socket: false,
         pods: pods
-            .map(|pod| PlayedPod {
+            .map(|pod| SimulatedPod {
                 sandbox_id: pod.sandbox_id,
                 uid: pod.uid,
                 shim: letter(pod.shim_is_stopped),
@@ -458,9 +458,9 @@ impl HealthArgs {
     }
 
     /// The kubelet of a node through the API server's proxy.
-    fn through(&self, node: String) -> Way {
+    fn through(&self, node: String) -> LazyKubeletApi {
         let (kubeconfig, context) = (self.kubeconfig.clone(), self.context.clone());
-        Way::made_by(move |limit| {
+        LazyKubeletApi::made_by(move |limit| {
             let places = Places::of_environment(kubeconfig.clone());
             let cluster = kubeconfig::cluster(&places, context.as_deref(), limit);
             cluster.map(|cluster| KubeletApi::through(&cluster, &node)).map_err(|why| why.to_string())
@@ -469,17 +469,21 @@ impl HealthArgs {
 }
 
 /// The kubelet's own API: as it was given, or found where it is this machine's runtime that is asked.
-fn own_api(given: &KubeletAccess, context: &Context, endpoint: &Endpoint) -> Result<Option<Way>, Error> {
+fn own_api(
+    given: &KubeletAccess,
+    context: &Context,
+    endpoint: &Endpoint,
+) -> Result<Option<LazyKubeletApi>, Error> {
     let api = match endpoint {
         Endpoint::Unix { .. } => given.api_or_own(context),
         Endpoint::Sim { .. } | Endpoint::Capture { .. } => given.api(context),
     };
     match api {
-        Ok(api) => Ok(api.map(Way::known)),
+        Ok(api) => Ok(api.map(LazyKubeletApi::known)),
         // The verdict does not wait for a file on a disk that does not answer, and is there without it.
         Err(Error::Credential(why)) if why.is_late() => {
             let why = why.to_string();
-            Ok(Some(Way::made_by(move |_| Err(why.clone()))))
+            Ok(Some(LazyKubeletApi::made_by(move |_| Err(why.clone()))))
         }
         Err(why) => Err(why),
     }

@@ -25,7 +25,9 @@ use crate::cri::{
 };
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
-use crate::diagnosis::{Inputs, KnownHang, KubeletInputs, MetricsSource, Played, gather, judge};
+use crate::diagnosis::{
+    CallersPendingCall, Inputs, KubeletInputs, MetricsSource, SimulatedProcesses, gather, judge,
+};
 use crate::pleg::stream::Event;
 use crate::pleg::{GenericPleg, OpenCall, PlegSettings, SharedState, Sink};
 
@@ -255,8 +257,8 @@ fn plain<R>(inputs: &mut Inputs<R>) {
     inputs.node = "n1".into();
     inputs.proc = None;
     inputs.host_root = "/plegctl-test-no-such-root".into();
-    inputs.own_time = || None;
-    inputs.slowed = || None;
+    inputs.cpu_time = || None;
+    inputs.slowdown = || None;
 }
 
 impl Story {
@@ -287,7 +289,7 @@ async fn health(node: Node) -> HealthReport {
     plain(&mut inputs);
     if story.is_kubelets() {
         let kubelet = if story.kubelet.is_empty() { Some((813, 'S')) } else { story.kubelet_at(second) };
-        inputs.played = Some(Played { kubelet, owns_socket: true, pods: Vec::new() });
+        inputs.played = Some(SimulatedProcesses { kubelet, owns_socket: true, pods: Vec::new() });
     }
     let text = story.metrics(&*clock, second);
     let metrics = text.map(|text| MetricsSource::Text { name: "test".into(), text, written: None });
@@ -413,18 +415,19 @@ impl Beside {
                 Step::Write(incident) => self.recorder.incident(incident),
                 Step::Diagnose if self.diagnosis.is_none() => {
                     self.watchman.borrow_mut().asked(self.node.clock.mono(), look);
-                    let known = self.recorder.silent(Duration::ZERO).into_iter().map(|call| KnownHang {
-                        rpc: call.rpc,
-                        id: call.id,
-                        waited: call.waited,
-                        ended: Some(call.ended),
-                    });
+                    let known =
+                        self.recorder.silent(Duration::ZERO).into_iter().map(|call| CallersPendingCall {
+                            rpc: call.rpc,
+                            id: call.id,
+                            waited: call.waited,
+                            ended: Some(call.ended),
+                        });
                     let clock = Arc::<TestClock>::clone(&self.node.clock);
                     let runtime = Arc::new(self.node.clone());
                     let mut inputs = Inputs::new(Arc::clone(&runtime), runtime, clock);
                     plain(&mut inputs);
-                    inputs.known = known.collect();
-                    inputs.silent = crate::diagnosis::Silent::WaitedFor;
+                    inputs.callers_pending = known.collect();
+                    inputs.at_end = crate::diagnosis::AtEnd::LeavePending;
                     self.diagnosis = Some(Box::pin(async move { judge(&gather(&inputs, &|_| ()).await) }));
                 }
                 Step::Diagnose => {}

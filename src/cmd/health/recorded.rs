@@ -6,7 +6,7 @@ use crate::capture::Playback;
 use crate::capture::node::KubeletState;
 use crate::cri::Client;
 use crate::diagnosis::report::JudgedMoment;
-use crate::diagnosis::{Inputs, Kind, KnownHang, MetricsSource, OutsideId, Played};
+use crate::diagnosis::{CallersPendingCall, Inputs, Kind, MetricsSource, OutsideId, SimulatedProcesses};
 use crate::host::time_on_and_for_processors;
 use crate::report::PodRef;
 
@@ -15,15 +15,15 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
     playback.is_judged();
     let (at, incident) = playback.chosen();
     inputs.recorded = Some(JudgedMoment { at, incident });
-    inputs.known = playback
+    inputs.callers_pending = playback
         .unanswered()
         .into_iter()
-        .map(|call| KnownHang { rpc: call.rpc, id: call.id, waited: call.waited, ended: None })
+        .map(|call| CallersPendingCall { rpc: call.rpc, id: call.id, waited: call.waited, ended: None })
         .collect();
     inputs.outside = Some(outside(playback));
     inputs.host_root = PathBuf::new();
     inputs.proc = None;
-    inputs.played = playback.kubelet_state().map(|kubelet| Played {
+    inputs.played = playback.kubelet_state().map(|kubelet| SimulatedProcesses {
         kubelet: match kubelet {
             KubeletState::Running { pid } => Some((pid, 'S')),
             KubeletState::Stopped { pid } => Some((pid, 'T')),
@@ -32,7 +32,7 @@ pub(super) fn take(inputs: &mut Inputs<Client>, playback: &Playback) {
         owns_socket: true,
         pods: Vec::new(),
     });
-    inputs.own_time = time_on_and_for_processors;
+    inputs.cpu_time = time_on_and_for_processors;
     if let Some((sample, at)) = playback.kubelet_metrics() {
         let name = "the capture".to_owned();
         let text = sample.text.map(|text| MetricsSource::Text { name, text, written: Some(at) });

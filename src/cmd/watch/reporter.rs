@@ -18,7 +18,7 @@ use crate::cmd::render::health::{Style, screen};
 use crate::cmd::render::json;
 use crate::cmd::render::watch::{self as text, Columns};
 use crate::cri::{Outcome, ReceivedEvent, Version};
-use crate::diagnosis::{CallEnd, GivenUp, HealthReport};
+use crate::diagnosis::{CallEnd, CallersAbandonedCall, HealthReport};
 use crate::pleg::readers::no_removal_events;
 use crate::pleg::silence::SILENT_AFTER;
 use crate::pleg::stream::{
@@ -40,7 +40,7 @@ pub struct Reporter {
     /// Who waits for the end of the open call.
     waited_for: Mutex<Option<watch::Sender<Option<CallEnd>>>>,
     /// Calls of this relist that were given up.
-    given_up: Mutex<Vec<GivenUp>>,
+    given_up: Mutex<Vec<CallersAbandonedCall>>,
     comparison: Option<Mutex<Comparison>>,
 }
 
@@ -175,7 +175,7 @@ impl Reporter {
     }
 
     /// The calls of this relist that were given up.
-    pub fn given_up(&self) -> Vec<GivenUp> {
+    pub fn given_up(&self) -> Vec<CallersAbandonedCall> {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -310,7 +310,7 @@ impl Sink for &Reporter {
             }));
         }
         if let Some(open) = open.filter(|_| given_up) {
-            let given_up = GivenUp { rpc: open.rpc, id: open.id, waited: took };
+            let given_up = CallersAbandonedCall { rpc: open.rpc, id: open.id, waited: took };
             self.given_up.lock().unwrap_or_else(PoisonError::into_inner).push(given_up);
         }
         if call.duration_seconds.duration() >= SILENT_AFTER {

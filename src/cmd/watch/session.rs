@@ -19,7 +19,7 @@ use crate::cmd::stops::{Stops, Suspension};
 use crate::cmd::{Error, Exit};
 use crate::cri::{self, Client, Endpoint, Runtime};
 use crate::diagnosis::stacks::Wanted;
-use crate::diagnosis::{HealthReport, KnownHang};
+use crate::diagnosis::{CallersPendingCall, HealthReport};
 use crate::pleg::readers::{StreamReaders, readers_of};
 use crate::pleg::silence::{SILENT_AFTER, SilenceTracker};
 use crate::pleg::stream::{self, Health, Relist, WatchRecord, WatchStarted};
@@ -511,7 +511,8 @@ impl Diagnosis<'_> {
         let ended = self.reporter.when_ended();
         let given_up = self.reporter.given_up();
         let (open, waited) = self.reporter.open_call(self.context.clock.mono());
-        let known = open.map(|open| KnownHang { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
+        let known =
+            open.map(|open| CallersPendingCall { rpc: open.rpc, id: open.id, waited, ended: Some(ended) });
         let known = known.into_iter().collect();
         self.running =
             Some(Box::pin(diagnose(self.context, self.endpoint, known, given_up, Wanted::Auto, None)));

@@ -3,10 +3,10 @@
 //! It requests only documents that the kubelet produces without a call to the runtime. `/stats/summary` and
 //! `/metrics/cadvisor` make such calls, and hang with the runtime.
 
-pub(super) mod ask;
-mod way;
+mod lazy_api;
+pub(super) mod requests;
 
-pub use self::way::Way;
+pub use self::lazy_api::LazyKubeletApi;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub enum MetricsSource {
     /// A URL that needs no credential.
     Url(String),
     /// The kubelet's API.
-    Api(Way),
+    Api(LazyKubeletApi),
     /// A file, read while the probes run.
     File(PathBuf),
     /// Standard input, read while the probes run.
@@ -48,7 +48,7 @@ pub struct KubeletInputs {
     /// its answer is used instead of that of [`Self::healthz`].
     pub healthz_on_node: Option<String>,
     /// The kubelet's API, for the configuration, and for the metrics unless they come from elsewhere.
-    pub api: Option<Way>,
+    pub api: Option<LazyKubeletApi>,
     /// Where the metrics come from.
     pub metrics: Option<MetricsSource>,
     /// The kubelet's release.

@@ -1,8 +1,8 @@
 //! Makes the calls to the runtime. Each call is made once and stays pending while it has no answer, so that a
 //! stuck call delays no other.
 
-mod flight;
 mod pass;
+mod pending;
 mod shards;
 
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub(super) use self::flight::Flight;
-use self::flight::{InFlight, end_of};
-use self::pass::{Answers, Question};
+use self::pass::{CallResults, Question};
+pub(super) use self::pending::PendingCalls;
+use self::pending::{PendingCall, end_of};
 use super::budget::Budget;
 use super::evidence::{RuntimeEvidence, StatusRecord, Target};
-use super::hunt;
+use super::id_search;
 use super::names::{Kind, OutsideId};
 use super::{Inputs, limits};
 pub use crate::cri::WaitEnd as CallEnd;
@@ -39,7 +39,7 @@ pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Outp
 
 /// A call that the caller of this run has pending, and that is therefore not repeated.
 #[derive(Clone, Debug)]
-pub struct KnownHang {
+pub struct CallersPendingCall {
     /// The call.
     pub rpc: Rpc,
     /// The id of its sandbox or container, if it has one.
@@ -52,7 +52,7 @@ pub struct KnownHang {
 
 /// A call that the caller of this run gave up without an answer: it is reported and not repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct CallersAbandonedCall {
     /// The call.
     pub rpc: Rpc,
     /// The id of its sandbox or container, if it had one.
@@ -71,39 +71,39 @@ fn target_of(rpc: Rpc, id: Option<&String>) -> Option<Target> {
     Some(Target { kind, id: id?.clone() })
 }
 
-impl KnownHang {
+impl CallersPendingCall {
     fn target(&self) -> Option<Target> {
         target_of(self.rpc, self.id.as_ref())
     }
 }
 
 /// Returns the calls to `rpc` that the caller of this run has pending.
-fn known<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &KnownHang> {
-    inputs.known.iter().filter(move |known| known.rpc == rpc)
+fn callers_pending<R>(inputs: &Inputs<R>, rpc: Rpc) -> impl Iterator<Item = &CallersPendingCall> {
+    inputs.callers_pending.iter().filter(move |known| known.rpc == rpc)
 }
 
 /// Makes a call now; if the caller of this run has the same call pending, makes it only after that one is
 /// answered.
 fn started<T: Send + 'static>(
     budget: &Budget,
-    known: Option<&KnownHang>,
+    known: Option<&CallersPendingCall>,
     rpc: Rpc,
     call: impl Future<Output = Call<T>> + Send + 'static,
-) -> InFlight<T> {
-    let Some(known) = known else { return InFlight::start(&budget.listening, rpc, call) };
+) -> PendingCall<T> {
+    let Some(known) = known else { return PendingCall::start(&budget.listening, rpc, call) };
     let ended = known.ended.clone();
     let call = async move {
-        match elsewhere(ended).await {
+        match end_of_callers_call(ended).await {
             CallEnd::Answered(took) => Call { duration: took, ..call.await },
             CallEnd::GivenUp(waited) => not_answered(rpc, waited),
         }
     };
-    InFlight::start(&budget.listening, rpc, call).begun(known.waited)
+    PendingCall::start(&budget.listening, rpc, call).started_before(known.waited)
 }
 
 /// Waits until the caller's call has ended, and returns its outcome; waits for ever if no outcome is
 /// reported.
-async fn elsewhere(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
+async fn end_of_callers_call(ended: Option<watch::Receiver<Option<CallEnd>>>) -> CallEnd {
     let Some(mut ended) = ended else { return std::future::pending().await };
     let how = ended.wait_for(Option::is_some).await.map(|how| *how);
     match how {
@@ -119,30 +119,30 @@ const fn not_answered<T>(rpc: Rpc, waited: Duration) -> Call<T> {
 
 /// Makes all calls to the runtime. Answers, ids found outside the CRI and pending calls are stored in the
 /// arguments, where they can be read if this future is dropped.
-pub(super) async fn ladder<R: Runtime + 'static>(
+pub(super) async fn make_calls<R: Runtime + 'static>(
     inputs: &Inputs<R>,
     budget: &Budget,
     progress: super::Progress<'_>,
     evidence: &mut RuntimeEvidence,
     outside: &mut Vec<OutsideId>,
-    flight: &mut Flight,
+    pending: &mut PendingCalls,
 ) {
-    let Some(runtime) = connect(inputs, budget, progress, evidence, flight).await else {
+    let Some(runtime) = connect(inputs, budget, progress, evidence, pending).await else {
         return;
     };
-    let asker = Asker { runtime, inputs, budget, progress };
-    asker.take_known(flight);
-    asker.note_given_up(evidence);
-    asker.status(flight);
-    asker.lists(evidence, outside, flight).await;
-    flight.note(budget, evidence).await;
-    budget.expect(evidence.sandboxes.items().map_or(0, <[_]>::len));
-    budget.expect(evidence.containers.items().map_or(0, <[_]>::len));
-    asker.shards(evidence).await;
-    asker.pass(evidence, flight).await;
-    asker.filtered_pair(evidence).await;
+    let runner = ProbeRunner { runtime, inputs, budget, progress };
+    runner.add_callers_calls(pending);
+    runner.record_given_up(evidence);
+    runner.status(pending);
+    runner.lists(evidence, outside, pending).await;
+    pending.note(budget, evidence).await;
+    budget.reserve_for_entries(evidence.sandboxes.items().map_or(0, <[_]>::len));
+    budget.reserve_for_entries(evidence.containers.items().map_or(0, <[_]>::len));
+    runner.shards(evidence).await;
+    runner.pass(evidence, pending).await;
+    runner.filtered_pair(evidence).await;
     if inputs.probe_shims {
-        asker.shims(evidence, flight).await;
+        runner.shims(evidence, pending).await;
     }
 }
 
@@ -153,15 +153,15 @@ async fn connect<R: Runtime + 'static>(
     budget: &Budget,
     progress: super::Progress<'_>,
     evidence: &mut RuntimeEvidence,
-    flight: &mut Flight,
+    pending: &mut PendingCalls,
 ) -> Option<Arc<R>> {
     if budget.for_asking().is_zero() {
         return None;
     }
     progress("Version");
-    let mut pending = known(inputs, Rpc::Version);
-    let first = pending.next();
-    flight.version = Some(version(budget, first, &inputs.runtime));
+    let mut callers_calls = callers_pending(inputs, Rpc::Version);
+    let first = callers_calls.next();
+    pending.version = Some(version(budget, first, &inputs.runtime));
     let soon = match first {
         Some(_) if inputs.is_recorded() => Duration::ZERO,
         known => {
@@ -169,72 +169,73 @@ async fn connect<R: Runtime + 'static>(
             limits::VERSION_SOON.min(inputs.budget / 4).saturating_sub(waited)
         }
     };
-    if let Some(ended) = end_of(&mut flight.version, soon).await {
+    if let Some(ended) = end_of(&mut pending.version, soon).await {
         let answered = ended.result.is_ok();
         evidence.version = Some(ended);
         return answered.then(|| Arc::clone(&inputs.runtime));
     }
     progress("Version on a second connection");
-    let second = pending.next();
+    let second = callers_calls.next();
     // A capture contains only the calls that were made at that time.
     if second.is_some() || !inputs.is_recorded() {
-        flight.control = Some(version(budget, second, &inputs.control));
+        pending.control = Some(version(budget, second, &inputs.control));
     }
     let limit = inputs.enough().min(budget.for_asking());
     let limit = if inputs.is_recorded() { Duration::ZERO } else { limit };
     let chosen = tokio::select! {
-        Some(ended) = end_of(&mut flight.version, limit) => {
+        Some(ended) = end_of(&mut pending.version, limit) => {
             let answered = ended.result.is_ok();
             evidence.version = Some(ended);
             answered.then(|| Arc::clone(&inputs.runtime))
         }
-        Some(ended) = end_of(&mut flight.control, limit) => {
+        Some(ended) = end_of(&mut pending.control, limit) => {
             let answered = ended.result.is_ok();
             evidence.control = Some(ended);
             answered.then(|| Arc::clone(&inputs.control))
         }
         else => None,
     };
-    flight.note(budget, evidence).await;
+    pending.note(budget, evidence).await;
     chosen
 }
 
 fn version<R: Runtime + 'static>(
     budget: &Budget,
-    known: Option<&KnownHang>,
+    known: Option<&CallersPendingCall>,
     runtime: &Arc<R>,
-) -> InFlight<Version> {
+) -> PendingCall<Version> {
     let runtime = Arc::clone(runtime);
     started(budget, known, Rpc::Version, async move { runtime.version().await })
 }
 
-struct Asker<'a, R> {
+struct ProbeRunner<'a, R> {
     runtime: Arc<R>,
     inputs: &'a Inputs<R>,
     budget: &'a Budget,
     progress: super::Progress<'a>,
 }
 
-impl<R: Runtime + 'static> Asker<'_, R> {
-    fn status(&self, flight: &mut Flight) {
+impl<R: Runtime + 'static> ProbeRunner<'_, R> {
+    fn status(&self, pending: &mut PendingCalls) {
         (self.progress)("Status");
         let runtime = Arc::clone(&self.runtime);
         let call = async move { runtime.status().await };
-        let known = known(self.inputs, Rpc::Status).next();
-        flight.status = Some(started(self.budget, known, Rpc::Status, call));
+        let known = callers_pending(self.inputs, Rpc::Status).next();
+        pending.status = Some(started(self.budget, known, Rpc::Status, call));
     }
 
     /// Adds the status calls that the caller of this run has pending, with their age.
-    fn take_known(&self, flight: &mut Flight) {
-        for known in &self.inputs.known {
-            let Some(target) = known.target().filter(|target| !flight.asking.is_pending(target)) else {
+    fn add_callers_calls(&self, pending: &mut PendingCalls) {
+        for known in &self.inputs.callers_pending {
+            let Some(target) = known.target().filter(|target| !pending.status_calls.is_pending(target))
+            else {
                 continue;
             };
             let ended = known.ended.clone();
-            let again = pass::ask(Arc::clone(&self.runtime), target.clone(), Question::Status);
+            let again = pass::make_call(Arc::clone(&self.runtime), target.clone(), Question::Status);
             let (rpc, about) = (known.rpc, target.clone());
             let call = async move {
-                match elsewhere(ended).await {
+                match end_of_callers_call(ended).await {
                     CallEnd::Answered(took) => {
                         let mut record = again.await;
                         record.duration = took;
@@ -245,13 +246,19 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                     }
                 }
             };
-            flight.asking.take_over(&self.budget.listening, known.waited, target, known.rpc, call);
+            pending.status_calls.start_elsewhere(
+                &self.budget.listening,
+                known.waited,
+                target,
+                known.rpc,
+                call,
+            );
         }
     }
 
     /// Records the status calls that the caller of this run gave up, so that they are not repeated.
-    fn note_given_up(&self, evidence: &mut RuntimeEvidence) {
-        let records = self.inputs.given_up.iter().filter_map(|given_up| {
+    fn record_given_up(&self, evidence: &mut RuntimeEvidence) {
+        let records = self.inputs.callers_abandoned.iter().filter_map(|given_up| {
             let target = target_of(given_up.rpc, given_up.id.as_ref())?;
             let record = StatusRecord::silent(target, given_up.rpc, given_up.waited);
             Some(StatusRecord { pending: false, ..record })
@@ -261,8 +268,11 @@ impl<R: Runtime + 'static> Asker<'_, R> {
 
     /// Returns the outcome of a list that the caller of this run gave up; such a list is not repeated.
     fn given_up_list<T>(&self, rpc: Rpc) -> Option<Call<T>> {
-        let given_up =
-            self.inputs.given_up.iter().find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
+        let given_up = self
+            .inputs
+            .callers_abandoned
+            .iter()
+            .find(|given_up| given_up.rpc == rpc && given_up.id.is_none())?;
         Some(not_answered(rpc, given_up.waited))
     }
 
@@ -271,20 +281,20 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         &self,
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
-    ) -> InFlight<T> {
-        let known = known(self.inputs, rpc).next();
+    ) -> PendingCall<T> {
+        let known = callers_pending(self.inputs, rpc).next();
         if known.is_none() {
             (self.progress)(rpc.name());
         }
         started(self.budget, known, rpc, call)
     }
 
-    fn list_sandboxes(&self) -> InFlight<Vec<Sandbox>> {
+    fn list_sandboxes(&self) -> PendingCall<Vec<Sandbox>> {
         let runtime = Arc::clone(&self.runtime);
         self.list(Rpc::ListPodSandbox, async move { runtime.list_sandboxes(&Filter::default()).await })
     }
 
-    fn list_containers(&self) -> InFlight<Vec<Container>> {
+    fn list_containers(&self) -> PendingCall<Vec<Container>> {
         let runtime = Arc::clone(&self.runtime);
         self.list(Rpc::ListContainers, async move { runtime.list_containers(&Filter::default()).await })
     }
@@ -292,23 +302,28 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     /// Makes the two list calls, one after the other as the kubelet does, unless the first one is silent.
     /// While a list is pending, this calls Version on the second connection and searches ids outside the CRI.
     /// A list that is answered late is used.
-    async fn lists(&self, evidence: &mut RuntimeEvidence, outside: &mut Vec<OutsideId>, flight: &mut Flight) {
+    async fn lists(
+        &self,
+        evidence: &mut RuntimeEvidence,
+        outside: &mut Vec<OutsideId>,
+        pending: &mut PendingCalls,
+    ) {
         if self.budget.for_asking().is_zero() {
             return;
         }
-        let soon = limits::HUNT_AFTER.min(self.inputs.budget / 8);
+        let soon = limits::ID_SEARCH_AFTER.min(self.inputs.budget / 8);
         evidence.sandboxes.first = self.given_up_list(Rpc::ListPodSandbox);
         if evidence.sandboxes.first.is_none() {
-            flight.sandboxes = Some(self.list_sandboxes());
-            evidence.sandboxes.first = self.unless_silent(&mut flight.sandboxes, soon).await;
+            pending.sandboxes = Some(self.list_sandboxes());
+            evidence.sandboxes.first = self.unless_silent(&mut pending.sandboxes, soon).await;
         }
         if self.budget.for_asking().is_zero() {
             return;
         }
         evidence.containers.first = self.given_up_list(Rpc::ListContainers);
         if evidence.containers.first.is_none() {
-            flight.containers = Some(self.list_containers());
-            evidence.containers.first = self.unless_silent(&mut flight.containers, soon).await;
+            pending.containers = Some(self.list_containers());
+            evidence.containers.first = self.unless_silent(&mut pending.containers, soon).await;
         }
         if evidence.sandboxes.has_ended() && evidence.containers.has_ended() {
             return;
@@ -316,16 +331,16 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         let listed =
             (evidence.sandboxes.items().map(<[_]>::to_vec), evidence.containers.items().map(<[_]>::to_vec));
         let RuntimeEvidence { sandboxes, containers, control, asked, unasked, outside_ids, .. } = evidence;
-        let hunt = async {
-            let answers = Answers { records: asked, unasked };
-            self.hunt(listed, outside, &mut flight.asking, answers).await;
+        let id_search = async {
+            let answers = CallResults { records: asked, unasked };
+            self.id_search(listed, outside, &mut pending.status_calls, answers).await;
             *outside_ids = outside.len();
         };
         tokio::join!(
-            self.control(control, &mut flight.control),
-            hunt,
-            self.rest_of(&mut sandboxes.first, &mut flight.sandboxes),
-            self.rest_of(&mut containers.first, &mut flight.containers),
+            self.control(control, &mut pending.control),
+            id_search,
+            self.rest_of(&mut sandboxes.first, &mut pending.sandboxes),
+            self.rest_of(&mut containers.first, &mut pending.containers),
         );
     }
 
@@ -333,7 +348,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     /// large, not hung.
     async fn unless_silent<T: Send + 'static>(
         &self,
-        call: &mut Option<InFlight<T>>,
+        call: &mut Option<PendingCall<T>>,
         soon: Duration,
     ) -> Option<Call<T>> {
         loop {
@@ -351,10 +366,14 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 
     /// Waits for the answer of a list until it is certain that the list hangs.
-    async fn rest_of<T: Send + 'static>(&self, done: &mut Option<Call<T>>, call: &mut Option<InFlight<T>>) {
+    async fn rest_of<T: Send + 'static>(
+        &self,
+        done: &mut Option<Call<T>>,
+        call: &mut Option<PendingCall<T>>,
+    ) {
         let enough = self.inputs.enough();
         while done.is_none() && !self.inputs.is_recorded() {
-            let left = enough.saturating_sub(call.as_ref().map_or(enough, InFlight::waited));
+            let left = enough.saturating_sub(call.as_ref().map_or(enough, PendingCall::waited));
             let limit = left.min(self.budget.for_asking());
             if limit.is_zero() {
                 return;
@@ -364,12 +383,12 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 
     /// Calls Version on the second connection while a list is pending.
-    async fn control(&self, done: &mut Option<Call<Version>>, call: &mut Option<InFlight<Version>>) {
+    async fn control(&self, done: &mut Option<Call<Version>>, call: &mut Option<PendingCall<Version>>) {
         if done.is_some() || call.is_some() || self.budget.for_asking().is_zero() {
             return;
         }
         (self.progress)("Version while a list is pending");
-        let known = known(self.inputs, Rpc::Version).next();
+        let known = callers_pending(self.inputs, Rpc::Version).next();
         *call = Some(version(self.budget, known, &self.inputs.control));
         if self.inputs.is_recorded() && known.is_some() {
             return;
@@ -378,17 +397,19 @@ impl<R: Runtime + 'static> Asker<'_, R> {
     }
 
     /// Makes status calls for every id that is known without the pending list.
-    async fn hunt(
+    async fn id_search(
         &self,
         (sandboxes, containers): (Option<Vec<Sandbox>>, Option<Vec<Container>>),
         outside: &mut Vec<OutsideId>,
-        asking: &mut flight::Asking,
-        answers: Answers<'_>,
+        status_calls: &mut pending::PendingStatusCalls,
+        answers: CallResults<'_>,
     ) {
         (self.progress)("ids from outside the CRI");
         *outside = match &self.inputs.outside {
             Some(known) => known.clone(),
-            None => hunt::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await,
+            None => {
+                id_search::collect(&self.inputs.host_root, self.inputs.proc.as_deref(), self.budget).await
+            }
         };
         let mut targets: BTreeSet<Target> = BTreeSet::new();
         let mut add = |kind, id: &str| {
@@ -414,10 +435,10 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             }
         }
         targets.retain(|target| {
-            !asking.is_pending(target) && !answers.records.iter().any(|record| record.target == *target)
+            !status_calls.is_pending(target) && !answers.records.iter().any(|record| record.target == *target)
         });
         let targets = targets.into_iter().collect();
-        self.ask_each(targets, Question::Status, limits::HUNT_PARALLEL, asking, answers).await;
+        self.call_each(targets, Question::Status, limits::ID_SEARCH_PARALLEL, status_calls, answers).await;
     }
 
     /// Measures two lists filtered to one pod; kubelets before 1.36 make this pair for each changed pod.
@@ -477,6 +498,6 @@ pub(super) async fn lists_again<R: Runtime + 'static>(
 ) {
     let main_answers = evidence.version.as_ref().is_some_and(|call| call.result.is_ok());
     let runtime = if main_answers { Arc::clone(&inputs.runtime) } else { Arc::clone(&inputs.control) };
-    let asker = Asker { runtime, inputs, budget, progress };
-    asker.again(evidence).await;
+    let runner = ProbeRunner { runtime, inputs, budget, progress };
+    runner.again(evidence).await;
 }

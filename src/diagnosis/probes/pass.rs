@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Asker;
-use super::flight::{Asking, Flight, PLACE_HELD};
+use super::ProbeRunner;
+use super::pending::{PendingCalls, PendingStatusCalls, SLOT_TIMEOUT};
 use crate::clock::Wall;
 use crate::cri::{Call, Container, ContainerState, Rpc, Runtime, Sandbox, SandboxState};
 use crate::diagnosis::evidence::{ListEvidence, RuntimeEvidence, StatusFacts, StatusRecord, Target};
@@ -21,21 +21,25 @@ pub(super) enum Question {
     Stats,
 }
 
-impl<R: Runtime + 'static> Asker<'_, R> {
+impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Makes the kubelet's status calls for every pod: first some one at a time, then the rest in parallel.
-    pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
+    pub(super) async fn pass(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
         let asked: BTreeSet<&Target> = evidence.asked.iter().map(|record| &record.target).collect();
         let mut targets = targets_of(&evidence.sandboxes, &evidence.containers);
-        targets.retain(|target| !asked.contains(target) && !flight.asking.is_pending(target));
+        targets.retain(|target| !asked.contains(target) && !pending.status_calls.is_pending(target));
         if targets.is_empty() {
             return;
         }
         (self.progress)("the status pass");
         let lists_answer = evidence.sandboxes.items().is_some() && evidence.containers.items().is_some();
-        let rest =
-            if lists_answer { self.serial(targets, evidence, &mut flight.asking).await } else { targets };
-        let answers = Answers { records: &mut evidence.asked, unasked: &mut evidence.unasked };
-        self.ask_each(rest, Question::Status, limits::PASS_PARALLEL, &mut flight.asking, answers).await;
+        let rest = if lists_answer {
+            self.serial(targets, evidence, &mut pending.status_calls).await
+        } else {
+            targets
+        };
+        let answers = CallResults { records: &mut evidence.asked, unasked: &mut evidence.unasked };
+        self.call_each(rest, Question::Status, limits::PASS_PARALLEL, &mut pending.status_calls, answers)
+            .await;
     }
 
     /// Takes the samples for the estimate, without parallel calls. The first call that is silent for too long
@@ -44,7 +48,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         &self,
         mut targets: Vec<Target>,
         evidence: &mut RuntimeEvidence,
-        asking: &mut Asking,
+        status_calls: &mut PendingStatusCalls,
     ) -> Vec<Target> {
         let rest = targets.split_off(targets.len().min(limits::SERIAL_SAMPLES));
         let clock = &self.inputs.clock;
@@ -57,8 +61,8 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                 break;
             }
             let Some(target) = left.next() else { break };
-            self.start(target, Question::Status, asking);
-            let Some(mut record) = asking.next(&self.budget.listening, patience).await else { break };
+            self.start(target, Question::Status, status_calls);
+            let Some(mut record) = status_calls.next(&self.budget.listening, patience).await else { break };
             record.serial = !record.is_silent();
             evidence.asked.push(record);
         }
@@ -67,33 +71,33 @@ impl<R: Runtime + 'static> Asker<'_, R> {
 
     /// Makes one call for each of `targets`, a few in parallel. A silent call stays pending and lets the next
     /// one start; after too many silent calls no further ones are made.
-    pub(super) async fn ask_each(
+    pub(super) async fn call_each(
         &self,
         targets: Vec<Target>,
         question: Question,
         parallel: usize,
-        asking: &mut Asking,
-        answers: Answers<'_>,
+        status_calls: &mut PendingStatusCalls,
+        answers: CallResults<'_>,
     ) {
-        let Answers { records, unasked } = answers;
+        let CallResults { records, unasked } = answers;
         *unasked += targets.len();
         let mut queue = targets.into_iter().peekable();
         let listening = &self.budget.listening;
         let enough = self.inputs.enough();
         loop {
-            let (mut holding, waiting) = asking.younger_and_older(listening.now(), PLACE_HELD);
+            let (mut holding, waiting) = status_calls.count_by_age(listening.now(), SLOT_TIMEOUT);
             while holding < parallel && waiting < limits::MAX_SILENT && !self.budget.for_asking().is_zero() {
                 let Some(target) = queue.next() else { break };
-                self.start(target, question, asking);
+                self.start(target, question, status_calls);
                 holding += 1;
                 *unasked -= 1;
             }
             let now = listening.now();
             let full = queue.peek().is_some() && waiting >= limits::MAX_SILENT;
-            let age = if holding == 0 && full { enough } else { PLACE_HELD };
-            let Some(limit) = asking.next_to_reach(now, age) else { break };
+            let age = if holding == 0 && full { enough } else { SLOT_TIMEOUT };
+            let Some(limit) = status_calls.next_to_reach(now, age) else { break };
             let limit = limit.min(self.budget.for_asking());
-            match asking.next(listening, limit).await {
+            match status_calls.next(listening, limit).await {
                 Some(record) => records.push(record),
                 None if self.budget.for_asking().is_zero() => break,
                 None => {}
@@ -101,17 +105,17 @@ impl<R: Runtime + 'static> Asker<'_, R> {
         }
     }
 
-    fn start(&self, target: Target, question: Question, asking: &mut Asking) {
+    fn start(&self, target: Target, question: Question, status_calls: &mut PendingStatusCalls) {
         let rpc = match question {
             Question::Status => target.kind.rpc(),
             Question::Stats => Rpc::ContainerStats,
         };
-        let call = ask(Arc::clone(&self.runtime), target.clone(), question);
-        asking.start(&self.budget.listening, target, rpc, call);
+        let call = make_call(Arc::clone(&self.runtime), target.clone(), question);
+        status_calls.start(&self.budget.listening, target, rpc, call);
     }
 
     /// Calls `ContainerStats` for every running container, to see whether the shims answer.
-    pub(super) async fn shims(&self, evidence: &mut RuntimeEvidence, flight: &mut Flight) {
+    pub(super) async fn shims(&self, evidence: &mut RuntimeEvidence, pending: &mut PendingCalls) {
         (self.progress)("ContainerStats of every running container");
         let running = evidence
             .containers
@@ -121,13 +125,13 @@ impl<R: Runtime + 'static> Asker<'_, R> {
             .filter(|container| container.state == ContainerState::Running)
             .map(|container| Target { kind: Kind::Container, id: container.id.clone() })
             .collect();
-        let answers = Answers { records: &mut evidence.shims, unasked: &mut evidence.unasked };
-        self.ask_each(running, Question::Stats, limits::PASS_PARALLEL, &mut flight.shims, answers).await;
+        let answers = CallResults { records: &mut evidence.shims, unasked: &mut evidence.unasked };
+        self.call_each(running, Question::Stats, limits::PASS_PARALLEL, &mut pending.shims, answers).await;
     }
 }
 
 /// Where the results of a round of calls are stored, and how many calls have not been made so far.
-pub(super) struct Answers<'a> {
+pub(super) struct CallResults<'a> {
     pub(super) records: &'a mut Vec<StatusRecord>,
     pub(super) unasked: &'a mut usize,
 }
@@ -152,7 +156,11 @@ fn targets_of(sandboxes: &ListEvidence<Sandbox>, containers: &ListEvidence<Conta
     ranked.into_iter().map(|(_, _, target)| target).collect()
 }
 
-pub(super) async fn ask<R: Runtime>(runtime: Arc<R>, target: Target, question: Question) -> StatusRecord {
+pub(super) async fn make_call<R: Runtime>(
+    runtime: Arc<R>,
+    target: Target,
+    question: Question,
+) -> StatusRecord {
     let call = match (question, target.kind) {
         (Question::Stats, _) => runtime.container_stats(&target.id).await.map(|()| StatusFacts::default()),
         (Question::Status, Kind::Sandbox) => {

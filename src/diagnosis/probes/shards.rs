@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::{Asker, bounded};
+use super::{ProbeRunner, bounded};
 use crate::cri::{Call, ContainerState, Error, Filter, Rpc, Runtime, SandboxState, label};
 use crate::diagnosis::evidence::{RuntimeEvidence, Shards};
-use crate::diagnosis::hunt;
+use crate::diagnosis::id_search;
 
-impl<R: Runtime + 'static> Asker<'_, R> {
+impl<R: Runtime + 'static> ProbeRunner<'_, R> {
     /// Fetches a list that is too large in parts, by state and by namespace.
     pub(super) async fn shards(&self, evidence: &mut RuntimeEvidence) {
         if is_too_large(evidence.sandboxes.error()) {
@@ -80,7 +80,7 @@ impl<R: Runtime + 'static> Asker<'_, R> {
                 continue;
             }
             let mut namespaces = known.clone();
-            namespaces.extend(hunt::namespaces(&self.inputs.host_root, self.budget).await);
+            namespaces.extend(id_search::namespaces(&self.inputs.host_root, self.budget).await);
             if namespaces.is_empty() {
                 shards.failed += 1;
             }

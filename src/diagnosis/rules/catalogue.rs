@@ -12,7 +12,7 @@ pub struct Row {
     /// Two or three words for node-problem-detector, the same in every run.
     pub phrase: &'static str,
     /// The rank in the chain of causes: a rule with a lower rank explains one with a higher rank.
-    pub place: u8,
+    pub rank: u8,
     /// The rule's texts.
     pub rule: Rule,
     /// The rule's function; `None` for a rule that needs the findings of the others.
@@ -28,7 +28,7 @@ pub fn row(id: RuleId) -> Option<&'static Row> {
 }
 
 macro_rules! catalogue {
-    ($($id:ident $place:literal $phrase:literal $judge:expr;
+    ($($id:ident $rank:literal $phrase:literal $judge:expr;
         $title:literal;
         $means:literal;
         $shows:literal;
@@ -39,7 +39,7 @@ macro_rules! catalogue {
         pub const CATALOGUE: &[Row] = &[$(Row {
             id: RuleId::$id,
             phrase: $phrase,
-            place: $place,
+            rank: $rank,
             rule: Rule {
                 id: stringify!($id),
                 title: $title,
@@ -316,13 +316,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_has_one_row_and_every_place_one_id() {
+    fn every_id_has_one_row_and_every_rank_one_id() {
         let names: Vec<String> = CATALOGUE.iter().map(|row| row.id.to_string()).collect();
         let wanted: Vec<String> = (0..CATALOGUE.len()).map(|number| format!("D{number:02}")).collect();
         assert_eq!(names, wanted);
         assert!(CATALOGUE.iter().all(|row| row.rule.id == row.id.to_string()));
-        let places: BTreeSet<u8> = CATALOGUE.iter().map(|row| row.place).collect();
-        assert_eq!(places.len(), CATALOGUE.len());
+        let ranks: BTreeSet<u8> = CATALOGUE.iter().map(|row| row.rank).collect();
+        assert_eq!(ranks.len(), CATALOGUE.len());
     }
 
     #[test]

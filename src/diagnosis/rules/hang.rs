@@ -25,7 +25,7 @@ pub fn culprits(evidence: &Evidence) -> Vec<Culprit> {
             id: record.target.id.clone(),
             rpc: record.rpc,
             waited: record.duration,
-            confidence: evidence.sure_of(&record.target.id, record.duration),
+            confidence: evidence.hang_confidence(&record.target.id, record.duration),
         })
         .collect();
     // Answers arrive in any order; the sort makes the report the same in every run.
@@ -65,7 +65,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
     found.evidence.push(format!("{} did not answer within {}", names.join(" and "), seconds(waited)));
     found.evidence.extend(case.evidence.chain_words(rpc.name()));
     found.evidence.extend(siblings(case.evidence));
-    found.evidence.extend(hunt_result(case, &hung));
+    found.evidence.extend(id_search_lines(case, &hung));
     let chain = case.evidence.chain_of(rpc.name());
     found.next.extend(chain.and_then(|chain| chain.next.first().cloned()));
     found.next.extend(match culprit {
@@ -76,7 +76,7 @@ pub(super) fn list_hangs(case: &Case<'_>) -> Vec<Finding> {
         .into_iter()
         .chain(advice::for_culprit(case.evidence, culprit.rpc, &culprit.id))
         .collect(),
-        None if the_hunt_is_whole(case, &hung) => vec![
+        None if id_search_is_complete(case, &hung) => vec![
             "look at storage, memory and CPU of the node: no single container is to blame".to_owned(),
         ],
         None => vec![
@@ -127,7 +127,7 @@ fn siblings(evidence: &Evidence) -> Vec<String> {
 }
 
 /// The outcome of the status calls for the members of a hung list.
-struct Hunt {
+struct IdSearch {
     rpc: Rpc,
     noun: &'static str,
     known: usize,
@@ -136,7 +136,7 @@ struct Hunt {
     hung: usize,
 }
 
-impl Hunt {
+impl IdSearch {
     fn of(runtime: &RuntimeEvidence, list: Rpc) -> Self {
         let (rpc, noun) = match list {
             Rpc::ListPodSandbox => (Rpc::PodSandboxStatus, "sandbox"),
@@ -156,17 +156,17 @@ impl Hunt {
 }
 
 /// Whether every known id that could block these lists had a status call, and for long enough.
-fn the_hunt_is_whole(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
+fn id_search_is_complete(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> bool {
     let runtime = &case.evidence.runtime;
-    let answers = |hunt: Hunt| hunt.known > 0 && hunt.silent == hunt.hung;
-    runtime.unasked == 0 && hung.iter().all(|(list, _)| answers(Hunt::of(runtime, *list)))
+    let answers = |id_search: IdSearch| id_search.known > 0 && id_search.silent == id_search.hung;
+    runtime.unasked == 0 && hung.iter().all(|(list, _)| answers(IdSearch::of(runtime, *list)))
 }
 
-fn hunt_result(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
+fn id_search_lines(case: &Case<'_>, hung: &[(Rpc, std::time::Duration)]) -> Vec<String> {
     let runtime = &case.evidence.runtime;
     let mut lines = Vec::new();
     for (list, _) in hung {
-        let Hunt { rpc, noun, known, silent, hung } = Hunt::of(runtime, *list);
+        let IdSearch { rpc, noun, known, silent, hung } = IdSearch::of(runtime, *list);
         lines.push(match (known, silent) {
             (0, _) => format!("no {noun} is known from outside the list: nobody can be named"),
             (_, 0) if runtime.unasked > 0 => format!(
@@ -238,7 +238,7 @@ pub(super) fn status_hangs(case: &Case<'_>) -> Vec<Finding> {
     if !runtime.hung_lists().is_empty() {
         return Vec::new();
     }
-    let sure = |record: &StatusRecord| case.evidence.sure_of(&record.target.id, record.duration);
+    let sure = |record: &StatusRecord| case.evidence.hang_confidence(&record.target.id, record.duration);
     let mut silent: Vec<&StatusRecord> = runtime.hung().collect();
     silent.sort_unstable_by(|one, other| (sure(one), &one.target.id).cmp(&(sure(other), &other.target.id)));
     let Some(first) = silent.first() else {

@@ -45,22 +45,25 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     };
     let over = case.evidence.kubelet_is_over();
     let grown = growth(kubelet);
-    let stands_still = grown.is_some_and(|(before, apart)| {
+    let does_not_relist = grown.is_some_and(|(before, apart)| {
         apart >= limits::METRICS_APART.as_secs_f64() && age - before >= apart - 1.0
     });
     let well = runtime_is_well(case);
-    let stuck = age > limits::PLEG_AGE_STALE.as_secs_f64() && stands_still && well;
+    let stuck = age > limits::PLEG_AGE_STALE.as_secs_f64() && does_not_relist && well;
     if !(over || stuck) {
         return Vec::new();
     }
-    let said = said_of(age);
+    let age_words = age_text(age);
     let (confidence, title) = if over {
         (
             Confidence::Certain,
-            format!("the kubelet's last relist is {said} old, over its threshold of {}", seconds(threshold)),
+            format!(
+                "the kubelet's last relist is {age_words} old, over its threshold of {}",
+                seconds(threshold)
+            ),
         )
     } else {
-        (Confidence::Likely, format!("the kubelet's last relist is {said} old and stands still"))
+        (Confidence::Likely, format!("the kubelet's last relist is {age_words} old and stands still"))
     };
     let mut found = finding(RuleId::D22, Severity::Critical, confidence, title);
     found.phase = Phase::Kubelet;
@@ -72,7 +75,7 @@ pub(super) fn stale(case: &Case<'_>) -> Vec<Finding> {
     }
     let old =
         kubelet.reading_age(case.evidence.taken_at).filter(|old| *old >= limits::READING_OLD.as_secs_f64());
-    found.evidence.extend(old.map(|old| format!("by metrics that are {} old themselves", said_of(old))));
+    found.evidence.extend(old.map(|old| format!("by metrics that are {} old themselves", age_text(old))));
     found.evidence.push(if well {
         "the runtime answers well now: what waits is in the kubelet, or is over".to_owned()
     } else {
@@ -105,7 +108,7 @@ fn growth(kubelet: &KubeletEvidence) -> Option<(f64, f64)> {
 }
 
 /// Formats an age.
-fn said_of(age: f64) -> String {
+fn age_text(age: f64) -> String {
     std::time::Duration::try_from_secs_f64(age).map_or_else(|_| format!("{age:.0} s"), seconds)
 }
 
@@ -116,15 +119,15 @@ pub fn disagreements(case: &Case<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     let well = runtime_is_well(case);
     if let Some(age) = kubelet.pleg_age().filter(|_| !evidence.relists_seldom()) {
-        let said = said_of(age);
+        let age_words = age_text(age);
         if well && age > limits::PLEG_AGE_STALE.as_secs_f64() {
             lines.push(format!(
-                "the kubelet's last relist is {said} old; a relist of ours takes {}",
+                "the kubelet's last relist is {age_words} old; a relist of ours takes {}",
                 seconds(case.estimate.serial)
             ));
         }
         if case.estimate.would_trip && age < limits::PLEG_AGE_YOUNG.as_secs_f64() {
-            lines.push(format!("the kubelet relisted {said} ago, although a call does not answer us"));
+            lines.push(format!("the kubelet relisted {age_words} ago, although a call does not answer us"));
         }
         if evidence.kubelet_is_over() && kubelet.healthz == Some(Healthz::Ok) {
             lines.push("its /healthz says ok: PLEG is no part of that".to_owned());

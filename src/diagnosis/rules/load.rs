@@ -25,7 +25,7 @@ fn per_second(count: u64, apart: Duration) -> f64 {
 }
 
 /// Creates a finding that needs two signs: with one sign it is only possible.
-fn weighed(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<Finding> {
+fn from_signs(case: &Case<'_>, id: RuleId, title: &str, signs: Vec<String>) -> Vec<Finding> {
     let (severity, confidence) = match signs.len() {
         0 => return Vec::new(),
         1 => (Severity::Warning, Confidence::Possible),
@@ -78,7 +78,7 @@ pub(super) fn memory(case: &Case<'_>) -> Vec<Finding> {
         ["kubelet", "containerd", "crio", "runc", "conmon"].iter().any(|name| line.contains(name))
     };
     signs.extend(logged.filter(names_us));
-    let found = weighed(case, RuleId::D12, "the node is out of memory", signs);
+    let found = from_signs(case, RuleId::D12, "the node is out of memory", signs);
     with_next(
         found,
         &[
@@ -112,8 +112,8 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     }
     let held_back = host.held_back_percent().filter(|_| !case.evidence.daemon_is_held_back());
     let held_back = held_back.filter(|percent| *percent >= limits::HELD_BACK_HINT);
-    signs.extend(held_back.map(|percent| held_back_words(case, host, percent)));
-    let mut found = weighed(case, RuleId::D13, "the CPU is starved", signs);
+    signs.extend(held_back.map(|percent| throttling_sign(case, host, percent)));
+    let mut found = from_signs(case, RuleId::D13, "the CPU is starved", signs);
     // CPU contention does not stop a task: if a stopped or waiting task holds the calls up, that finding
     // comes first.
     if holder(case).iter().any(|holder| holder.confidence != Confidence::Possible) {
@@ -124,7 +124,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Finding> {
     with_next(found, &["give the node more CPU, or its daemons a reserve (system-reserved)"])
 }
 
-fn held_back_words(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
+fn throttling_sign(case: &Case<'_>, host: &HostEvidence, percent: f64) -> String {
     let limit = host.first.daemon_throttled.and_then(|throttled| throttled.limit);
     let limit = limit.map(|limit| format!(" of {:.1} % of a processor", 100.0 * limit)).unwrap_or_default();
     let who = case.evidence.daemon().map_or_else(|| "the runtime".to_owned(), Process::label);
@@ -141,7 +141,7 @@ pub(super) fn throttled(case: &Case<'_>) -> Vec<Finding> {
     let mut found = finding(RuleId::D35, case.severity_of_cause(), Confidence::Likely, title);
     found.phase = case.hang_phase();
     found.rpc = case.hung_rpc().map(|rpc| rpc.name().to_owned());
-    found.evidence.push(held_back_words(case, host, percent));
+    found.evidence.push(throttling_sign(case, host, percent));
     found.evidence.push("everything it does is late by that; no single pod is to blame".to_owned());
     let cgroup = case.evidence.daemon().map_or("CGROUP", |daemon| daemon.cgroup.trim_start_matches('/'));
     found.next.push(format!("cat /sys/fs/cgroup/{cgroup}/cpu.max   # who set it?"));
@@ -275,7 +275,7 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
     if sample.mounts.len() > limits::MANY_MOUNTS {
         signs.push(format!("{} mounts", sample.mounts.len()));
     }
-    let found = weighed(case, RuleId::D15, "systemd does not keep up", signs);
+    let found = from_signs(case, RuleId::D15, "systemd does not keep up", signs);
     with_next(
         found,
         &[
@@ -285,13 +285,13 @@ pub(super) fn systemd(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// The numbers that explain the threads and descriptors of a healthy runtime.
-struct Held {
+struct ExpectedLoad {
     containers: usize,
     sandboxes: usize,
     shims: usize,
 }
 
-impl Held {
+impl ExpectedLoad {
     fn of(case: &Case<'_>, host: &HostEvidence) -> Self {
         let Population { containers, sandboxes, .. } = case.evidence.runtime.population();
         Self { containers, sandboxes, shims: host.latest().with_role(Role::Shim).count() }
@@ -304,7 +304,7 @@ impl Held {
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for ExpectedLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { containers, sandboxes, shims } = self;
         write!(f, "{containers} containers, {sandboxes} sandboxes and {shims} shims")
@@ -318,15 +318,17 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let mut signs = Vec::new();
-    let held = Held::of(case, host);
+    let expected = ExpectedLoad::of(case, host);
     if let Ownership::Ours { daemon: Some(pid) } = host.ownership
         && let Some(daemon) = host.latest().processes.get(&pid)
     {
-        if daemon.threads >= held.times(limits::LEAK_FACTOR) {
-            signs.push(format!("{} has {} threads for {held}", daemon.label(), daemon.threads));
+        if daemon.threads >= expected.times(limits::LEAK_FACTOR) {
+            signs.push(format!("{} has {} threads for {expected}", daemon.label(), daemon.threads));
         }
-        if let Some(open) = daemon.descriptors.filter(|open| *open >= held.times(limits::DESCRIPTOR_FACTOR)) {
-            signs.push(format!("{} has {open} descriptors open for {held}", daemon.label()));
+        if let Some(open) =
+            daemon.descriptors.filter(|open| *open >= expected.times(limits::DESCRIPTOR_FACTOR))
+        {
+            signs.push(format!("{} has {open} descriptors open for {expected}", daemon.label()));
         }
         if let Some(before) = host.first.processes.get(&pid).filter(|_| host.second.is_some())
             && daemon.threads * 100 >= before.threads * (100 + limits::GROWTH_PERCENT)
@@ -364,7 +366,7 @@ pub(super) fn execs(case: &Case<'_>) -> Vec<Finding> {
     if zombies > 50 {
         signs.push(format!("{zombies} zombies under shims"));
     }
-    let mut found = weighed(case, RuleId::D17, "exec probes pile up", signs);
+    let mut found = from_signs(case, RuleId::D17, "exec probes pile up", signs);
     for finding in &mut found {
         finding.severity = Severity::Warning;
     }

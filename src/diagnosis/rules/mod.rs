@@ -21,7 +21,7 @@ pub use kubelet::disagreements;
 
 use super::estimate::Estimate;
 use super::evidence::Evidence;
-use super::join::still_blocked;
+use super::holders::still_blocked;
 use super::proc::{Blocked, Process};
 use super::report::{Confidence, Finding, Phase, RuleId, Severity};
 use super::words::seconds;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Case, finding};
-use crate::diagnosis::join::{self, Holders};
+use crate::diagnosis::holders::{self, Holders};
 use crate::diagnosis::limits;
 use crate::diagnosis::names::Identity;
 use crate::diagnosis::proc::{Blocked, Freeze, Process, Role};
@@ -183,10 +183,10 @@ pub(super) fn holder(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn holder_of(case: &Case<'_>, id: &str) -> Option<Finding> {
-    let holders = join::holders(case.evidence, id);
+    let holders = holders::holders(case.evidence, id);
     let old = holders.oci.iter().find(|process| process.age >= limits::OCI_PROCESS_OLD);
     // A young OCI runtime process counts if the silent call's id is on its command line.
-    let young = holders.oci.iter().find(|process| join::works_on(process, id));
+    let young = holders.oci.iter().find(|process| holders::works_on(process, id));
     // The main thread of a Go program always waits in a futex: only stopped tasks and uninterruptible waits
     // count.
     let sick_shim = holders.shim.filter(|shim| {
@@ -298,9 +298,9 @@ fn last_resort(holders: &Holders<'_>) -> Vec<String> {
 }
 
 fn silent_shim(case: &Case<'_>, id: &str, waited: Duration) -> Finding {
-    let holders = join::holders(case.evidence, id);
+    let holders = holders::holders(case.evidence, id);
     let title = format!("the shim of {} does not answer", case.evidence.names.describe(id));
-    let found = finding(RuleId::D10, Severity::Warning, case.evidence.sure_of(id, waited), title);
+    let found = finding(RuleId::D10, Severity::Warning, case.evidence.hang_confidence(id, waited), title);
     let mut found = case.about(found, id);
     found.rpc = Some("ContainerStats".to_owned());
     found.evidence.push(format!(
@@ -321,7 +321,7 @@ fn old_oci_processes(case: &Case<'_>) -> Vec<Finding> {
         let parent = host.latest().processes.get(&process.parent);
         process.age >= limits::OCI_PROCESS_OLD
             && !process.is_zombie()
-            && !join::waits_to_be_started(case.evidence, process)
+            && !holders::waits_to_be_started(case.evidence, process)
             && case.evidence.concerns(process)
             && parent.is_some_and(|parent| matches!(parent.role, Role::Shim | Role::Daemon))
     });

@@ -421,7 +421,7 @@ pub(super) fn lost_exit(case: &Case<'_>) -> Vec<Finding> {
     for record in lost.iter().take(5) {
         let id = &record.target.id;
         let who = evidence.names.describe(id);
-        match crate::diagnosis::join::holders(evidence, id).shim {
+        match crate::diagnosis::holders::holders(evidence, id).shim {
             Some(conmon) if conmon.is_stopped() => {
                 found.evidence.push(format!(
                     "{who}: its {} is stopped (state {})",

@@ -4,7 +4,7 @@ use super::{Case, finding};
 use crate::diagnosis::report::{Confidence, Finding, RuleId, Severity};
 
 /// A release line with a bug, and the version that fixes it.
-struct Known {
+struct KnownBug {
     /// The runtime's name.
     runtime: &'static str,
     /// The first version with the bug.
@@ -17,43 +17,43 @@ struct Known {
     source: &'static str,
 }
 
-const KNOWN: [Known; 6] = [
-    Known {
+const KNOWN: [KnownBug; 6] = [
+    KnownBug {
         runtime: "containerd",
         from: [1, 4, 4],
         fixed: Some([1, 4, 5]),
         fault: "some builds of it hang in start and stop",
         source: "containerd/containerd#5274",
     },
-    Known {
+    KnownBug {
         runtime: "containerd",
         from: [1, 7, 0],
         fixed: Some([1, 7, 35]),
         fault: "exec probes that leave children behind leak goroutines",
         source: "CVE-2026-53495",
     },
-    Known {
+    KnownBug {
         runtime: "containerd",
         from: [2, 0, 0],
         fixed: Some([2, 0, 12]),
         fault: "exec probes that leave children behind leak goroutines",
         source: "CVE-2026-53495",
     },
-    Known {
+    KnownBug {
         runtime: "containerd",
         from: [2, 2, 0],
         fixed: Some([2, 2, 8]),
         fault: "exec probes that leave children behind leak goroutines",
         source: "CVE-2026-53495",
     },
-    Known {
+    KnownBug {
         runtime: "containerd",
         from: [2, 3, 0],
         fixed: Some([2, 3, 5]),
         fault: "exec probes that leave children behind leak goroutines",
         source: "CVE-2026-53495",
     },
-    Known {
+    KnownBug {
         runtime: "cri-o",
         from: [1, 33, 2],
         fixed: Some([1, 33, 9]),

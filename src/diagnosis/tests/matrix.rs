@@ -8,7 +8,7 @@ use super::scripted::{
 use crate::cri::{Code, ContainerState, Error, Outcome, Rpc, SandboxState};
 use crate::diagnosis::evidence::{Evidence, StatusRecord};
 use crate::diagnosis::report::{Confidence, HealthReport, Phase, RuleId, Severity, Verdict};
-use crate::diagnosis::{Inputs, KnownHang, Mode, gather, judge};
+use crate::diagnosis::{CallersPendingCall, Inputs, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -506,7 +506,7 @@ async fn a_hang_that_is_known_is_not_made_again() {
     let guilty = container_id(1);
     let script = Scripted::with_pods(5).on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = inputs(script);
-    inputs.known = vec![KnownHang {
+    inputs.callers_pending = vec![CallersPendingCall {
         rpc: Rpc::ContainerStatus,
         id: Some(guilty.clone()),
         waited: Duration::from_secs(40),
@@ -522,8 +522,12 @@ async fn a_hang_that_is_known_is_not_made_again() {
         .on_id(guilty.clone(), Behaviour::Hangs);
     let mut inputs = super::scripted::inputs(script);
     inputs.host_root = root_with_logs("known", 5);
-    inputs.known =
-        vec![KnownHang { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(40), ended: None }];
+    inputs.callers_pending = vec![CallersPendingCall {
+        rpc: Rpc::ListContainers,
+        id: None,
+        waited: Duration::from_secs(40),
+        ended: None,
+    }];
     let report = diagnose(&inputs).await;
     std::fs::remove_dir_all(&inputs.host_root).unwrap();
     assert_row(&report, Verdict::Unhealthy, Phase::List, RuleId::D02);

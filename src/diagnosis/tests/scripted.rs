@@ -308,8 +308,8 @@ pub(crate) fn inputs(script: Scripted) -> crate::diagnosis::Inputs<Scripted> {
         crate::diagnosis::Inputs::new(Arc::clone(&runtime), runtime, Arc::new(SystemClock::start()));
     inputs.host_root = "/plegctl-test-no-such-root".into();
     inputs.proc = None;
-    inputs.own_time = || None;
-    inputs.slowed = || None;
+    inputs.cpu_time = || None;
+    inputs.slowdown = || None;
     inputs.endpoint = "unix:///run/test.sock".into();
     inputs.node = "n1".into();
     inputs

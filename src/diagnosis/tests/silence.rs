@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::scripted::{Behaviour, Scripted, container_id, inputs, sandbox_id};
 use crate::cri::{Outcome, Rpc};
 use crate::diagnosis::report::{Confidence, Finding, HealthReport, Phase, RuleId, Verdict};
-use crate::diagnosis::{CallEnd, GivenUp, Inputs, KnownHang, Mode, gather, judge};
+use crate::diagnosis::{CallEnd, CallersAbandonedCall, CallersPendingCall, Inputs, Mode, gather, judge};
 use crate::kubelet::KubeletVersion;
 
 async fn diagnose(inputs: &Inputs<Scripted>) -> HealthReport {
@@ -166,7 +166,7 @@ async fn the_end_of_a_short_run_accuses_nobody() {
 async fn somebody_elses_call_that_is_answered_meanwhile_was_slow() {
     let (tell, ended) = tokio::sync::watch::channel(None);
     let mut inputs = inputs(Scripted::with_pods(5));
-    inputs.known = vec![KnownHang {
+    inputs.callers_pending = vec![CallersPendingCall {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(1)),
         waited: Duration::from_secs(2),
@@ -239,7 +239,7 @@ async fn our_own_slowness_is_never_the_runtimes_silence() {
         Scripted::with_pods(20).on(Rpc::Status, Behaviour::Hangs),
     ] {
         let mut inputs = inputs(script);
-        inputs.own_time = || Some(never_listens());
+        inputs.cpu_time = || Some(never_listens());
         let report = diagnose(&inputs).await;
         assert_eq!(report.verdict, Verdict::Unknown, "{report:#?}");
         for finding in &report.findings {
@@ -451,13 +451,13 @@ async fn interrupted_run_names_a_silent_list_and_no_call_of_a_moment() {
 #[tokio::test(start_paused = true)]
 async fn call_that_was_given_up_is_reported_and_not_made_again() {
     let mut inputs = inputs(Scripted::with_pods(5).on_id(container_id(1), Behaviour::Hangs));
-    inputs.given_up = vec![GivenUp {
+    inputs.callers_abandoned = vec![CallersAbandonedCall {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(1)),
         waited: Duration::from_secs(2),
     }];
     let (sender, ended) = tokio::sync::watch::channel(None);
-    inputs.known = vec![KnownHang {
+    inputs.callers_pending = vec![CallersPendingCall {
         rpc: Rpc::ContainerStatus,
         id: Some(container_id(2)),
         waited: Duration::from_secs(1),
@@ -479,7 +479,8 @@ async fn call_that_was_given_up_is_reported_and_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn list_that_was_given_up_is_not_made_again() {
     let mut inputs = inputs(Scripted::with_pods(5));
-    inputs.given_up = vec![GivenUp { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(20) }];
+    inputs.callers_abandoned =
+        vec![CallersAbandonedCall { rpc: Rpc::ListContainers, id: None, waited: Duration::from_secs(20) }];
     let report = diagnose(&inputs).await;
     assert_eq!(inputs.runtime.times_asked(Rpc::ListContainers, ""), 0);
     assert_eq!(report.primary.as_ref().unwrap().id, RuleId::D02, "{report:#?}");

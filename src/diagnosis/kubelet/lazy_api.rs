@@ -16,26 +16,26 @@ type Make = dyn Fn(Duration) -> Result<KubeletApi, String> + Send + Sync;
 /// A connection to the kubelet's API that is set up on first use. The set-up runs in a thread that may be
 /// left behind, because it reads files and may run a program.
 #[derive(Clone)]
-pub struct Way {
+pub struct LazyKubeletApi {
     make: Arc<Make>,
     made: Arc<OnceCell<Result<KubeletApi, String>>>,
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for LazyKubeletApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Way").field(&self.made).finish()
     }
 }
 
 /// Why a document could not be fetched from the kubelet's API.
-pub(super) enum Lost {
+pub(super) enum ApiError {
     /// The API could not be set up.
-    Way(String),
+    LazyKubeletApi(String),
     /// The request failed.
     Http(http::Error),
 }
 
-impl Way {
+impl LazyKubeletApi {
     /// Wraps an API that is set up already.
     pub fn known(api: KubeletApi) -> Self {
         Self { make: Arc::new(|_| Err(String::new())), made: Arc::new(OnceCell::new_with(Some(Ok(api)))) }
@@ -80,14 +80,14 @@ impl Way {
         path: &str,
         limit: Duration,
         budget: &Budget,
-    ) -> Result<(String, http::Answer), Lost> {
-        let api = self.api(budget).await.as_ref().map_err(|why| Lost::Way(why.clone()))?;
+    ) -> Result<(String, http::Answer), ApiError> {
+        let api = self.api(budget).await.as_ref().map_err(|why| ApiError::LazyKubeletApi(why.clone()))?;
         let url = api.url(path);
         let answer = budget.listening.within(limit, api.get(path, budget.left())).await;
         match answer {
             Some(Ok(answer)) => Ok((url, answer)),
-            Some(Err(why)) => Err(Lost::Http(why)),
-            None => Err(Lost::Http(http::Error::Silent { url, waited: limit })),
+            Some(Err(why)) => Err(ApiError::Http(why)),
+            None => Err(ApiError::Http(http::Error::Silent { url, waited: limit })),
         }
     }
 }

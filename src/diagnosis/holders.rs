@@ -200,7 +200,7 @@ pub fn still_blocked(host: &HostEvidence, tid: u32) -> bool {
 impl Evidence {
     /// Returns how sure it is that the call about `id` hangs: by its silence, and by a second piece of
     /// evidence.
-    pub fn sure_of(&self, id: &str, waited: Duration) -> Confidence {
+    pub fn hang_confidence(&self, id: &str, waited: Duration) -> Confidence {
         let by_silence = self.runtime.silence.confidence(waited);
         if by_silence == Confidence::Likely && self.second_evidence(id).is_some() {
             return Confidence::Certain;

@@ -7,18 +7,18 @@ use crate::host::proc::Tasks;
 
 /// The processes of a simulated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Played {
+pub struct SimulatedProcesses {
     /// The kubelet's process id and state letter; `None` if none runs.
     pub kubelet: Option<(u32, char)>,
     /// Whether the daemon in the process table is known to be the probed runtime.
     pub owns_socket: bool,
     /// The running pods.
-    pub pods: Vec<PlayedPod>,
+    pub pods: Vec<SimulatedPod>,
 }
 
 /// A pod of a simulated node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlayedPod {
+pub struct SimulatedPod {
     /// The id of its sandbox.
     pub sandbox_id: String,
     /// Its UID.
@@ -38,7 +38,7 @@ const OTHERS: u32 = 814;
 /// The age of every process.
 const AGE: Duration = Duration::from_secs(40 * 86_400);
 
-impl Played {
+impl SimulatedProcesses {
     /// Returns one sample of the processes.
     pub(super) fn sample(&self) -> ProcSample {
         let mut sample = ProcSample {

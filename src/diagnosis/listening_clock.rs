@@ -1,4 +1,4 @@
-//! Measures how long the runtime could have been heard. A silence counts only while this program could have
+//! Measures how long the runtime could have answered. A silence counts only while this program could have
 //! read an answer, and not while it decodes a list, waits for a processor or is stopped.
 
 use std::convert::Infallible;
@@ -9,53 +9,53 @@ use std::time::Duration;
 use crate::clock::{Clock, Mono};
 
 /// The interval of the clock's ticks.
-const BEAT: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(100);
 /// The longest time that one tick counts. At each tick the program has seen that no answer is there, however
 /// late the tick is; a later tick than this means that the program did not run.
-const LONGEST_BEAT: Duration = Duration::from_secs(1);
+const MAX_TICK: Duration = Duration::from_secs(1);
 /// The most by which the ticks may be wrong about a single call.
-const GRAIN: Duration = Duration::from_millis(200);
+const TICK_TOLERANCE: Duration = Duration::from_millis(200);
 
 /// Returns the CPU time that this program has used so far, including its waits for a processor; `None` if the
 /// kernel does not report it.
-pub type OwnTime = fn() -> Option<Duration>;
+pub type CpuTimeSource = fn() -> Option<Duration>;
 
 /// Returns how many times slower this program runs because of CPU contention; `None` if the kernel does not
 /// report it.
-pub type Slowed = fn() -> Option<f64>;
+pub type SlowdownSource = fn() -> Option<f64>;
 
 /// A clock that runs only while this program could read an answer.
-pub(super) struct Listening {
+pub(super) struct ListeningClock {
     clock: Arc<dyn Clock>,
-    own_time: OwnTime,
-    beats: Mutex<Beats>,
+    cpu_time: CpuTimeSource,
+    ticks: Mutex<Ticks>,
     /// The bytes of all answers so far.
-    heard: AtomicU64,
+    received_bytes: AtomicU64,
     /// Whether the answers come from a capture, with the durations of that time.
     recorded: bool,
 }
 
-struct Beats {
-    listened: Duration,
+struct Ticks {
+    counted: Duration,
     last: Mono,
     own: Option<Duration>,
 }
 
-impl Listening {
-    pub(super) fn start(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
-        let beats = Beats { listened: Duration::ZERO, last: clock.mono(), own: own_time() };
+impl ListeningClock {
+    pub(super) fn start(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
+        let ticks = Ticks { counted: Duration::ZERO, last: clock.mono(), own: cpu_time() };
         Arc::new(Self {
             clock,
-            own_time,
-            beats: Mutex::new(beats),
-            heard: AtomicU64::new(0),
+            cpu_time,
+            ticks: Mutex::new(ticks),
+            received_bytes: AtomicU64::new(0),
             recorded: false,
         })
     }
 
     /// Creates the clock for the answers of a capture.
-    pub(super) fn to_a_capture(clock: Arc<dyn Clock>, own_time: OwnTime) -> Arc<Self> {
-        let mut listening = Self::start(clock, own_time);
+    pub(super) fn start_for_capture(clock: Arc<dyn Clock>, cpu_time: CpuTimeSource) -> Arc<Self> {
+        let mut listening = Self::start(clock, cpu_time);
         if let Some(listening) = Arc::get_mut(&mut listening) {
             listening.recorded = true;
         }
@@ -63,46 +63,46 @@ impl Listening {
     }
 
     /// Returns the part of a call's duration during which this program could have read the answer.
-    pub(super) fn of_the_runtime(&self, took: Duration, waited: Duration) -> Duration {
-        if self.recorded { took } else { took.min(waited + GRAIN) }
+    pub(super) fn runtime_share(&self, took: Duration, waited: Duration) -> Duration {
+        if self.recorded { took } else { took.min(waited + TICK_TOLERANCE) }
     }
 
     /// Counts the bytes of an answer.
-    pub(super) fn hear(&self, bytes: u64) {
-        self.heard.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn add_received(&self, bytes: u64) {
+        self.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Returns the bytes of all answers so far.
-    pub(super) fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the counted time, as a moment of this clock.
     pub(super) fn now(&self) -> Mono {
-        let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = self.clock.mono().since(beats.last).min(LONGEST_BEAT);
-        Mono::at(beats.listened + since)
+        let ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = self.clock.mono().since(ticks.last).min(MAX_TICK);
+        Mono::at(ticks.counted + since)
     }
 
     /// Keeps the clock running; never returns.
-    pub(super) async fn keep_on(&self) -> Infallible {
+    pub(super) async fn keep_ticking(&self) -> Infallible {
         loop {
-            tokio::time::sleep(BEAT).await;
-            self.beat();
+            tokio::time::sleep(TICK).await;
+            self.tick();
         }
     }
 
-    fn beat(&self) {
-        let (now, own) = (self.clock.mono(), (self.own_time)());
-        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = now.since(beats.last);
-        let busy = match (beats.own, own) {
+    fn tick(&self) {
+        let (now, own) = (self.clock.mono(), (self.cpu_time)());
+        let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = now.since(ticks.last);
+        let busy = match (ticks.own, own) {
             (Some(before), Some(after)) => after.saturating_sub(before),
             _ => Duration::ZERO,
         };
-        beats.listened += passed.saturating_sub(busy).min(LONGEST_BEAT);
-        beats.last = now;
-        beats.own = own;
+        ticks.counted += passed.saturating_sub(busy).min(MAX_TICK);
+        ticks.last = now;
+        ticks.own = own;
     }
 
     /// Returns the result of `work`, if it ends within `limit` on this clock.
@@ -137,18 +137,18 @@ mod tests {
     #[test]
     fn a_time_in_which_this_program_did_not_run_is_no_silence() {
         let clock = Arc::new(ManualClock::default());
-        let listening = Listening::start(Arc::<ManualClock>::clone(&clock), || None);
+        let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
-        clock.advance(BEAT);
-        listening.beat();
+        clock.advance(TICK);
+        listening.tick();
         // The program is stopped or decodes: the next tick is half a minute late.
         clock.advance(seconds(30));
-        assert_eq!(listening.now().since(started), BEAT + LONGEST_BEAT);
-        listening.beat();
-        assert_eq!(listening.now().since(started), BEAT + LONGEST_BEAT);
-        clock.advance(BEAT);
-        listening.beat();
-        assert_eq!(listening.now().since(started), BEAT + LONGEST_BEAT + BEAT);
+        assert_eq!(listening.now().since(started), TICK + MAX_TICK);
+        listening.tick();
+        assert_eq!(listening.now().since(started), TICK + MAX_TICK);
+        clock.advance(TICK);
+        listening.tick();
+        assert_eq!(listening.now().since(started), TICK + MAX_TICK + TICK);
     }
 
     #[test]
@@ -156,19 +156,19 @@ mod tests {
         static OWN: AtomicU64 = AtomicU64::new(0);
         let clock = Arc::new(ManualClock::default());
         let own = || Some(Duration::from_millis(OWN.load(Ordering::Relaxed)));
-        let listening = Listening::start(Arc::<ManualClock>::clone(&clock), own);
+        let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), own);
         let started = listening.now();
         for _ in 0..100 {
-            clock.advance(BEAT);
+            clock.advance(TICK);
             // The tick is on time, but the whole time was spent by this program: one thread decodes, another
             // waits for a processor.
             OWN.fetch_add(150, Ordering::Relaxed);
-            listening.beat();
+            listening.tick();
         }
         assert_eq!(listening.now().since(started), Duration::ZERO);
         for _ in 0..100 {
-            clock.advance(BEAT);
-            listening.beat();
+            clock.advance(TICK);
+            listening.tick();
         }
         assert_eq!(listening.now().since(started), seconds(10));
     }
@@ -176,11 +176,11 @@ mod tests {
     #[test]
     fn a_beat_that_is_late_by_a_crowd_still_hears() {
         let clock = Arc::new(ManualClock::default());
-        let listening = Listening::start(Arc::<ManualClock>::clone(&clock), || None);
+        let listening = ListeningClock::start(Arc::<ManualClock>::clone(&clock), || None);
         let started = listening.now();
         for _ in 0..20 {
             clock.advance(Duration::from_millis(500));
-            listening.beat();
+            listening.tick();
         }
         assert_eq!(listening.now().since(started), seconds(10));
     }
@@ -188,11 +188,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_counts_what_was_listened() {
         let clock: Arc<dyn Clock> = Arc::new(crate::clock::SystemClock::start());
-        let listening = Listening::start(Arc::clone(&clock), || None);
+        let listening = ListeningClock::start(Arc::clone(&clock), || None);
         let started = clock.mono();
         let work = async {
             tokio::select! {
-                never = listening.keep_on() => match never {},
+                never = listening.keep_ticking() => match never {},
                 silent = listening.within(seconds(3), std::future::pending::<()>()) => silent,
             }
         };

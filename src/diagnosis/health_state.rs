@@ -26,14 +26,14 @@ const GOOD_RUNS: u32 = 2;
 /// The document that is stored between two runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct HealthState {
     api_version: String,
     kind: String,
     /// The endpoint of the runtime.
     endpoint: String,
     /// The call that hung in the last run.
     #[serde(default)]
-    hang: Option<Hang>,
+    hang: Option<RememberedHang>,
     /// Whether the last run reported a problem.
     #[serde(default)]
     announced: bool,
@@ -48,7 +48,7 @@ pub struct Standing {
 /// A hung call, and the report of the run that found it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Hang {
+pub struct RememberedHang {
     /// The RPC's name.
     rpc: String,
     /// The id of the sandbox or container.
@@ -66,7 +66,7 @@ pub struct Hang {
 
 /// What the next run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextRun {
     /// It runs all probes, because no call is known to hang.
     Judge,
     /// It calls Version and repeats the hung call.
@@ -75,7 +75,7 @@ pub enum Step {
     Wait,
 }
 
-impl Standing {
+impl HealthState {
     /// Value of `kind`.
     pub const KIND: &'static str = "HealthState";
 
@@ -98,17 +98,19 @@ impl Standing {
     }
 
     /// Returns the call that hung at the end of the last run.
-    pub fn hang(&self) -> Option<&Hang> {
+    pub fn hang(&self) -> Option<&RememberedHang> {
         self.hang.as_ref()
     }
 
     /// Decides what a run at `now` does. If the clock went backwards, the call is repeated.
-    pub fn step(&self, now: Wall) -> Step {
-        let Some(hang) = self.hang.as_ref().filter(|hang| hang.call().is_some()) else { return Step::Judge };
+    pub fn step(&self, now: Wall) -> NextRun {
+        let Some(hang) = self.hang.as_ref().filter(|hang| hang.call().is_some()) else {
+            return NextRun::Judge;
+        };
         if now < hang.asked_at || now >= hang.asked_at.plus(hang.pause()) {
-            Step::AskAgain
+            NextRun::AskAgain
         } else {
-            Step::Wait
+            NextRun::Wait
         }
     }
 
@@ -132,7 +134,7 @@ impl Standing {
 
     /// Stores the result of a full run.
     pub fn learn(&mut self, report: &HealthReport, now: Wall) {
-        self.hang = silent_call(report).map(|(rpc, id)| Hang {
+        self.hang = silent_call(report).map(|(rpc, id)| RememberedHang {
             rpc: rpc.name().to_owned(),
             id,
             since: report.taken_at,
@@ -159,7 +161,7 @@ impl Standing {
     }
 }
 
-impl Hang {
+impl RememberedHang {
     /// Returns the call and its id.
     pub fn call(&self) -> Option<(Rpc, Option<&str>)> {
         Some((rpc_named(&self.rpc)?, self.id.as_deref()))
@@ -255,10 +257,10 @@ mod tests {
         }
     }
 
-    fn hung_list() -> Standing {
+    fn hung_list() -> HealthState {
         let mut report = unhealthy();
         report.probes.push(probe("ListContainers"));
-        let mut standing = Standing::new("unix:///x");
+        let mut standing = HealthState::new("unix:///x");
         standing.learn(&report, at(4));
         standing
     }
@@ -268,7 +270,7 @@ mod tests {
         let mut standing = hung_list();
         let mut asked = Vec::new();
         for second in (4..604).step_by(10) {
-            if standing.step(at(second)) == Step::AskAgain {
+            if standing.step(at(second)) == NextRun::AskAgain {
                 asked.push(second);
                 standing.asked_again(at(second));
             }
@@ -278,8 +280,8 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_silences_nobody() {
-        assert_eq!(hung_list().step(at(3)), Step::AskAgain);
-        assert_eq!(hung_list().step(at(5)), Step::Wait);
+        assert_eq!(hung_list().step(at(3)), NextRun::AskAgain);
+        assert_eq!(hung_list().step(at(5)), NextRun::Wait);
     }
 
     #[test]
@@ -327,14 +329,14 @@ mod tests {
     fn a_runtime_that_falls_silent_altogether_is_asked_for_nothing_but_its_name() {
         let mut standing = hung_list();
         standing.nobody_answers(at(34));
-        assert_eq!(standing.hang().and_then(Hang::call), Some((Rpc::Version, None)));
-        assert_eq!(standing.step(at(63)), Step::Wait);
-        assert_eq!(standing.step(at(64)), Step::AskAgain);
+        assert_eq!(standing.hang().and_then(RememberedHang::call), Some((Rpc::Version, None)));
+        assert_eq!(standing.step(at(63)), NextRun::Wait);
+        assert_eq!(standing.step(at(64)), NextRun::AskAgain);
     }
 
     #[test]
     fn likely_is_announced_by_the_second_run_and_ends_with_the_second_good_one() {
-        let mut standing = Standing::new("unix:///x");
+        let mut standing = HealthState::new("unix:///x");
         let said: Vec<bool> =
             [(true, false), (true, false), (false, true), (true, false), (false, true), (false, true)]
                 .into_iter()
@@ -348,8 +350,8 @@ mod tests {
     fn it_is_about_one_runtime() {
         let standing = hung_list();
         let text = serde_json::to_string(&standing).unwrap();
-        let read: Standing = serde_json::from_str(&text).unwrap();
+        let read: HealthState = serde_json::from_str(&text).unwrap();
         assert!(read.is_about("unix:///x") && !read.is_about("unix:///y"));
-        assert_eq!(read.step(at(5)), Step::Wait);
+        assert_eq!(read.step(at(5)), NextRun::Wait);
     }
 }

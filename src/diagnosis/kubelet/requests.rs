@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::way::{Lost, Way};
+use super::lazy_api::{ApiError, LazyKubeletApi};
 use super::{Healthz, KubeletEvidence, KubeletInputs, MetricsSource, Reading};
 use crate::clock::Wall;
 use crate::cri::Outcome;
 use crate::diagnosis::Inputs;
 use crate::diagnosis::budget::Budget;
-use crate::diagnosis::paper::Paper;
+use crate::diagnosis::input_file::InputFile;
 use crate::diagnosis::words::seconds;
 use crate::diagnosis::{limits, offload};
 use crate::kubelet::{Configz, Metrics, http};
@@ -22,14 +22,14 @@ const PROXY: &str = "/proxy/";
 
 /// A document below `/metrics` that needs the same permission and that the kubelet produces without a list
 /// call.
-const NEIGHBOUR: &str = "/probes";
+const PROBES_PATH: &str = "/probes";
 
 /// Why silence of a request through an API server does not prove that the kubelet is silent.
-const NOTHING_THROUGH_SERVER: &str = "not known: no path to the kubelet through the API server answers; the API server, \
+const SILENT_THROUGH_SERVER: &str = "not known: no path to the kubelet through the API server answers; the API server, \
     the way from there or the kubelet may hang";
 
 /// Why silence of every request with a credential does not prove that the kubelet is silent.
-const NOTHING_AUTHORISED: &str = "not known: neither it nor its /metrics/probes answers; the kubelet may wait for the API \
+const SILENT_WITH_CREDENTIAL: &str = "not known: neither it nor its /metrics/probes answers; the kubelet may wait for the API \
     server, which reviews the credential";
 
 /// Why a recorded silence proves nothing.
@@ -37,29 +37,29 @@ const RECORDED_SILENCE: &str = "not known: it was silent, and no other path of t
 
 /// The kubelet's answers, and the notes on what was not checked.
 #[derive(Default)]
-pub(in crate::diagnosis) struct Answers {
+pub(in crate::diagnosis) struct KubeletAnswers {
     pub(in crate::diagnosis) found: KubeletEvidence,
     pub(in crate::diagnosis) not_checked: Vec<NotChecked>,
     pub(in crate::diagnosis) bad_input: Vec<String>,
-    pub(in crate::diagnosis) papers: Vec<Paper>,
+    pub(in crate::diagnosis) input_files: Vec<InputFile>,
 }
 
-impl Answers {
+impl KubeletAnswers {
     fn skip(&mut self, what: &str, why: String) {
         self.not_checked.push(NotChecked { what: what.to_owned(), why });
     }
 
-    fn trouble(&mut self, what: &str, trouble: Trouble) {
-        match trouble {
-            Trouble::Silent(_) | Trouble::SilentAlone(_) => {
+    fn note_error(&mut self, what: &str, note_error: FetchError) {
+        match note_error {
+            FetchError::Silent(_) | FetchError::SilentButOthersAnswer(_) => {
                 self.skip(what, "it did not answer in time".into());
             }
-            Trouble::Away(why) => self.skip(what, why),
-            Trouble::NotAccepted(why) => {
+            FetchError::Failed(why) => self.skip(what, why),
+            FetchError::NotAccepted(why) => {
                 self.found.not_accepted.get_or_insert_with(|| why.clone());
                 self.skip(what, why);
             }
-            Trouble::Bad(why) => {
+            FetchError::BadInput(why) => {
                 self.bad_input.push(why.clone());
                 self.skip(what, why);
             }
@@ -67,23 +67,23 @@ impl Answers {
     }
 
     /// Stores the answer of `/configz`.
-    fn configz(&mut self, answer: Result<(Configz, String), Trouble>, keeps_papers: bool) {
+    fn configz(&mut self, answer: Result<(Configz, String), FetchError>, keeps_input_files: bool) {
         match answer {
             Ok((configz, text)) => {
                 self.found.config = configz.config;
-                if keeps_papers {
+                if keeps_input_files {
                     let text = without_secret_keys(&text);
-                    self.papers.push(Paper::new("kubelet/configz.json", "what it runs with", text));
+                    self.input_files.push(InputFile::new("kubelet/configz.json", "what it runs with", text));
                 }
             }
-            Err(trouble) => self.trouble("the kubelet's configz", trouble),
+            Err(note_error) => self.note_error("the kubelet's configz", note_error),
         }
     }
 }
 
 /// Requests `/healthz`, the metrics and the configuration in parallel.
-pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) -> Answers {
-    let mut answers = Answers::default();
+pub(in crate::diagnosis) async fn fetch_all<R>(inputs: &Inputs<R>, budget: &Budget) -> KubeletAnswers {
+    let mut answers = KubeletAnswers::default();
     let limit = inputs.deadlines().http.min(budget.left());
     let mut written = None;
     let asked = &inputs.kubelet;
@@ -93,7 +93,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
         timed(
             inputs,
             asked.metrics.as_ref().map(async |source| {
-                let Given { source, at } = given(source, budget).await?;
+                let LoadedSource { source, at } = load_source(source, budget).await?;
                 written = at;
                 // Boxed, because this future is far larger than the others in the join.
                 Box::pin(metrics_or_silence(&source, limit, budget)).await
@@ -108,7 +108,7 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
         Some((answer, took)) => {
             let outcome = match &answer {
                 Ok(Healthz::Ok) => Outcome::Ok,
-                Err((Trouble::Silent(_), _)) => Outcome::Silent,
+                Err((FetchError::Silent(_), _)) => Outcome::Silent,
                 _ => Outcome::Error,
             };
             answers.found.asked.push(("kubelet /healthz", outcome, took));
@@ -116,22 +116,22 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
                 matches!(&configz, Some((Ok(_), _))) || matches!(&metrics, Some((Ok(_), _)));
             match answer {
                 Ok(found) => answers.found.healthz = Some(found),
-                Err((Trouble::Silent(_), _)) if through_server && !another_answers => {
-                    answers.skip("the kubelet's /healthz", NOTHING_THROUGH_SERVER.into());
+                Err((FetchError::Silent(_), _)) if through_server && !another_answers => {
+                    answers.skip("the kubelet's /healthz", SILENT_THROUGH_SERVER.into());
                 }
-                Err((Trouble::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
-                Err((trouble, refused)) => {
+                Err((FetchError::Silent(waited), _)) => answers.found.healthz = Some(Healthz::Silent(waited)),
+                Err((note_error, refused)) => {
                     answers.found.healthz = refused.then_some(Healthz::Refused);
-                    answers.trouble("the kubelet's /healthz", trouble);
+                    answers.note_error("the kubelet's /healthz", note_error);
                 }
             }
         }
     }
     if let Some((answer, took)) = configz {
         answers.found.asked.push(("kubelet /configz", outcome(&answer), took));
-        answers.configz(answer, inputs.keeps_papers());
+        answers.configz(answer, inputs.keeps_input_files());
     }
-    if asked.api.as_ref().is_some_and(Way::is_insecure) {
+    if asked.api.as_ref().is_some_and(LazyKubeletApi::is_insecure) {
         answers.skip("who answers as the kubelet", "its certificate is not looked at, as you said".into());
     }
     if let Some((answer, took)) = &metrics {
@@ -144,8 +144,12 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             "give them with --kubelet-metrics, or a credential with --kubelet-token-file".into(),
         ),
         Some(Ok((metrics, text))) => {
-            if inputs.keeps_papers() {
-                answers.papers.push(Paper::new("kubelet/metrics.txt", "the kubelet's metrics", text));
+            if inputs.keeps_input_files() {
+                answers.input_files.push(InputFile::new(
+                    "kubelet/metrics.txt",
+                    "the kubelet's metrics",
+                    text,
+                ));
             }
             // A file shows the metrics of the moment at which it was written.
             let now = inputs.clock.wall();
@@ -159,40 +163,40 @@ pub(in crate::diagnosis) async fn ask<R>(inputs: &Inputs<R>, budget: &Budget) ->
             }
             answers.found.first = Some(Reading { at, metrics });
         }
-        Some(Err(Trouble::SilentAlone(waited))) => {
+        Some(Err(FetchError::SilentButOthersAnswer(waited))) => {
             answers.found.metrics_silent = Some(waited);
-            answers.trouble("the kubelet's metrics", Trouble::Silent(waited));
+            answers.note_error("the kubelet's metrics", FetchError::Silent(waited));
         }
-        Some(Err(Trouble::Silent(_))) => {
+        Some(Err(FetchError::Silent(_))) => {
             let proxied = matches!(&asked.metrics, Some(MetricsSource::Api(way)) if way.is_proxied())
                 || matches!(&asked.metrics, Some(MetricsSource::Url(url)) if url.contains(PROXY));
             let why = match &asked.metrics {
                 Some(MetricsSource::Silent(_)) => RECORDED_SILENCE,
-                _ if proxied => NOTHING_THROUGH_SERVER,
-                _ => NOTHING_AUTHORISED,
+                _ if proxied => SILENT_THROUGH_SERVER,
+                _ => SILENT_WITH_CREDENTIAL,
             };
             answers.skip("the kubelet's metrics", why.into());
         }
-        Some(Err(trouble)) => answers.trouble("the kubelet's metrics", trouble),
+        Some(Err(note_error)) => answers.note_error("the kubelet's metrics", note_error),
     }
     answers
 }
 
 /// Why a document could not be fetched.
-pub(in crate::diagnosis) enum Trouble {
+pub(in crate::diagnosis) enum FetchError {
     /// The request got no answer, or the answer stopped in the middle.
     Silent(Duration),
     /// The request got no answer, while another path with the same permission was answered.
-    SilentAlone(Duration),
+    SilentButOthersAnswer(Duration),
     /// The file or URL that the user named is not what it should be.
-    Bad(String),
+    BadInput(String),
     /// The request failed for a reason that says nothing about the kubelet.
-    Away(String),
+    Failed(String),
     /// The kubelet does not accept our credential, or we do not accept its certificate.
     NotAccepted(String),
 }
 
-impl From<http::Error> for Trouble {
+impl From<http::Error> for FetchError {
     fn from(why: http::Error) -> Self {
         match (&why, why.hint()) {
             (http::Error::Silent { waited, .. } | http::Error::SilentMidAnswer { waited, .. }, _) => {
@@ -205,26 +209,26 @@ impl From<http::Error> for Trouble {
                     http::Error::Unauthorized { .. }
                     | http::Error::Forbidden { .. }
                     | http::Error::Certificate { .. } => Self::NotAccepted(text),
-                    _ => Self::Away(text),
+                    _ => Self::Failed(text),
                 }
             }
         }
     }
 }
 
-impl From<Lost> for Trouble {
-    fn from(why: Lost) -> Self {
+impl From<ApiError> for FetchError {
+    fn from(why: ApiError) -> Self {
         match why {
-            Lost::Way(why) => Self::Bad(why),
-            Lost::Http(why) => why.into(),
+            ApiError::LazyKubeletApi(why) => Self::BadInput(why),
+            ApiError::Http(why) => why.into(),
         }
     }
 }
 
-const fn outcome<T>(answer: &Result<T, Trouble>) -> Outcome {
+const fn outcome<T>(answer: &Result<T, FetchError>) -> Outcome {
     match answer {
         Ok(_) => Outcome::Ok,
-        Err(Trouble::Silent(_) | Trouble::SilentAlone(_)) => Outcome::Silent,
+        Err(FetchError::Silent(_) | FetchError::SilentButOthersAnswer(_)) => Outcome::Silent,
         Err(_) => Outcome::Error,
     }
 }
@@ -242,10 +246,10 @@ async fn healthz(
     url: &str,
     limit: Duration,
     budget: &Budget,
-) -> Result<Healthz, (Trouble, bool)> {
+) -> Result<Healthz, (FetchError, bool)> {
     let refused = |why: http::Error| {
         let refused = matches!(why, http::Error::Refused { .. });
-        (Trouble::from(why), refused)
+        (FetchError::from(why), refused)
     };
     let way = asked.api.as_ref().filter(|_| url.starts_with('/'));
     let (url, answer) = match way {
@@ -265,11 +269,15 @@ async fn healthz(
 }
 
 /// Requests the configuration. Returns it parsed, and as indented text.
-async fn configz(way: &Way, limit: Duration, budget: &Budget) -> Result<(Configz, String), Trouble> {
+async fn configz(
+    way: &LazyKubeletApi,
+    limit: Duration,
+    budget: &Budget,
+) -> Result<(Configz, String), FetchError> {
     let (url, answer) = way.document("/configz", limit, budget).await?;
     let text = answer.document(&url)?;
     let parsed = Configz::parse(&text);
-    let no = || Trouble::Away(format!("what `{url}` answers is no configuration of a kubelet"));
+    let no = || FetchError::Failed(format!("what `{url}` answers is no configuration of a kubelet"));
     let lines = serde_json::from_str::<serde_json::Value>(&text).map(|value| format!("{value:#}\n"));
     Ok((parsed.ok_or_else(no)?, lines.unwrap_or_default()))
 }
@@ -282,21 +290,21 @@ async fn get(url: &str, limit: Duration, budget: &Budget) -> Result<http::Answer
 }
 
 /// A source of metrics that has been read; for a file also its name and when it was written.
-struct Given {
+struct LoadedSource {
     source: MetricsSource,
     at: Option<(String, Wall)>,
 }
 
 /// Reads a file or standard input, in a thread that may be left behind: a pipe's writer may take as long as
 /// the whole run.
-async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble> {
+async fn load_source(source: &MetricsSource, budget: &Budget) -> Result<LoadedSource, FetchError> {
     let (name, path) = match source {
         MetricsSource::Text { name, written, .. } => {
             let at = written.map(|written| (name.clone(), written));
-            return Ok(Given { source: source.clone(), at });
+            return Ok(LoadedSource { source: source.clone(), at });
         }
         MetricsSource::Url(_) | MetricsSource::Api(_) | MetricsSource::Silent(_) => {
-            return Ok(Given { source: source.clone(), at: None });
+            return Ok(LoadedSource { source: source.clone(), at: None });
         }
         MetricsSource::File(path) => (path.display().to_string(), Some(path.clone())),
         MetricsSource::Stdin => ("stdin".to_owned(), None),
@@ -307,12 +315,12 @@ async fn given(source: &MetricsSource, budget: &Budget) -> Result<Given, Trouble
         None => (load::stdin(LARGEST_REPORT), written(Path::new("/dev/stdin"))),
     };
     let Some((text, at)) = offload::value(limit, work).await else {
-        return Err(Trouble::Bad(format!("`{name}` did not end within {}", seconds(limit))));
+        return Err(FetchError::BadInput(format!("`{name}` did not end within {}", seconds(limit))));
     };
-    let text = text.map_err(|why| Trouble::Bad(format!("cannot read `{name}`: {why}")))?;
+    let text = text.map_err(|why| FetchError::BadInput(format!("cannot read `{name}`: {why}")))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let source = MetricsSource::Text { name: name.clone(), text, written: at };
-    Ok(Given { source, at: at.map(|at| (name, at)) })
+    Ok(LoadedSource { source, at: at.map(|at| (name, at)) })
 }
 
 /// Returns when a regular file was written; a pipe has no such time.
@@ -323,13 +331,13 @@ fn written(path: &Path) -> Option<Wall> {
 }
 
 /// The outcome of `/healthz`, and how long the request took.
-type HealthzAnswer = Option<(Result<Healthz, (Trouble, bool)>, Duration)>;
+type HealthzAnswer = Option<(Result<Healthz, (FetchError, bool)>, Duration)>;
 
 /// Prefers the answer from the node itself, if anything listens there. The second value says whether that
 /// answer was chosen.
 fn preferred(on_node: HealthzAnswer, other: HealthzAnswer) -> (HealthzAnswer, bool) {
-    let says_something = |answer: &Result<_, (Trouble, bool)>| {
-        answer.is_ok() || matches!(answer, Err((Trouble::Silent(_), _)))
+    let says_something = |answer: &Result<_, (FetchError, bool)>| {
+        answer.is_ok() || matches!(answer, Err((FetchError::Silent(_), _)))
     };
     match on_node {
         Some((answer, took)) if says_something(&answer) => (Some((answer, took)), true),
@@ -352,28 +360,28 @@ async fn metrics_or_silence(
     source: &MetricsSource,
     limit: Duration,
     budget: &Budget,
-) -> Result<(Metrics, String), Trouble> {
+) -> Result<(Metrics, String), FetchError> {
     let mut read = std::pin::pin!(read_metrics(source, limit, budget));
     if let Ok(ended) = tokio::time::timeout(limit / 2, &mut read).await {
         return ended;
     }
-    let (ended, neighbour) = tokio::join!(read, neighbour_answers(source, limit / 2, budget));
-    ended.map_err(|trouble| match trouble {
-        Trouble::Silent(waited) if neighbour => Trouble::SilentAlone(waited),
+    let (ended, neighbour) = tokio::join!(read, probes_path_answers(source, limit / 2, budget));
+    ended.map_err(|note_error| match note_error {
+        FetchError::Silent(waited) if neighbour => FetchError::SilentButOthersAnswer(waited),
         other => other,
     })
 }
 
 /// Whether the kubelet answers the neighbouring document. A refusal is an answer too, except through an API
 /// server, which may refuse by itself.
-async fn neighbour_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
+async fn probes_path_answers(source: &MetricsSource, limit: Duration, budget: &Budget) -> bool {
     let (answer, proxied) = match source {
         MetricsSource::Api(way) => {
-            let answer = way.document(&format!("/metrics{NEIGHBOUR}"), limit, budget).await;
+            let answer = way.document(&format!("/metrics{PROBES_PATH}"), limit, budget).await;
             (answer.ok().map(|(_, answer)| answer), way.is_proxied())
         }
         MetricsSource::Url(url) => {
-            let answer = get(&format!("{}{NEIGHBOUR}", url.trim_end_matches('/')), limit, budget).await;
+            let answer = get(&format!("{}{PROBES_PATH}", url.trim_end_matches('/')), limit, budget).await;
             (answer.ok(), url.contains(PROXY))
         }
         _ => (None, false),
@@ -386,7 +394,7 @@ pub(in crate::diagnosis) async fn read_metrics(
     source: &MetricsSource,
     limit: Duration,
     budget: &Budget,
-) -> Result<(Metrics, String), Trouble> {
+) -> Result<(Metrics, String), FetchError> {
     let (name, text) = match source {
         MetricsSource::Text { name, text, .. } => (name.clone(), text.clone()),
         MetricsSource::Url(url) => {
@@ -397,14 +405,14 @@ pub(in crate::diagnosis) async fn read_metrics(
             let text = answer.document(&url)?;
             (url, text)
         }
-        MetricsSource::Silent(waited) => return Err(Trouble::Silent(*waited)),
+        MetricsSource::Silent(waited) => return Err(FetchError::Silent(*waited)),
         MetricsSource::File(_) | MetricsSource::Stdin => {
-            return Err(Trouble::Away("it is read once".to_owned()));
+            return Err(FetchError::Failed("it is read once".to_owned()));
         }
     };
     match Metrics::parse(&text) {
         Ok(metrics) => Ok((metrics, text)),
-        Err(why) => Err(Trouble::Bad(format!("`{name}` is no metrics of a kubelet: {why}"))),
+        Err(why) => Err(FetchError::BadInput(format!("`{name}` is no metrics of a kubelet: {why}"))),
     }
 }
 
@@ -415,11 +423,11 @@ mod tests {
     #[test]
     fn healthz_on_the_node_counts_and_not_a_silence_through_the_api_server() {
         let second = Duration::from_secs(1);
-        let silent = || Some((Err((Trouble::Silent(second), false)), second));
+        let silent = || Some((Err((FetchError::Silent(second), false)), second));
         let (answer, on_node) = preferred(Some((Ok(Healthz::Ok), second)), silent());
         assert!(on_node && matches!(answer, Some((Ok(Healthz::Ok), _))));
-        let refused = Some((Err((Trouble::Away("refused".into()), true)), second));
+        let refused = Some((Err((FetchError::Failed("refused".into()), true)), second));
         let (answer, on_node) = preferred(refused, silent());
-        assert!(!on_node && matches!(answer, Some((Err((Trouble::Silent(_), _)), _))));
+        assert!(!on_node && matches!(answer, Some((Err((FetchError::Silent(_), _)), _))));
     }
 }

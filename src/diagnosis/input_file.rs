@@ -3,14 +3,14 @@
 use crate::report::escape;
 
 /// The largest size of a file. Only the end of a longer file is kept: in a log the end matters more.
-pub const LARGEST: usize = 2 * 1024 * 1024;
+pub const MAX_BYTES: usize = 2 * 1024 * 1024;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// One text file of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paper {
+pub struct InputFile {
     /// The path in the bundle, made of plain characters.
     pub name: String,
     /// A short description of the content.
@@ -21,10 +21,10 @@ pub struct Paper {
     pub cut: bool,
 }
 
-impl Paper {
+impl InputFile {
     /// Creates a file with the end of `bytes`, as far as it fits.
     pub fn new(name: impl Into<String>, about: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
-        Self::within(LARGEST, name, about, bytes)
+        Self::within(MAX_BYTES, name, about, bytes)
     }
 
     /// Creates a file that is never cut, for plegctl's own documents.

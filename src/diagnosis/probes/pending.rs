@@ -11,9 +11,9 @@ use tokio::task::{self, JoinHandle, JoinSet};
 use super::super::budget::Budget;
 use super::super::evidence::{Evidence, RuntimeEvidence, StatusRecord, Target};
 use super::super::limits;
-use super::super::listening::Listening;
+use super::super::listening_clock::ListeningClock;
 use super::super::report::Confidence;
-use super::super::silence::Scale;
+use super::super::silence::SilenceLimits;
 use super::super::words::{plural, seconds};
 use super::super::{Inputs, Progress};
 use crate::clock::Mono;
@@ -23,27 +23,27 @@ use crate::cri::{Arriving, Call, Container, Error, Rpc, RuntimeStatus, Sandbox, 
 const TICK: Duration = Duration::from_millis(100);
 
 /// One pending call.
-pub(super) struct InFlight<T> {
+pub(super) struct PendingCall<T> {
     rpc: Rpc,
     started: Mono,
     /// How long the caller of this run had been waiting before the run began.
     before: Duration,
-    listening: Arc<Listening>,
-    arrived: Arc<Arrived>,
+    listening: Arc<ListeningClock>,
+    progress_so_far: Arc<AnswerProgress>,
     handle: JoinHandle<Call<T>>,
     /// Whether the call continues after the run.
-    is_left: bool,
+    continues: bool,
 }
 
 /// How much of an answer has arrived. Silence counts from the last byte: a list that is still arriving is
 /// large or slow, not hung.
-struct Arrived {
-    listening: Arc<Listening>,
+struct AnswerProgress {
+    listening: Arc<ListeningClock>,
     seen: Mutex<Option<(u64, Mono)>>,
 }
 
-impl Arrived {
-    fn awaited(listening: &Arc<Listening>) -> Arc<Self> {
+impl AnswerProgress {
+    fn nothing_yet(listening: &Arc<ListeningClock>) -> Arc<Self> {
         Arc::new(Self { listening: Arc::clone(listening), seen: Mutex::default() })
     }
 
@@ -58,9 +58,9 @@ impl Arrived {
     }
 }
 
-impl Arriving for Arrived {
+impl Arriving for AnswerProgress {
     fn came(&self, bytes: u64) {
-        self.listening.hear(bytes);
+        self.listening.add_received(bytes);
         let now = self.listening.now();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.map_or(0, |(bytes, _)| bytes);
@@ -68,29 +68,29 @@ impl Arriving for Arrived {
     }
 }
 
-impl<T> Drop for InFlight<T> {
+impl<T> Drop for PendingCall<T> {
     fn drop(&mut self) {
-        if !self.is_left {
+        if !self.continues {
             self.handle.abort();
         }
     }
 }
 
-impl<T: Send + 'static> InFlight<T> {
+impl<T: Send + 'static> PendingCall<T> {
     pub(super) fn start(
-        listening: &Arc<Listening>,
+        listening: &Arc<ListeningClock>,
         rpc: Rpc,
         call: impl Future<Output = Call<T>> + Send + 'static,
     ) -> Self {
-        let arrived = Arrived::awaited(listening);
+        let progress_so_far = AnswerProgress::nothing_yet(listening);
         Self {
             rpc,
             started: listening.now(),
             before: Duration::ZERO,
             listening: Arc::clone(listening),
-            handle: tokio::spawn(watched(Arc::<Arrived>::clone(&arrived), call)),
-            arrived,
-            is_left: false,
+            handle: tokio::spawn(watched(Arc::<AnswerProgress>::clone(&progress_so_far), call)),
+            progress_so_far,
+            continues: false,
         }
     }
 
@@ -100,34 +100,34 @@ impl<T: Send + 'static> InFlight<T> {
     }
 
     /// Marks a call that the caller of this run made some time ago.
-    pub(super) fn begun(mut self, ago: Duration) -> Self {
+    pub(super) fn started_before(mut self, ago: Duration) -> Self {
         self.before = ago;
         self
     }
 
     /// Returns how long the call has been silent, including the time before this run.
     pub(super) fn waited(&self) -> Duration {
-        let before = if self.arrived.so_far().is_some() { Duration::ZERO } else { self.before };
+        let before = if self.progress_so_far.so_far().is_some() { Duration::ZERO } else { self.before };
         before + self.silent_for()
     }
 
     /// Returns how long the call has been silent in this run.
     pub(super) fn silent_for(&self) -> Duration {
-        self.listening.now().since(self.arrived.silent_since(self.started))
+        self.listening.now().since(self.progress_so_far.silent_since(self.started))
     }
 
     /// Returns the answer, if it arrives within `limit` from now.
     pub(super) async fn within(&mut self, limit: Duration) -> Option<Call<T>> {
         let ended = tokio::time::timeout(limit, &mut self.handle).await.ok()?;
-        Some(self.unwrapped(ended))
+        Some(self.to_call(ended))
     }
 
     /// Returns the outcome so far: silent, or still arriving.
-    pub(super) fn so_far(&self, silence: Scale) -> Call<T> {
+    pub(super) fn so_far(&self, silence: SilenceLimits) -> Call<T> {
         let (rpc, waited) = (self.rpc, self.waited());
         let silent =
             Call { rpc, duration: waited, response_bytes: 0, result: Err(Error::Silent { rpc, waited }) };
-        match self.arrived.so_far() {
+        match self.progress_so_far.so_far() {
             Some((received, _)) if !silence.hangs(waited) => {
                 let waited = self.before + self.listening.now().since(self.started);
                 Call {
@@ -142,10 +142,10 @@ impl<T: Send + 'static> InFlight<T> {
         }
     }
 
-    fn unwrapped(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
+    fn to_call(&self, ended: Result<Call<T>, task::JoinError>) -> Call<T> {
         let waited = self.before + self.listening.now().since(self.started);
         match ended {
-            Ok(call) => Call { duration: self.listening.of_the_runtime(call.duration, waited), ..call },
+            Ok(call) => Call { duration: self.listening.runtime_share(call.duration, waited), ..call },
             Err(why) => Call {
                 rpc: self.rpc,
                 duration: waited,
@@ -158,7 +158,7 @@ impl<T: Send + 'static> InFlight<T> {
 
 /// Returns the answer of a pending call, if it arrives within `limit` from now.
 pub(super) async fn end_of<T: Send + 'static>(
-    call: &mut Option<InFlight<T>>,
+    call: &mut Option<PendingCall<T>>,
     limit: Duration,
 ) -> Option<Call<T>> {
     let ended = call.as_mut()?.within(limit).await?;
@@ -166,19 +166,19 @@ pub(super) async fn end_of<T: Send + 'static>(
     Some(ended)
 }
 
-struct Pending {
+struct PendingStatusCall {
     target: Target,
     rpc: Rpc,
     started: Mono,
     /// How long the caller of this run had been waiting before the run began.
     before: Duration,
-    arrived: Arc<Arrived>,
+    progress_so_far: Arc<AnswerProgress>,
     task: task::AbortHandle,
 }
 
-impl Pending {
+impl PendingStatusCall {
     fn waited(&self, now: Mono) -> Duration {
-        match self.arrived.so_far() {
+        match self.progress_so_far.so_far() {
             Some((_, last)) => now.since(last),
             None => self.before + now.since(self.started),
         }
@@ -191,39 +191,40 @@ impl Pending {
 
 /// The pending status calls.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct PendingStatusCalls {
     tasks: JoinSet<StatusRecord>,
-    pending: HashMap<task::Id, Pending>,
+    pending: HashMap<task::Id, PendingStatusCall>,
 }
 
-impl Asking {
+impl PendingStatusCalls {
     pub(super) fn start(
         &mut self,
-        listening: &Arc<Listening>,
+        listening: &Arc<ListeningClock>,
         target: Target,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        self.take_over(listening, Duration::ZERO, target, rpc, call);
+        self.start_elsewhere(listening, Duration::ZERO, target, rpc, call);
     }
 
     /// Adds a call that the caller of this run made and still waits for.
-    pub(super) fn take_over(
+    pub(super) fn start_elsewhere(
         &mut self,
-        listening: &Arc<Listening>,
+        listening: &Arc<ListeningClock>,
         before: Duration,
         target: Target,
         rpc: Rpc,
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
-        let (started, arrived) = (listening.now(), Arrived::awaited(listening));
-        let handle = self.tasks.spawn(watched(Arc::<Arrived>::clone(&arrived), call));
+        let (started, progress_so_far) = (listening.now(), AnswerProgress::nothing_yet(listening));
+        let handle = self.tasks.spawn(watched(Arc::<AnswerProgress>::clone(&progress_so_far), call));
         let id = handle.id();
-        self.pending.insert(id, Pending { target, rpc, started, before, arrived, task: handle });
+        self.pending
+            .insert(id, PendingStatusCall { target, rpc, started, before, progress_so_far, task: handle });
     }
 
     /// Returns how many calls have been silent for less than `age`, and how many for longer.
-    pub(super) fn younger_and_older(&self, now: Mono, age: Duration) -> (usize, usize) {
+    pub(super) fn count_by_age(&self, now: Mono, age: Duration) -> (usize, usize) {
         let young = self.pending.values().filter(|call| call.waited(now) < age).count();
         (young, self.pending.len() - young)
     }
@@ -239,33 +240,35 @@ impl Asking {
     }
 
     /// Returns the next answer, if it arrives within `limit`.
-    pub(super) async fn next(&mut self, listening: &Listening, limit: Duration) -> Option<StatusRecord> {
+    pub(super) async fn next(&mut self, listening: &ListeningClock, limit: Duration) -> Option<StatusRecord> {
         let ended = tokio::time::timeout(limit, self.tasks.join_next_with_id()).await.ok()??;
-        Some(self.taken(ended, listening))
+        Some(self.finished_record(ended, listening))
     }
 
     /// Returns an answer that has arrived already.
-    fn answered(&mut self, listening: &Listening) -> Option<StatusRecord> {
+    fn next_answered(&mut self, listening: &ListeningClock) -> Option<StatusRecord> {
         let ended = self.tasks.try_join_next_with_id()?;
-        Some(self.taken(ended, listening))
+        Some(self.finished_record(ended, listening))
     }
 
-    fn taken(
+    fn finished_record(
         &mut self,
         ended: Result<(task::Id, StatusRecord), task::JoinError>,
-        listening: &Listening,
+        listening: &ListeningClock,
     ) -> StatusRecord {
         match ended {
             Ok((id, mut record)) => {
                 if let Some(call) = self.pending.remove(&id) {
-                    record.duration = listening.of_the_runtime(record.duration, call.took(listening.now()));
+                    record.duration = listening.runtime_share(record.duration, call.took(listening.now()));
                 }
                 record
             }
             Err(why) => {
                 let lost = self.pending.remove(&why.id());
-                let (target, rpc) = lost
-                    .map_or_else(|| (Target::nobody(), Rpc::ContainerStatus), |lost| (lost.target, lost.rpc));
+                let (target, rpc) = lost.map_or_else(
+                    || (Target::placeholder(), Rpc::ContainerStatus),
+                    |lost| (lost.target, lost.rpc),
+                );
                 let result = Err(Error::Own { rpc, detail: why.to_string() });
                 StatusRecord {
                     target,
@@ -295,21 +298,21 @@ impl Asking {
 
 /// All pending calls of a run.
 #[derive(Default)]
-pub(in crate::diagnosis) struct Flight {
-    pub(super) version: Option<InFlight<Version>>,
-    pub(super) control: Option<InFlight<Version>>,
-    pub(super) status: Option<InFlight<RuntimeStatus>>,
-    pub(super) sandboxes: Option<InFlight<Vec<Sandbox>>>,
-    pub(super) containers: Option<InFlight<Vec<Container>>>,
-    pub(super) asking: Asking,
-    pub(super) shims: Asking,
+pub(in crate::diagnosis) struct PendingCalls {
+    pub(super) version: Option<PendingCall<Version>>,
+    pub(super) control: Option<PendingCall<Version>>,
+    pub(super) status: Option<PendingCall<RuntimeStatus>>,
+    pub(super) sandboxes: Option<PendingCall<Vec<Sandbox>>>,
+    pub(super) containers: Option<PendingCall<Vec<Container>>>,
+    pub(super) status_calls: PendingStatusCalls,
+    pub(super) shims: PendingStatusCalls,
 }
 
 /// Stores the answer of a call, or how long the call has been silent.
-async fn take<T: Send + 'static>(
-    call: &mut Option<InFlight<T>>,
+async fn store_outcome<T: Send + 'static>(
+    call: &mut Option<PendingCall<T>>,
     place: &mut Option<Call<T>>,
-    silence: Scale,
+    silence: SilenceLimits,
 ) {
     if let Some(ended) = end_of(call, Duration::ZERO).await {
         *place = Some(ended);
@@ -318,32 +321,36 @@ async fn take<T: Send + 'static>(
     }
 }
 
-fn take_records(asking: &mut Asking, records: &mut Vec<StatusRecord>, listening: &Listening) {
+fn store_outcomes(
+    status_calls: &mut PendingStatusCalls,
+    records: &mut Vec<StatusRecord>,
+    listening: &ListeningClock,
+) {
     records.retain(|record| !record.pending);
-    while let Some(record) = asking.answered(listening) {
+    while let Some(record) = status_calls.next_answered(listening) {
         records.push(record);
     }
-    records.extend(asking.so_far(listening.now()));
+    records.extend(status_calls.so_far(listening.now()));
 }
 
-impl Flight {
+impl PendingCalls {
     /// Writes the present outcome of each call into the evidence.
     pub(in crate::diagnosis) async fn note(&mut self, budget: &Budget, evidence: &mut RuntimeEvidence) {
         let silence = evidence.silence;
-        take(&mut self.version, &mut evidence.version, silence).await;
-        take(&mut self.control, &mut evidence.control, silence).await;
-        take(&mut self.status, &mut evidence.status, silence).await;
-        take(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
-        take(&mut self.containers, &mut evidence.containers.first, silence).await;
-        take_records(&mut self.asking, &mut evidence.asked, &budget.listening);
-        take_records(&mut self.shims, &mut evidence.shims, &budget.listening);
+        store_outcome(&mut self.version, &mut evidence.version, silence).await;
+        store_outcome(&mut self.control, &mut evidence.control, silence).await;
+        store_outcome(&mut self.status, &mut evidence.status, silence).await;
+        store_outcome(&mut self.sandboxes, &mut evidence.sandboxes.first, silence).await;
+        store_outcome(&mut self.containers, &mut evidence.containers.first, silence).await;
+        store_outcomes(&mut self.status_calls, &mut evidence.asked, &budget.listening);
+        store_outcomes(&mut self.shims, &mut evidence.shims, &budget.listening);
     }
 
     /// Lets the calls that this run made continue until they are answered or their own deadline ends them.
     pub(in crate::diagnosis) fn leave(mut self) {
-        fn leave<T>(call: &mut Option<InFlight<T>>) {
+        fn leave<T>(call: &mut Option<PendingCall<T>>) {
             if let Some(call) = call {
-                call.is_left = call.before.is_zero();
+                call.continues = call.before.is_zero();
             }
         }
         leave(&mut self.version);
@@ -351,7 +358,7 @@ impl Flight {
         leave(&mut self.status);
         leave(&mut self.sandboxes);
         leave(&mut self.containers);
-        self.asking.leave();
+        self.status_calls.leave();
         self.shims.leave();
     }
 
@@ -386,11 +393,11 @@ impl Flight {
         let runtime = &evidence.runtime;
         let enough = patience.min(runtime.silence.certain);
         let calls = [
-            self.version.as_ref().map(InFlight::waiting),
-            self.control.as_ref().map(InFlight::waiting),
-            self.status.as_ref().map(InFlight::waiting),
-            self.sandboxes.as_ref().map(InFlight::waiting),
-            self.containers.as_ref().map(InFlight::waiting),
+            self.version.as_ref().map(PendingCall::waiting),
+            self.control.as_ref().map(PendingCall::waiting),
+            self.status.as_ref().map(PendingCall::waiting),
+            self.sandboxes.as_ref().map(PendingCall::waiting),
+            self.containers.as_ref().map(PendingCall::waiting),
         ];
         let calls = calls.into_iter().flatten().filter(|(_, waited)| *waited < enough);
         let mut open: Vec<(Duration, String)> =
@@ -399,7 +406,9 @@ impl Flight {
         open.extend(
             silent
                 .filter(|record| record.duration < enough)
-                .filter(|record| evidence.sure_of(&record.target.id, record.duration) != Confidence::Certain)
+                .filter(|record| {
+                    evidence.hang_confidence(&record.target.id, record.duration) != Confidence::Certain
+                })
                 .map(|record| {
                     let about = evidence.names.describe(&record.target.id);
                     (record.duration, format!("{} of {about}", record.rpc))
@@ -415,14 +424,14 @@ impl Flight {
     }
 }
 
-impl<T: Send + 'static> InFlight<T> {
+impl<T: Send + 'static> PendingCall<T> {
     fn waiting(&self) -> (Rpc, Duration) {
         (self.rpc, self.waited())
     }
 }
 
 /// How long a silent status call prevents another one from being made.
-pub(super) const PLACE_HELD: Duration = limits::HUNT_AFTER;
+pub(super) const SLOT_TIMEOUT: Duration = limits::ID_SEARCH_AFTER;
 
 #[cfg(test)]
 mod tests {
@@ -433,11 +442,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_whose_task_is_lost_is_a_fault_of_our_own() {
-        let mut asking = Asking::default();
-        asking.tasks.spawn(std::future::pending::<StatusRecord>());
-        asking.tasks.abort_all();
-        let listening = Listening::start(Arc::new(SystemClock::start()), || None);
-        let lost = asking.next(&listening, Duration::from_secs(60)).await.unwrap();
+        let mut status_calls = PendingStatusCalls::default();
+        status_calls.tasks.spawn(std::future::pending::<StatusRecord>());
+        status_calls.tasks.abort_all();
+        let listening = ListeningClock::start(Arc::new(SystemClock::start()), || None);
+        let lost = status_calls.next(&listening, Duration::from_secs(60)).await.unwrap();
         assert!(matches!(lost.result, Err(Error::Own { .. })), "{:?}", lost.result);
     }
 }

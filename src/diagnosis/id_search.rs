@@ -21,7 +21,7 @@ use super::proc::{Role, Trust, command_line, waits_uninterruptibly};
 use super::report::PodRef;
 use crate::host::{Arguments, CriName, KernelDir, kernel_text};
 
-/// The directories, below the host root, in which runtimes keep one directory for each container.
+/// The directories, under_root the host root, in which runtimes keep one directory for each container.
 const STATE_DIRS: [&str; 4] = [
     "run/containerd/io.containerd.runtime.v2.task/k8s.io",
     "run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io",
@@ -31,19 +31,19 @@ const STATE_DIRS: [&str; 4] = [
 /// The largest `config.json` of a bundle that is read.
 const MAX_CONFIG: u64 = 1024 * 1024;
 /// The time limit for the search.
-const PATIENCE: Duration = Duration::from_millis(800);
+const TIME_LIMIT: Duration = Duration::from_millis(800);
 
 /// Collects ids, in a thread that is left behind if a file system does not answer.
 pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budget) -> Vec<OutsideId> {
     let host_root = host_root.to_owned();
     let proc = proc.map(Path::to_owned);
-    let limit = PATIENCE.min(budget.left());
+    let limit = TIME_LIMIT.min(budget.left());
     let (parts, _) = offload::collect(limit, move |send: &dyn Fn(Vec<OutsideId>)| {
         send(from_logs(&host_root));
         let (ids, working_dirs) = proc.as_deref().map(from_processes).unwrap_or_default();
         send(ids);
         let mut dirs: BTreeSet<PathBuf> = STATE_DIRS.iter().map(|dir| host_root.join(dir)).collect();
-        dirs.extend(working_dirs.iter().map(|dir| below(&host_root, dir)));
+        dirs.extend(working_dirs.iter().map(|dir| under_root(&host_root, dir)));
         for dir in dirs {
             send(from_state_dir(&dir));
         }
@@ -55,7 +55,7 @@ pub(super) async fn collect(host_root: &Path, proc: Option<&Path>, budget: &Budg
 /// Returns the namespaces that have or had pods on this node, from the names of the pod log directories.
 pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String> {
     let dir = host_root.join("var/log/pods");
-    let found = offload::value(PATIENCE.min(budget.left()), move || {
+    let found = offload::value(TIME_LIMIT.min(budget.left()), move || {
         let names = entries(&dir);
         let namespaces: BTreeSet<String> = names
             .iter()
@@ -68,8 +68,8 @@ pub(super) async fn namespaces(host_root: &Path, budget: &Budget) -> Vec<String>
     found.into_iter().flatten().collect()
 }
 
-/// Returns an absolute path of the node as a path below `root`.
-pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
+/// Returns an absolute path of the node as a path under_root `root`.
+pub(super) fn under_root(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
@@ -184,7 +184,7 @@ fn from_state_dir(dir: &Path) -> Vec<OutsideId> {
 }
 
 /// Reads the annotations of a bundle: containerd keeps `config.json` in the directory itself, CRI-O in
-/// `userdata` below it.
+/// `userdata` under_root it.
 fn bundle_annotations(dir: &Path) -> Option<BTreeMap<String, String>> {
     let file = ["config.json", "userdata/config.json"]
         .iter()

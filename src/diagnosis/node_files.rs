@@ -10,64 +10,62 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 
 use super::evidence::{Evidence, StatusRecord};
-use super::paper::{LARGEST, Paper};
+use super::input_file::{InputFile, MAX_BYTES};
 use super::proc::{Process, Role};
-use super::{Inputs, join, offload};
+use super::{Inputs, holders, offload};
 use crate::host::{HostRoot, kernel_text};
 use crate::report::load::load;
 use crate::report::redaction::{without_secret_keys, without_secrets, without_secrets_of_mounts};
 
 /// The largest size of a file of `/proc`.
-const LARGEST_OF_PROC: usize = 64 * 1024;
+const MAX_PROC_FILE_BYTES: usize = 64 * 1024;
 /// The number of processes whose files are collected.
-const PROCESSES: usize = 64;
+const MAX_PROCESSES: usize = 64;
 /// The time limit for reading all of them.
-const LIMIT: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The files that the kernel answers alone, whatever state the process is in. `environ` is left out on
 /// purpose.
-const OF_PROCESS: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", "limits", "schedstat"];
-const OF_NODE: [&str; 6] =
+const PROCESS_FILES: [&str; 7] = ["stat", "status", "cgroup", "wchan", "stack", "limits", "schedstat"];
+const NODE_FILES: [&str; 6] =
     ["pressure/cpu", "pressure/io", "pressure/memory", "meminfo", "loadavg", "self/mountinfo"];
 
 /// Adds the files to the evidence. Answers that the run received are in the evidence already.
 pub(super) async fn collect<R>(inputs: &Inputs<R>, evidence: &mut Evidence) {
-    let concerned = concerned(evidence);
+    let processes_concerned = processes_concerned(evidence);
     let kubelet = evidence.kubelet.pid;
     let root = inputs.host_root.clone();
     let proc = inputs.proc.clone();
     // A simulated or recorded node has another kernel.
     let of_this_machine = inputs.commands;
-    let work = move |send: &dyn Fn(Paper)| {
+    let work = move |send: &dyn Fn(InputFile)| {
         if let Some(proc) = &proc {
-            of_node(proc, send);
-            for process in &concerned {
-                of_process(proc, process, send);
+            collect_node_files(proc, send);
+            for process in &processes_concerned {
+                collect_process_files(proc, process, send);
             }
         }
-        if let Some(process) = concerned.iter().find(|process| Some(process.pid) == kubelet) {
-            configuration(&HostRoot::resolve(Some(&root)), process, send);
+        if let Some(process) = processes_concerned.iter().find(|process| Some(process.pid) == kubelet) {
+            collect_kubelet_config(&HostRoot::resolve(Some(&root)), process, send);
         }
-        if let Some(log) = of_this_machine.then(kernel_log).flatten() {
-            send(Paper::new("kernel.txt", "the kernel's log", log));
+        if let Some(log) = of_this_machine.then(read_kernel_log).flatten() {
+            send(InputFile::new("kernel.txt", "the kernel's log", log));
         }
     };
-    let (papers, ended) = offload::collect(LIMIT, work).await;
-    evidence.papers.extend(papers);
+    let (input_files, ended) = offload::collect(TIME_LIMIT, work).await;
+    evidence.input_files.extend(input_files);
     if !ended {
         evidence.skip("part of the files for the bundle", "they were not read in time");
     }
 }
 
 /// Returns the daemon, the kubelet, and the processes that may hold up a silent call.
-fn concerned(evidence: &Evidence) -> Vec<Process> {
+fn processes_concerned(evidence: &Evidence) -> Vec<Process> {
     let Some(host) = evidence.node() else { return Vec::new() };
     let sample = host.latest();
     let mut pids: BTreeSet<u32> = evidence.daemon().map(|daemon| daemon.pid).into_iter().collect();
     pids.extend(evidence.kubelet.pid);
-    for id in
-        evidence.runtime.asked.iter().filter(|record| is_worth_it(record)).map(|record| &record.target.id)
-    {
-        let holders = join::holders(evidence, id);
+    for id in evidence.runtime.asked.iter().filter(|record| is_late(record)).map(|record| &record.target.id) {
+        let holders = holders::holders(evidence, id);
         pids.extend(holders.shim.map(|shim| shim.pid));
         pids.extend(holders.oci.iter().map(|process| process.pid));
         pids.extend(holders.blocked.iter().map(|(process, _)| process.pid));
@@ -76,44 +74,44 @@ fn concerned(evidence: &Evidence) -> Vec<Process> {
     pids.extend(blocked.filter(|process| evidence.concerns(process)).map(|process| process.pid));
     let oci = sample.with_role(Role::OciRuntime).filter(|process| evidence.concerns(process));
     pids.extend(oci.map(|process| process.pid));
-    pids.into_iter().filter_map(|pid| sample.processes.get(&pid).cloned()).take(PROCESSES).collect()
+    pids.into_iter().filter_map(|pid| sample.processes.get(&pid).cloned()).take(MAX_PROCESSES).collect()
 }
 
-fn is_worth_it(record: &StatusRecord) -> bool {
+fn is_late(record: &StatusRecord) -> bool {
     record.is_silent() || record.duration >= super::limits::STATUS_SLOW
 }
 
-fn of_node(proc: &Path, send: &dyn Fn(Paper)) {
-    for name in OF_NODE {
+fn collect_node_files(proc: &Path, send: &dyn Fn(InputFile)) {
+    for name in NODE_FILES {
         if let Ok(text) = kernel_text(&proc.join(name)) {
             let name = format!("proc/{}", name.replace("self/", ""));
-            send(Paper::new(name, "of the node", without_secrets_of_mounts(&text)));
+            send(InputFile::new(name, "of the node", without_secrets_of_mounts(&text)));
         }
     }
 }
 
-fn of_process(proc: &Path, process: &Process, send: &dyn Fn(Paper)) {
+fn collect_process_files(proc: &Path, process: &Process, send: &dyn Fn(InputFile)) {
     let pid = process.pid;
-    for name in OF_PROCESS {
+    for name in PROCESS_FILES {
         if let Ok(text) = kernel_text(&proc.join(pid.to_string()).join(name)) {
             let name = format!("proc/{pid}/{name}");
-            send(Paper::within(LARGEST_OF_PROC, name, "of a process concerned", text));
+            send(InputFile::within(MAX_PROC_FILE_BYTES, name, "of a process concerned", text));
         }
     }
     for task in &process.blocked {
         let text = format!("{}\n{}\n", task.wchan, task.stack.join("\n"));
         let name = format!("proc/{pid}/task-{}-stack", task.tid);
-        send(Paper::within(LARGEST_OF_PROC, name, "where a task waits in the kernel", text));
+        send(InputFile::within(MAX_PROC_FILE_BYTES, name, "where a task waits in the kernel", text));
     }
     if !process.command.is_empty() {
         let words = without_secrets(process.command.iter().map(String::as_str));
         let name = format!("proc/{pid}/cmdline");
-        send(Paper::within(LARGEST_OF_PROC, name, "its command line", words.join("\n") + "\n"));
+        send(InputFile::within(MAX_PROC_FILE_BYTES, name, "its command line", words.join("\n") + "\n"));
     }
 }
 
 /// Sends the kubelet's configuration file, if its command line names one.
-fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
+fn collect_kubelet_config(root: &HostRoot, kubelet: &Process, send: &dyn Fn(InputFile)) {
     let Some(named) = kubelet.flag("config") else { return };
     // A relative path starts at the kubelet's directory; joining leaves an absolute path unchanged.
     let path = kubelet.directory.as_deref().unwrap_or(Path::new("")).join(named);
@@ -121,14 +119,14 @@ fn configuration(root: &HostRoot, kubelet: &Process, send: &dyn Fn(Paper)) {
         return;
     }
     let path: PathBuf = root.path(path);
-    if let Ok(bytes) = load(&path, LARGEST) {
+    if let Ok(bytes) = load(&path, MAX_BYTES) {
         let text = without_secret_keys(&String::from_utf8_lossy(&bytes));
-        send(Paper::new("kubelet/config.txt", "its configuration file", text));
+        send(InputFile::new("kubelet/config.txt", "its configuration file", text));
     }
 }
 
 /// Reads the kernel's log as far as permitted; no other file has all of it.
-fn kernel_log() -> Option<String> {
+fn read_kernel_log() -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut log = std::fs::File::from(rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?);
     let mut text = String::new();
@@ -151,17 +149,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_long_text_is_kept() {
-        let paper = Paper::within(4, "journal.txt", "", "0123456789");
-        assert_eq!((paper.bytes.as_slice(), paper.cut), (&b"6789"[..], true));
-        assert!(!Paper::within(4, "journal.txt", "", "0123").cut);
+        let input_file = InputFile::within(4, "journal.txt", "", "0123456789");
+        assert_eq!((input_file.bytes.as_slice(), input_file.cut), (&b"6789"[..], true));
+        assert!(!InputFile::within(4, "journal.txt", "", "0123").cut);
     }
 
     #[test]
     fn a_paper_that_is_printed_moves_no_cursor_and_a_packed_one_is_as_it_was() {
-        let paper = Paper::new("journal.txt", "", &b"a\x1b]0;b\x07\n\xc2\x9b2J\xff\tc"[..]);
-        let text = String::from_utf8(paper.bytes).unwrap();
+        let input_file = InputFile::new("journal.txt", "", &b"a\x1b]0;b\x07\n\xc2\x9b2J\xff\tc"[..]);
+        let text = String::from_utf8(input_file.bytes).unwrap();
         assert_eq!(text, "a\\u{1b}]0;b\\u{7}\n\\u{9b}2J\u{fffd}\tc");
         let packed = [0x1f, 0x8b, 0x08, 0x00, 0xff, 0x1b];
-        assert_eq!(Paper::new("stacks.txt", "", packed).bytes, packed);
+        assert_eq!(InputFile::new("stacks.txt", "", packed).bytes, packed);
     }
 }
