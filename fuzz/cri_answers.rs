@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plegctl::clock::SystemClock;
-use plegctl::cri::server::{Answer, Bytes, InProcess, Question, Refusal, Service, message};
+use plegctl::cri::server::{Answer, Bytes, CallRequest, InProcess, Refusal, Service, message};
 use plegctl::cri::{Filter, Labels, Rpc, Runtime, Version};
 
 use super::fuzz;
@@ -14,7 +14,7 @@ use super::fuzz;
 struct Parrot(Mutex<Bytes>);
 
 impl Service for Parrot {
-    async fn answer(self: Arc<Self>, _: Question) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, _: CallRequest) -> Result<Answer, Refusal> {
         Ok(Answer::one(self.0.lock().unwrap().clone()))
     }
 }

@@ -106,23 +106,23 @@ impl Names {
     }
 
     /// The replacement for a part of a message of the CRI.
-    fn part(&mut self, kind: rename::Kind, text: &str) -> String {
+    fn part(&mut self, kind: rename::NameKind, text: &str) -> String {
         let kept = |is_known: bool, text: &str| if is_known { text.to_owned() } else { without(text) };
         match kind {
-            rename::Kind::Id => self.own_id(text),
-            rename::Kind::Fact if phrases::is_fact(text) => text.to_owned(),
-            rename::Kind::Reason => kept(phrases::is_reason(text), text),
-            rename::Kind::Condition => kept(phrases::is_condition(text), text),
-            rename::Kind::Version => phrases::version(text).to_owned(),
-            rename::Kind::Runtime => self.runtime(text),
-            rename::Kind::Namespace => self.alias(Kind::Namespace, text),
-            rename::Kind::Pod => self.alias(Kind::Pod, text),
-            rename::Kind::Container => self.alias(Kind::Container, text),
-            rename::Kind::Image => self.alias(Kind::Image, text),
-            rename::Kind::Key => self.alias(Kind::Key, text),
-            rename::Kind::Value | rename::Kind::Fact => self.alias(Kind::Value, text),
-            rename::Kind::Address => self.alias(Kind::Address, text),
-            rename::Kind::Path => self.alias(Kind::Path, text),
+            rename::NameKind::Id => self.own_id(text),
+            rename::NameKind::Fact if phrases::is_fact(text) => text.to_owned(),
+            rename::NameKind::Reason => kept(phrases::is_reason(text), text),
+            rename::NameKind::Condition => kept(phrases::is_condition(text), text),
+            rename::NameKind::Version => phrases::version(text).to_owned(),
+            rename::NameKind::Runtime => self.runtime(text),
+            rename::NameKind::Namespace => self.alias(Kind::Namespace, text),
+            rename::NameKind::Pod => self.alias(Kind::Pod, text),
+            rename::NameKind::Container => self.alias(Kind::Container, text),
+            rename::NameKind::Image => self.alias(Kind::Image, text),
+            rename::NameKind::Key => self.alias(Kind::Key, text),
+            rename::NameKind::Value | rename::NameKind::Fact => self.alias(Kind::Value, text),
+            rename::NameKind::Address => self.alias(Kind::Address, text),
+            rename::NameKind::Path => self.alias(Kind::Path, text),
         }
     }
 
@@ -415,9 +415,9 @@ mod tests {
     #[test]
     fn same_word_as_two_kinds_of_name_is_two_names() {
         let mut names = Names::default();
-        let value = names.part(rename::Kind::Value, "app");
-        let container = names.part(rename::Kind::Container, "app");
-        let key = names.part(rename::Kind::Key, "app");
+        let value = names.part(rename::NameKind::Value, "app");
+        let container = names.part(rename::NameKind::Container, "app");
+        let key = names.part(rename::NameKind::Key, "app");
         assert_eq!(
             (value.as_str(), container.as_str(), key.as_str()),
             ("value-1", "container-1", "example.com/label-1")

@@ -450,7 +450,7 @@ impl Ended {
                 Error::TooLarge { message, .. } => say(number::TOO_LARGE, message),
                 Error::Decode { detail, .. } => say(number::UNDECODABLE, detail),
                 Error::Implausible { detail, .. } => say(number::IMPLAUSIBLE, detail),
-                Error::Own { detail, .. } => say(number::OWN, detail),
+                Error::Internal { detail, .. } => say(number::OWN, detail),
                 Error::Unfinished { waited, received, .. } => {
                     say(number::UNFINISHED, &received.to_string());
                     self.waited = nanos(*waited);
@@ -493,7 +493,7 @@ impl Ended {
             number::TOO_LARGE => Error::TooLarge { rpc, message: message() },
             number::UNDECODABLE => Error::Decode { rpc, detail: message() },
             number::IMPLAUSIBLE => Error::Implausible { rpc, detail: message() },
-            number::OWN => Error::Own { rpc, detail: message() },
+            number::OWN => Error::Internal { rpc, detail: message() },
             _ => return Outcome::Unknown,
         })
     }
@@ -531,7 +531,7 @@ mod tests {
             Error::TooLarge { rpc, message: words() },
             Error::Decode { rpc, detail: words() },
             Error::Implausible { rpc, detail: words() },
-            Error::Own { rpc, detail: words() },
+            Error::Internal { rpc, detail: words() },
         ];
         let statuses = Code::ALL.map(|code| Error::Runtime { rpc, code, message: words() });
         let ends = failures.into_iter().chain(statuses).map(Outcome::Failed);

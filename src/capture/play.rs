@@ -125,7 +125,7 @@ impl Stream {
 
     /// Whether what was handed on has been taken.
     pub(super) fn is_taken(&self) -> bool {
-        self.state().feed.as_ref().is_none_or(EventFeed::is_taken)
+        self.state().feed.as_ref().is_none_or(EventFeed::all_processed)
     }
 }
 

@@ -24,7 +24,7 @@ use super::store::Carried;
 use super::{Error, Extent, Limits, Store};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::server::Subject;
-use crate::cri::{self, CallEnd, Rpc, Tape, WaitEnd};
+use crate::cri::{self, CallEnd, CallObserver, Rpc, WaitEnd};
 use crate::pleg::stream::Relist;
 use crate::report::json;
 
@@ -251,7 +251,7 @@ impl Recorder {
     }
 
     /// What listens to a client: one that makes the calls of relists, or any other.
-    pub fn tape(&self, relists: bool) -> Arc<dyn Tape> {
+    pub fn tape(&self, relists: bool) -> Arc<dyn CallObserver> {
         Arc::new(Listener { recorder: self.clone(), relists })
     }
 
@@ -386,8 +386,8 @@ fn weight(entry: &Entry) -> usize {
     }
 }
 
-impl Tape for Listener {
-    fn asked(&self, rpc: Rpc, request: Bytes) -> u64 {
+impl CallObserver for Listener {
+    fn call_started(&self, rpc: Rpc, request: Bytes) -> u64 {
         let shared = &self.recorder.0;
         let call = shared.calls.fetch_add(1, Ordering::SeqCst);
         let relist = if self.relists { shared.relist.load(Ordering::SeqCst) } else { 0 };
@@ -402,11 +402,11 @@ impl Tape for Listener {
         call
     }
 
-    fn told(&self, call: u64, message: Bytes) {
+    fn message_received(&self, call: u64, message: Bytes) {
         self.recorder.note(Body::Told(Told { call, answer: raw(message) }));
     }
 
-    fn ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
+    fn call_ended(&self, call: u64, took: Duration, end: CallEnd<'_>) {
         let (outcome, messages) = match end {
             CallEnd::Answered(messages) => (Outcome::Answered, messages),
             CallEnd::Failed(error) => (Outcome::Failed(error.clone()), Vec::new()),

@@ -18,8 +18,10 @@ use super::play::Stream;
 use super::read::{CallState, Capture, End, Moment, RecordedCall};
 use crate::clock::{Clock, Mono, Wall};
 use crate::cri::rename::owners;
-use crate::cri::server::{Answer, Bytes, Courtesy, InProcess, Question, Refusal, Service, Subject, message};
-use crate::cri::{Client, Code, Error, Interpreter, Rpc, Version};
+use crate::cri::server::{
+    Answer, Bytes, CallRequest, ExtraRequest, InProcess, Refusal, Service, Subject, message,
+};
+use crate::cri::{Client, Code, Error, OutcomeOverride, Rpc, Version};
 
 /// In which steps a long wait is played, so that what happens meanwhile is seen.
 const STEP: Duration = Duration::from_millis(500);
@@ -45,7 +47,7 @@ const MOST_ERRORS: usize = 4096;
 /// What an error of ours begins with on its way through our own server.
 const TICKET: &str = "recorded error ";
 
-/// What a call is about, so that the same question is known again however it was written.
+/// What a call is about, so that the same request is known again however it was written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
     Runtime(Rpc),
@@ -59,8 +61,8 @@ impl Key {
         match subject {
             Subject::Runtime => Self::Runtime(rpc),
             Subject::One(id) => Self::One(rpc, id.clone()),
-            Subject::Sandboxes(wanted) if wanted.is_everything() => Self::Everything(rpc),
-            Subject::Containers(wanted) if wanted.is_everything() => Self::Everything(rpc),
+            Subject::Sandboxes(wanted) if wanted.matches_all() => Self::Everything(rpc),
+            Subject::Containers(wanted) if wanted.matches_all() => Self::Everything(rpc),
             Subject::Sandboxes(_) | Subject::Containers(_) => Self::Some(rpc, request.clone()),
         }
     }
@@ -183,13 +185,13 @@ impl Errors {
     }
 }
 
-/// What was recorded of a question.
+/// What was recorded of a request.
 enum Recorded<'a> {
     Call(&'a RecordedCall),
     Nothing,
 }
 
-/// What was known of a question at a moment.
+/// What was known of a request at a moment.
 enum Known<'a> {
     /// The answer to this call, the last that there was.
     Answer(&'a RecordedCall, &'a End),
@@ -599,24 +601,24 @@ impl Playback {
         }))
     }
 
-    async fn play_back(&self, question: Question) -> Result<Answer, Error> {
+    async fn play_back(&self, request: CallRequest) -> Result<Answer, Error> {
         match self.way() {
-            Way::At => self.answer_then(&question),
-            Way::Played(speed, origin) => self.play_call(question, speed, origin).await,
+            Way::At => self.answer_then(&request),
+            Way::Played(speed, origin) => self.play_call(request, speed, origin).await,
         }
     }
 
     /// The answer as it was known at the moment that is replayed.
-    fn answer_then(&self, question: &Question) -> Result<Answer, Error> {
-        let (rpc, now) = (question.rpc, self.start.0);
-        let mut key = Key::of(rpc, &question.subject, &question.message);
+    fn answer_then(&self, request: &CallRequest) -> Result<Answer, Error> {
+        let (rpc, now) = (request.rpc, self.start.0);
+        let mut key = Key::of(rpc, &request.subject, &request.message);
         let mut known = self.known(&key, now);
         let mut part = None;
         if matches!(known, Known::Nothing)
             && let Some(wider) = self.wider(&key)
         {
             // A part of what was listed then is there, although nobody asked for the part.
-            part = Some(&question.subject).filter(|subject| subject.id().is_empty());
+            part = Some(&request.subject).filter(|subject| subject.id().is_empty());
             known = self.known(&wider, now);
             key = wider;
         }
@@ -647,7 +649,7 @@ impl Playback {
             Some(end.took)
         };
         if let Some(took) = took {
-            self.takes(&question.message, rpc, took);
+            self.takes(&request.message, rpc, took);
         }
         let answer = self.messages_of(call)?;
         Ok(Answer::all(match part {
@@ -666,26 +668,26 @@ impl Playback {
         }
     }
 
-    async fn play_call(&self, question: Question, speed: Speed, origin: Mono) -> Result<Answer, Error> {
-        let key = Key::of(question.rpc, &question.subject, &question.message);
+    async fn play_call(&self, request: CallRequest, speed: Speed, origin: Mono) -> Result<Answer, Error> {
+        let key = Key::of(request.rpc, &request.subject, &request.message);
         let now = self.now();
         let mut part = None;
         let mut found = self.find(&key, now);
         if matches!(found, Recorded::Nothing)
             && let Some(wider) = self.wider(&key)
         {
-            part = Some(&question.subject);
+            part = Some(&request.subject);
             found = self.find(&wider, now);
         }
         let call = match found {
             Recorded::Call(call) => call,
-            Recorded::Nothing if question.rpc == Rpc::Version => return Ok(self.introduction(now)),
+            Recorded::Nothing if request.rpc == Rpc::Version => return Ok(self.introduction(now)),
             Recorded::Nothing => {
                 let why = "nobody asked that by then".to_owned();
-                return Err(Error::NotRecorded { rpc: question.rpc, why });
+                return Err(Error::NotRecorded { rpc: request.rpc, why });
             }
         };
-        let deadline = question.deadline;
+        let deadline = request.deadline;
         if !self.wait(call, speed, origin, deadline).await {
             let waited = deadline.unwrap_or_default();
             return Err(Error::Silent { rpc: call.rpc, waited });
@@ -752,22 +754,22 @@ struct Exact(Arc<Playback>);
 pub struct Plain(pub Arc<Playback>);
 
 impl Service for Exact {
-    async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
-        self.0.play_back(question).await.map_err(|error| self.0.errors.send(error))
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+        self.0.play_back(request).await.map_err(|error| self.0.errors.send(error))
     }
 }
 
 impl Service for Plain {
     /// crictl asks for the image service's file system before everything, and for images by name; what they were is not
     /// recorded, which for these two is no answer but no error either.
-    async fn oblige(self: Arc<Self>, asked: Courtesy) -> Option<Result<Bytes, Refusal>> {
+    async fn answer_extra(self: Arc<Self>, asked: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
         Some(match asked {
-            Courtesy::ImageFilesystem | Courtesy::Image(_) => Ok(Bytes::new()),
+            ExtraRequest::ImageFilesystem | ExtraRequest::Image(_) => Ok(Bytes::new()),
             _ => Err(Refusal::new(Code::Unavailable, "it is not recorded: nobody asked that then")),
         })
     }
 
-    async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
         let said = |error: Error| {
             let message = match &error {
                 Error::Runtime { message, .. } | Error::Unimplemented { message, .. } => message.clone(),
@@ -775,7 +777,7 @@ impl Service for Plain {
             };
             Refusal::new(error.code().unwrap_or(Code::Unavailable), message)
         };
-        match self.0.play_back(question).await {
+        match self.0.play_back(request).await {
             // Whoever asks is kept waiting, as it was then.
             Err(Error::Silent { .. }) => std::future::pending().await,
             ended => ended.map_err(said),
@@ -799,16 +801,16 @@ impl Stage {
     /// A client of what is played.
     pub fn client(&self, deadline: Duration) -> Client {
         let clock: Arc<dyn Clock> = Arc::clone(&self.playback.clock) as _;
-        self.server.client(deadline, clock).with_interpreter(Arc::clone(&self.playback) as _)
+        self.server.client(deadline, clock).with_outcome_override(Arc::clone(&self.playback) as _)
     }
 }
 
-impl Interpreter for Playback {
+impl OutcomeOverride for Playback {
     fn error(&self, words: &str) -> Option<Error> {
         self.errors.receive(words)
     }
 
-    fn took(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {
+    fn duration(&self, rpc: Rpc, request: &[u8]) -> Option<Duration> {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner);
         took.remove(&(rpc, Bytes::copy_from_slice(request)))
     }

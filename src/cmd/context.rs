@@ -15,7 +15,7 @@ use super::stops;
 use super::{ColorChoice, Error, GlobalArgs};
 use crate::capture::{self, Capture, Playback, ReplayClock, Stage};
 use crate::clock::{Clock, ShiftedClock, SystemClock};
-use crate::cri::{self, Client, Endpoint, Tape};
+use crate::cri::{self, CallObserver, Client, Endpoint};
 use crate::host::{self, HostRoot};
 use crate::kubelet::{self, KubeletProcess, KubeletVersion, Metrics, Search, http};
 use crate::report::RuntimeRef;
@@ -61,7 +61,7 @@ pub struct Context {
     search: Cell<Option<mpsc::Receiver<Search>>>,
     kubelet: OnceCell<Option<KubeletProcess>>,
     simulator: OnceCell<Simulator>,
-    tape: OnceCell<Arc<dyn Tape>>,
+    observer: OnceCell<Arc<dyn CallObserver>>,
     /// Where the clock shows recorded time.
     replayed: Option<Arc<ReplayClock>>,
     stage: OnceCell<Stage>,
@@ -110,7 +110,7 @@ impl Context {
             search: Cell::new(None),
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
-            tape: OnceCell::new(),
+            observer: OnceCell::new(),
             replayed,
             stage: OnceCell::new(),
         }
@@ -245,16 +245,16 @@ impl Context {
             Endpoint::Sim { scenario } => self.simulator(scenario)?.client(deadline, Arc::clone(&self.clock)),
             Endpoint::Capture { what } => self.stage(what)?.client(deadline),
         };
-        Ok(match self.tape.get() {
-            Some(tape) => client.with_tape(Arc::clone(tape)),
+        Ok(match self.observer.get() {
+            Some(observer) => client.with_observer(Arc::clone(observer)),
             None => client,
         })
     }
 
     /// From now on every new client is listened to, unless somebody else listens to it.
-    pub fn tape(&self, tape: Arc<dyn Tape>) {
+    pub fn observer(&self, observer: Arc<dyn CallObserver>) {
         // There is one recorder in a process.
-        let _ = self.tape.set(tape);
+        let _ = self.observer.set(observer);
     }
 
     /// The capture that is replayed, once somebody has asked for a client of it.
@@ -301,7 +301,7 @@ impl Context {
             search: Cell::new(None),
             kubelet: OnceCell::new(),
             simulator: OnceCell::new(),
-            tape: OnceCell::new(),
+            observer: OnceCell::new(),
             replayed: Some(replayed),
             stage: OnceCell::new(),
         }

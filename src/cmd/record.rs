@@ -493,8 +493,8 @@ impl<'a> Flight<'a> {
         // A disk that does not answer was waited for once.
         recorder.begin(session.clone(), if absent.is_empty() { OPENING } else { Duration::ZERO });
         // Whatever else is asked, as a diagnosis does, is taken down too.
-        context.tape(recorder.tape(false));
-        let client = context.client(endpoint, TIMEOUT)?.with_tape(recorder.tape(true));
+        context.observer(recorder.tape(false));
+        let client = context.client(endpoint, TIMEOUT)?.with_observer(recorder.tape(true));
         let rules = Rules {
             slow: arguments.slow,
             threshold: arguments.threshold,
@@ -576,7 +576,7 @@ impl<'a> Flight<'a> {
         let Ok(endpoint) = self.context.endpoint() else { return };
         let endpoint = found.get_or_init(|| endpoint);
         let Ok(client) = self.context.client(endpoint, TIMEOUT) else { return };
-        self.client = client.with_tape(self.recorder.tape(true));
+        self.client = client.with_observer(self.recorder.tape(true));
         self.endpoint = endpoint;
         self.assumed = None;
         if let Some(session) = &mut self.unknown {

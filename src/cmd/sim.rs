@@ -24,7 +24,7 @@ use super::render::sim as text;
 use super::stops::Stops;
 use super::{Error, Exit, complete};
 use crate::capture::Plain;
-use crate::cri::server::Listening;
+use crate::cri::server::SocketServer;
 use crate::report::escape::escaped;
 use crate::report::{document, save};
 use crate::sim::{KubeletPages, Scenario, Socket, built_in, load};
@@ -126,7 +126,7 @@ fn serve_capture(what: &str, listen: &Path, context: &Context) -> Result<(), Err
     block_on(async {
         let mut stops = Stops::listen(None).map_err(Error::Start)?;
         let refused = |source| Error::Write(save::Error { path: listen.to_path_buf(), source });
-        let listening = Listening::at(listen).map_err(refused)?;
+        let listening = SocketServer::bind(listen).map_err(refused)?;
         let mut out = io::stdout();
         let path = std::path::absolute(listen)?;
         writeln!(out, "unix://{}", escaped(&path.to_string_lossy()))?;

@@ -1,25 +1,25 @@
-//! What one call to the runtime came to.
+//! The result of one call to the runtime.
 
 use std::time::Duration;
 
 use super::{Error, Rpc};
 
-/// One finished call: the answer or the error, and in both cases how long it took and what it weighed.
+/// One finished call: its answer or error, its duration and the size of the answer.
 #[derive(Clone, Debug)]
 pub struct Call<T> {
-    /// What was asked.
+    /// The RPC.
     pub rpc: Rpc,
-    /// From sending the request to the end of the answer.
+    /// The time from sending the request to the end of the answer.
     pub duration: Duration,
-    /// Size of the answer's messages on the wire, without gRPC's five-byte frame: the figure that the kubelet's
-    /// receive limit is about.
+    /// The size of the answer's messages on the wire, without gRPC's five-byte frame. The kubelet's receive limit
+    /// applies to this size.
     pub response_bytes: u64,
     /// The answer, or why there is none.
     pub result: Result<T, Error>,
 }
 
 impl<T> Call<T> {
-    /// The same call with another answer.
+    /// Converts the answer.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Call<U> {
         Call {
             rpc: self.rpc,
@@ -29,7 +29,7 @@ impl<T> Call<T> {
         }
     }
 
-    /// How it ended, in one word.
+    /// How the call ended.
     pub fn outcome(&self) -> Outcome {
         self.result.as_ref().err().map_or(Outcome::Ok, Error::outcome)
     }
@@ -39,16 +39,16 @@ impl<T> Call<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It was answered.
+    /// The runtime answered.
     Ok,
-    /// It was answered with an error, or the way to the runtime is broken.
+    /// The runtime answered with an error, or the connection failed.
     Error,
-    /// It was not answered in time.
+    /// The runtime did not answer in time.
     Silent,
 }
 
 impl Outcome {
-    /// The word itself.
+    /// The word in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -58,11 +58,11 @@ impl Outcome {
     }
 }
 
-/// How a call that several wait for ended.
+/// How a call ended for which several callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// It was answered after so long.
+    /// The runtime answered after this time.
     Answered(Duration),
-    /// It was given up after so long without an answer.
+    /// The caller gave up after this time without an answer.
     GivenUp(Duration),
 }

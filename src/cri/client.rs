@@ -1,8 +1,8 @@
 //! The gRPC client: one connection to one runtime.
 //!
-//! Each call is sent once, with a deadline that the server is told too, and comes back as a [`Call`]. Nothing is
-//! retried: a call that hangs costs the runtime a goroutine until whatever blocks it lets go, and a second one would
-//! cost another.
+//! The client sends each call once, with a deadline that the server receives too, and returns a [`Call`]. It retries
+//! nothing: a hanging call costs the runtime a goroutine until whatever blocks the call ends, and a second call would
+//! cost another goroutine.
 
 use std::error::Error as _;
 use std::fmt;
@@ -21,14 +21,14 @@ use tonic::codec::Streaming;
 use tonic::transport::{Channel, Endpoint as TransportEndpoint, Uri};
 use tonic::{Request, Status};
 
-use super::arrival::Arrival;
-use super::codec::{self, Listing, RawCodec};
-use super::connect::{Heard, Listened, Protocol, dial};
+use super::codec::{self, ListResponse, RawCodec};
+use super::connect::{FirstBytes, Protocol, SniffedStream, dial};
 use super::convert::{cgroup_driver, container_filter, sandbox_filter};
+use super::decode_budget::{DecodeBudget, DecodeError, HasShape};
 use super::generated as wire;
-use super::guard::{Foreign, Guarded};
-use super::tape::{Take, Tape};
-use super::weight::{Fault, Scale, Weighed};
+use super::grpc_check::{CheckedChannel, NotGrpc};
+use super::observer::{CallGuard, CallObserver};
+use super::progress::AnswerProgress;
 use super::{
     Call, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventConnection, EventFeed,
     EventStream, Filter, ReceivedEvent, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState,
@@ -37,33 +37,37 @@ use super::{
 use crate::clock::{Clock, Wall};
 use crate::panics::held_future;
 
-/// What the kubelet is willing to receive in one message (pkg/kubelet/cri, maxMsgSize): the yardstick for list sizes.
+/// The largest message that the kubelet receives (pkg/kubelet/cri, maxMsgSize). List sizes are compared with this
+/// limit.
 pub const KUBELET_RECEIVE_LIMIT: u64 = crate::kubelet::timing::RECEIVE_LIMIT;
 
-/// What we are willing to receive for one call, in one message or many. Far above the kubelet's limit, and above CRI-O's
-/// own of 80 MiB, so that what breaks the kubelet can still be shown.
+/// The most bytes that the client receives for one call, in one message or several. The limit is far above the
+/// kubelet's, and above CRI-O's own 80 MiB, so that plegctl can still show an answer that is too large for the
+/// kubelet.
 const RECEIVE_LIMIT: usize = 96 * 1024 * 1024;
 
-/// Headers and trailers above this are refused. Below the kubelet's 16 MiB; above any error that a runtime words.
+/// The largest headers and trailers that the client accepts: less than the kubelet's 16 MiB, more than any runtime's
+/// error text.
 const HEADER_LIMIT: u32 = 4 * 1024 * 1024;
 
-/// How much is kept of a runtime's words: its error may quote all that a program wrote before it died.
-const WORDS: usize = 4096;
+/// How many bytes of a status message are kept. A runtime's error may quote everything that a program wrote before it
+/// died.
+const MAX_STATUS_MESSAGE: usize = 4096;
 
-/// HTTP/2 flow-control window: a large list should not wait for window updates, nor a short stall of ours reach the
-/// runtime's event queue.
+/// The HTTP/2 flow-control window. With a large window, a long list does not wait for window updates, and a short
+/// pause in plegctl does not fill the runtime's event queue.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// Events read from the stream and not yet taken by whoever asked for them.
+/// How many events wait in the queue between the event stream's reader and its consumer.
 pub(super) const EVENT_QUEUE: usize = 65_536;
 
 /// The API version string that the kubelet sends with `Version`.
 const KUBELET_API_VERSION: &str = "0.1.0";
 
-/// Makes a connection.
+/// A function that opens a connection.
 type Connect = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<UnixStream, Error>> + Send>> + Send + Sync>;
 
-/// A channel that is made by its first user: only there is an event loop certain to run.
+/// A channel that is created on first use, because only then is an event loop certain to run.
 type LazyChannel = LazyLock<Channel, Box<dyn FnOnce() -> Channel + Send>>;
 
 /// One connection to one runtime.
@@ -73,20 +77,20 @@ pub struct Client {
     connect: Connect,
     clock: Arc<dyn Clock>,
     endpoint: Arc<str>,
-    heard: Heard,
+    first_bytes: FirstBytes,
     deadline: Duration,
     streamed_lists: bool,
-    tape: Option<Arc<dyn Tape>>,
-    interpreter: Option<Arc<dyn Interpreter>>,
+    observer: Option<Arc<dyn CallObserver>>,
+    outcome_override: Option<Arc<dyn OutcomeOverride>>,
 }
 
-/// Knows more of an answer than its bytes say, where a server of this program's own stands in for another: a capture
-/// knows which error was recorded, and how long the call took then.
-pub trait Interpreter: Send + Sync {
-    /// The error that the words of a status stand for.
+/// Replaces the error and the duration of calls to a server of plegctl itself. A replayed capture uses it: the
+/// capture knows the error that was recorded, and how long the call took then.
+pub trait OutcomeOverride: Send + Sync {
+    /// The original error behind the message of a gRPC status.
     fn error(&self, words: &str) -> Option<Error>;
-    /// How long the call with this request took; `None` if it takes as long as it takes.
-    fn took(&self, rpc: Rpc, request: &[u8]) -> Option<Duration>;
+    /// The original duration of the call with this request; `None` keeps the measured duration.
+    fn duration(&self, rpc: Rpc, request: &[u8]) -> Option<Duration>;
 }
 
 impl fmt::Debug for Client {
@@ -99,13 +103,13 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the socket at `path`, which the user calls `endpoint`. Connects with the first call.
+    /// Creates a client for the socket at `path`, which the user calls `endpoint`. It connects with the first call.
     pub fn new(path: &Path, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
         let (path, name) = (path.to_path_buf(), endpoint.to_owned());
         Self::over(move || dial(path.clone(), name.clone()), endpoint, deadline, clock)
     }
 
-    /// A client whose connections are made by `connect`.
+    /// Creates a client that calls `connect` for each connection.
     pub fn over<C, F>(connect: C, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self
     where
         C: Fn() -> F + Send + Sync + 'static,
@@ -114,14 +118,15 @@ impl Client {
         Self::dialling(Arc::new(move || Box::pin(connect())), endpoint, deadline, clock)
     }
 
-    /// Not generic, because what the transport makes of a way to connect is large, and made anew for each type of it.
+    /// This function is not generic, because the compiler would generate the large transport code again for each type
+    /// of `connect`.
     fn dialling(connect: Connect, endpoint: &str, deadline: Duration, clock: Arc<dyn Clock>) -> Self {
-        let heard = Heard::default();
+        let first_bytes = FirstBytes::default();
         let dialler = {
-            let (connect, heard) = (Arc::clone(&connect), heard.clone());
-            move |_: Uri| listened(connect(), heard.clone())
+            let (connect, first_bytes) = (Arc::clone(&connect), first_bytes.clone());
+            move |_: Uri| sniffed(connect(), first_bytes.clone())
         };
-        // The address is never looked up; it only gives the authority that every CRI client sends.
+        // No resolver sees this address; it only provides the authority that every CRI client sends.
         let transport = TransportEndpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
@@ -133,132 +138,133 @@ impl Client {
             connect,
             clock,
             endpoint: endpoint.into(),
-            heard,
+            first_bytes,
             deadline,
             streamed_lists: false,
-            tape: None,
-            interpreter: None,
+            observer: None,
+            outcome_override: None,
         }
     }
 
-    /// The same client, listing through `StreamPodSandboxes` and `StreamContainers`.
+    /// Makes this client list with `StreamPodSandboxes` and `StreamContainers`.
     #[must_use]
     pub fn with_streamed_lists(mut self) -> Self {
         self.streamed_lists = true;
         self
     }
 
-    /// The same connection with another deadline for each call.
+    /// Uses another deadline for each call.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The same connection, with everything that is asked and heard taken down.
+    /// Reports each call, with its request and its answer, to an observer.
     #[must_use]
-    pub fn with_tape(mut self, tape: Arc<dyn Tape>) -> Self {
-        self.tape = Some(tape);
+    pub fn with_observer(mut self, observer: Arc<dyn CallObserver>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
-    /// The same connection to a server of our own that tells errors in words of our own.
+    /// Takes errors and durations of calls from an [`OutcomeOverride`].
     #[must_use]
-    pub fn with_interpreter(mut self, interpreter: Arc<dyn Interpreter>) -> Self {
-        self.interpreter = Some(interpreter);
+    pub fn with_outcome_override(mut self, outcome_override: Arc<dyn OutcomeOverride>) -> Self {
+        self.outcome_override = Some(outcome_override);
         self
     }
 
-    fn take(&self, rpc: Rpc, request: &impl Message) -> Option<Take> {
-        let tape = self.tape.as_ref()?;
-        Some(Take::start(tape, &self.clock, rpc, request.encode_to_vec().into()))
+    fn observe(&self, rpc: Rpc, request: &impl Message) -> Option<CallGuard> {
+        let observer = self.observer.as_ref()?;
+        Some(CallGuard::start(observer, &self.clock, rpc, request.encode_to_vec().into()))
     }
 
-    /// One unary call.
+    /// Sends a unary call.
     async fn unary<Q, A>(&self, rpc: Rpc, message: Q) -> Call<A>
     where
         Q: Message,
-        A: Message + Default + Weighed,
+        A: Message + Default + HasShape,
     {
-        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
+        let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.single(rpc, &message, &arrival).await?;
-            heard(take.as_ref(), &answer);
+            let answer = self.single(rpc, &message, &progress).await?;
+            keep_answer(guard.as_ref(), &answer);
             let bytes = answer.len();
             Ok((codec::message(answer)?.0, bytes))
         });
-        let call = self.timed(rpc, &message, &arrival, exchange).await;
-        if let Some(take) = take {
-            take.end(call.duration, call.result.as_ref().err());
+        let call = self.timed(rpc, &message, &progress, exchange).await;
+        if let Some(guard) = guard {
+            guard.end(call.duration, call.result.as_ref().err());
         }
         call
     }
 
-    /// One list in one message.
+    /// Sends a list call whose answer is one message.
     async fn list<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
         Q: Message,
-        L: Listing,
+        L: ListResponse,
         T: From<L::Entry>,
     {
-        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
+        let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let answer = self.single(rpc, &message, &arrival).await?;
-            heard(take.as_ref(), &answer);
+            let answer = self.single(rpc, &message, &progress).await?;
+            keep_answer(guard.as_ref(), &answer);
             let (bytes, mut all) = (answer.len(), Vec::new());
-            codec::entries::<L, T>(answer, &mut Scale::of_list(), &mut all, &arrival).await?;
+            codec::entries::<L, T>(answer, &mut DecodeBudget::for_list(), &mut all, &progress).await?;
             Ok((all, bytes))
         });
-        let call = self.timed(rpc, &message, &arrival, exchange).await;
-        if let Some(take) = take {
-            take.end(call.duration, call.result.as_ref().err());
+        let call = self.timed(rpc, &message, &progress, exchange).await;
+        if let Some(guard) = guard {
+            guard.end(call.duration, call.result.as_ref().err());
         }
         call
     }
 
-    /// One list that arrives in batches, all of it under one deadline and one limit.
+    /// Sends a list call whose answer arrives in batches; one deadline and one size limit apply to all batches
+    /// together.
     async fn batched<Q, L, T>(&self, rpc: Rpc, message: Q) -> Call<Vec<T>>
     where
         Q: Message,
-        L: Listing,
+        L: ListResponse,
         T: From<L::Entry>,
     {
-        let (take, arrival) = (self.take(rpc, &message), Arrival::awaited(&self.clock));
+        let (guard, progress) = (self.observe(rpc, &message), AnswerProgress::new(&self.clock));
         let exchange = Box::pin(async {
-            let (mut scale, mut bytes, mut all) = (Scale::of_list(), 0_usize, Vec::new());
-            let mut stream = self.open(rpc, &message, Some(self.deadline), &arrival).await?;
+            let (mut budget, mut bytes, mut all) = (DecodeBudget::for_list(), 0_usize, Vec::new());
+            let mut stream = self.open(rpc, &message, Some(self.deadline), &progress).await?;
             while let Some(batch) = stream.message().await? {
                 bytes = bytes.saturating_add(batch.len());
                 if bytes > RECEIVE_LIMIT {
-                    return Err(Trouble::Endless);
+                    return Err(ExchangeError::OverLimit);
                 }
-                heard(take.as_ref(), &batch);
-                codec::entries::<L, T>(batch, &mut scale, &mut all, &arrival).await?;
+                keep_answer(guard.as_ref(), &batch);
+                codec::entries::<L, T>(batch, &mut budget, &mut all, &progress).await?;
             }
             Ok((all, bytes))
         });
-        let call = self.timed(rpc, &message, &arrival, exchange).await;
-        if let Some(take) = take {
-            take.end(call.duration, call.result.as_ref().err());
+        let call = self.timed(rpc, &message, &progress, exchange).await;
+        if let Some(guard) = guard {
+            guard.end(call.duration, call.result.as_ref().err());
         }
         call
     }
 
-    /// The one message that answers a unary call.
+    /// Receives the single message that answers a unary call.
     async fn single(
         &self,
         rpc: Rpc,
         message: &impl Message,
-        arrival: &Arc<Arrival>,
-    ) -> Result<Bytes, Trouble> {
-        let mut stream = self.open(rpc, message, Some(self.deadline), arrival).await?;
+        progress: &Arc<AnswerProgress>,
+    ) -> Result<Bytes, ExchangeError> {
+        let mut stream = self.open(rpc, message, Some(self.deadline), progress).await?;
         let Some(answer) = stream.message().await? else {
-            return Err(Fault::Undecodable("it has a status and no message".into()).into());
+            return Err(DecodeError::Undecodable("it has a status and no message".into()).into());
         };
         // A unary call ends with its status; the kubelet's client refuses a second message too.
         match stream.message().await? {
             None => Ok(answer),
-            Some(_) => Err(Fault::Undecodable("it has more than one message".into()).into()),
+            Some(_) => Err(DecodeError::Undecodable("it has more than one message".into()).into()),
         }
     }
 
@@ -267,9 +273,9 @@ impl Client {
         rpc: Rpc,
         message: &impl Message,
         deadline: Option<Duration>,
-        arrival: &Arc<Arrival>,
+        progress: &Arc<AnswerProgress>,
     ) -> Result<Streaming<Bytes>, Status> {
-        let channel = Guarded::new(Channel::clone(&self.channel), Arc::clone(arrival));
+        let channel = CheckedChannel::new(Channel::clone(&self.channel), Arc::clone(progress));
         let mut grpc = Grpc::new(channel).max_decoding_message_size(RECEIVE_LIMIT);
         grpc.ready().await.map_err(Status::from_error)?;
         let mut request = Request::new(Bytes::from(message.encode_to_vec()));
@@ -277,90 +283,96 @@ impl Client {
             request.set_timeout(deadline);
         }
         let path = http::uri::PathAndQuery::from_static(rpc.path());
-        // On the wire a unary answer is a stream of one message.
+        // On the wire, a unary answer is a stream with one message.
         grpc.server_streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
     }
 
-    /// Runs one exchange under the deadline and makes a [`Call`] of it. The exchange is on the heap: it is nearly all of a
-    /// call, which is moved from hand to hand before it starts.
+    /// Runs an exchange under the deadline and converts its end into a [`Call`]. Callers put the exchange on the
+    /// heap, because it makes up most of a call's future, which is moved several times before it starts.
     async fn timed<A>(
         &self,
         rpc: Rpc,
         message: &impl Message,
-        arrival: &Arrival,
-        exchange: impl Future<Output = Result<(A, usize), Trouble>>,
+        progress: &AnswerProgress,
+        exchange: impl Future<Output = Result<(A, usize), ExchangeError>>,
     ) -> Call<A> {
         let start = self.clock.mono();
         let ended = timeout(self.deadline, held_future(exchange)).await;
         let mut duration = self.clock.mono().since(start);
-        if let (Ok(_), Some(known)) = (&ended, &self.interpreter) {
-            duration = known.took(rpc, &message.encode_to_vec()).unwrap_or(duration);
+        if let (Ok(_), Some(known)) = (&ended, &self.outcome_override) {
+            duration = known.duration(rpc, &message.encode_to_vec()).unwrap_or(duration);
         }
         let (response_bytes, result) = match ended {
             Ok(Ok(Ok((answer, bytes)))) => (u64::try_from(bytes).unwrap_or(u64::MAX), Ok(answer)),
-            Ok(Ok(Err(trouble))) => (0, Err(self.explain(rpc, &trouble, duration))),
-            Ok(Err(detail)) => (0, Err(Error::Own { rpc, detail })),
+            Ok(Ok(Err(why))) => (0, Err(self.explain(rpc, &why, duration))),
+            Ok(Err(detail)) => (0, Err(Error::Internal { rpc, detail })),
             Err(_) => (0, Err(Error::Silent { rpc, waited: self.deadline })),
         };
-        // Whoever noticed that the time is over: what is on its way is not silent.
+        // An answer that was still arriving at the deadline is unfinished, not silent, whichever side noticed the
+        // deadline.
         let (response_bytes, result) = match result {
-            Err(Error::Silent { waited, .. }) => (arrival.bytes(), Err(arrival.missed(rpc, waited))),
-            Err(why @ Error::Implausible { .. }) => (arrival.bytes(), Err(why)),
+            Err(Error::Silent { waited, .. }) => (progress.bytes(), Err(progress.timeout_error(rpc, waited))),
+            Err(why @ Error::Implausible { .. }) => (progress.bytes(), Err(why)),
             _ => (response_bytes, result),
         };
         Call { rpc, duration, response_bytes, result }
     }
 
-    /// Which kind of night it is.
-    fn explain(&self, rpc: Rpc, trouble: &Trouble, took: Duration) -> Error {
-        match trouble {
-            Trouble::Status(status) => self.explain_status(rpc, status, took),
-            Trouble::Bytes(Fault::Undecodable(detail)) => Error::Decode { rpc, detail: detail.clone() },
-            Trouble::Bytes(Fault::Implausible(detail)) => Error::Implausible { rpc, detail: detail.clone() },
-            Trouble::Endless => Error::TooLarge {
+    /// Converts a failed exchange into the error that callers see.
+    fn explain(&self, rpc: Rpc, why: &ExchangeError, took: Duration) -> Error {
+        match why {
+            ExchangeError::Status(status) => self.explain_status(rpc, status, took),
+            ExchangeError::Bytes(DecodeError::Undecodable(detail)) => {
+                Error::Decode { rpc, detail: detail.clone() }
+            }
+            ExchangeError::Bytes(DecodeError::Implausible(detail)) => {
+                Error::Implausible { rpc, detail: detail.clone() }
+            }
+            ExchangeError::OverLimit => Error::TooLarge {
                 rpc,
                 message: format!("it goes on after {} MiB, which is all that is taken", RECEIVE_LIMIT >> 20),
             },
         }
     }
 
-    /// Which kind of night a gRPC status stands for.
+    /// Converts a gRPC status into the error that callers see.
     fn explain_status(&self, rpc: Rpc, status: &Status, took: Duration) -> Error {
         if let Some(dialled) = dial_error(status) {
             return dialled;
         }
-        if let Some(told) = self.interpreter.as_ref().and_then(|known| known.error(status.message())) {
-            return told;
+        if let Some(original) = self.outcome_override.as_ref().and_then(|known| known.error(status.message()))
+        {
+            return original;
         }
-        match causes(status).find_map(|cause| cause.downcast_ref::<Foreign>()) {
-            Some(foreign @ Foreign::Protocol(_)) => {
+        match causes(status).find_map(|cause| cause.downcast_ref::<NotGrpc>()) {
+            Some(not_grpc @ NotGrpc::Protocol(_)) => {
                 return Error::WrongProtocol {
                     endpoint: self.endpoint.to_string(),
-                    detail: foreign.to_string(),
+                    detail: not_grpc.to_string(),
                 };
             }
-            Some(foreign @ Foreign::Malformed(_)) => {
-                return Error::Decode { rpc, detail: foreign.to_string() };
+            Some(not_grpc @ NotGrpc::Malformed(_)) => {
+                return Error::Decode { rpc, detail: not_grpc.to_string() };
             }
             None => {}
         }
-        // The transport keeps the deadline too, and may notice first.
+        // The transport enforces the deadline too, and may notice it first.
         if causes(status).any(<dyn std::error::Error>::is::<tonic::TimeoutExpired>) {
             return Error::Silent { rpc, waited: self.deadline };
         }
         let message = shortened(status.message());
         if is_transport(status) {
-            return match self.heard.protocol() {
+            return match self.first_bytes.protocol() {
                 Protocol::Other(first_line) => Error::WrongProtocol {
                     endpoint: self.endpoint.to_string(),
                     detail: format!("it answered `{first_line}`"),
                 },
                 Protocol::Nothing => Error::ClosedMidCall { rpc, detail: "it hung up without a word".into() },
-                Protocol::Http2 => Error::ClosedMidCall { rpc, detail: innermost(status) },
+                Protocol::Http2 => Error::ClosedMidCall { rpc, detail: innermost_cause(status) },
             };
         }
         match status.code() {
-            // The runtime was told the deadline too, and may answer with it.
+            // The runtime knows the deadline too, and may answer with that error.
             tonic::Code::DeadlineExceeded | tonic::Code::Cancelled if took >= self.deadline.mul_f64(0.9) => {
                 Error::Silent { rpc, waited: self.deadline }
             }
@@ -368,7 +380,7 @@ impl Client {
             tonic::Code::ResourceExhausted if message.contains("larger than max") => {
                 Error::TooLarge { rpc, message }
             }
-            // What tonic calls our own receive limit.
+            // Tonic reports the client's own receive limit with this status.
             tonic::Code::OutOfRange if message.contains("decoded message length too large") => {
                 Error::TooLarge { rpc, message }
             }
@@ -379,46 +391,46 @@ impl Client {
 
 /// Why an exchange brought no answer.
 #[derive(Debug)]
-enum Trouble {
+enum ExchangeError {
     Status(Box<Status>),
-    Bytes(Fault),
-    /// A list that arrives in batches, and does not end.
-    Endless,
+    Bytes(DecodeError),
+    /// A batched list exceeds the receive limit.
+    OverLimit,
 }
 
-impl From<Status> for Trouble {
+impl From<Status> for ExchangeError {
     fn from(status: Status) -> Self {
         Self::Status(Box::new(status))
     }
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::Bytes(fault)
+impl From<DecodeError> for ExchangeError {
+    fn from(error: DecodeError) -> Self {
+        Self::Bytes(error)
     }
 }
 
-/// The beginning of a runtime's words.
+/// Cuts a long status message and adds its full length.
 fn shortened(words: &str) -> String {
-    if words.len() <= WORDS {
+    if words.len() <= MAX_STATUS_MESSAGE {
         return words.to_owned();
     }
-    let end = (0..=WORDS).rev().find(|end| words.is_char_boundary(*end)).unwrap_or_default();
+    let end = (0..=MAX_STATUS_MESSAGE).rev().find(|end| words.is_char_boundary(*end)).unwrap_or_default();
     let kept = words.get(..end).unwrap_or_default();
     format!("{kept}… ({} bytes in all)", words.len())
 }
 
-async fn listened(
+async fn sniffed(
     connecting: impl Future<Output = Result<UnixStream, Error>>,
-    heard: Heard,
-) -> Result<TokioIo<Listened>, Error> {
-    connecting.await.map(|stream| TokioIo::new(Listened::new(stream, heard)))
+    first_bytes: FirstBytes,
+) -> Result<TokioIo<SniffedStream>, Error> {
+    connecting.await.map(|stream| TokioIo::new(SniffedStream::new(stream, first_bytes)))
 }
 
-/// Takes down an answer, or a part of one, if somebody wants it.
-fn heard(take: Option<&Take>, message: &Bytes) {
-    if let Some(take) = take {
-        take.hear(message.clone());
+/// Gives an answer, or one batch of it, to the observer if there is one.
+fn keep_answer(guard: Option<&CallGuard>, message: &Bytes) {
+    if let Some(guard) = guard {
+        guard.keep_message(message.clone());
     }
 }
 
@@ -426,19 +438,19 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'st
     std::iter::successors(status.source(), |error| (*error).source())
 }
 
-/// The error of our own dialler, if that is what lies under `status`.
+/// The error of the client's own dialler, if that caused `status`.
 fn dial_error(status: &Status) -> Option<Error> {
     causes(status).find_map(|cause| cause.downcast_ref::<Error>()).cloned()
 }
 
-/// Whether `status` was made on this side, of a broken connection.
+/// Whether this side created `status` because the connection broke.
 fn is_transport(status: &Status) -> bool {
     causes(status).any(|cause| {
         cause.is::<tonic::transport::Error>() || cause.is::<hyper::Error>() || cause.is::<h2::Error>()
     })
 }
 
-fn innermost(status: &Status) -> String {
+fn innermost_cause(status: &Status) -> String {
     causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
 }
 
@@ -457,7 +469,7 @@ impl Runtime for Client {
         self.unary(Rpc::RuntimeConfig, wire::RuntimeConfigRequest {}).await.map(cgroup_driver)
     }
 
-    fn lists_by(&self) -> [Rpc; 2] {
+    fn list_rpcs(&self) -> [Rpc; 2] {
         if self.streamed_lists {
             [Rpc::StreamPodSandboxes, Rpc::StreamContainers]
         } else {
@@ -508,7 +520,8 @@ impl Runtime for Client {
         self.unary(Rpc::ContainerStats, request).await.map(|_: wire::ContainerStatsResponse| ())
     }
 
-    /// Drained by a task beside the calls; see [`Client::connect_for_events`] for a stream that waits for no call.
+    /// Reads the stream in a task next to the calls. [`Client::connect_for_events`] opens a stream on its own
+    /// connection.
     async fn container_events(&self) -> Result<EventStream, Error> {
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let client = self.clone();
@@ -518,47 +531,52 @@ impl Runtime for Client {
 }
 
 impl Client {
-    /// A connection of its own to the same runtime, for the event stream alone.
+    /// Opens a separate connection to the same runtime, for the event stream only.
     pub async fn connect_for_events(&self) -> Result<EventConnection, Error> {
         let endpoint = Arc::clone(&self.endpoint);
         let socket = (self.connect)().await?.into_std();
         let socket = socket
             .map_err(|why| Error::Unreachable { endpoint: endpoint.to_string(), detail: why.to_string() })?;
-        Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock), self.tape.clone()))
+        Ok(EventConnection::new(socket, endpoint, Arc::clone(&self.clock), self.observer.clone()))
     }
 
-    /// Reads the event stream to its end, or until nobody wants it any more. It has no deadline, as in the kubelet; how
-    /// it ends is its last word.
+    /// Reads the event stream until it ends or its consumer is gone. As in the kubelet, the stream has no deadline.
+    /// If the stream fails, its last item is the error.
     pub(super) async fn feed(&self, feed: EventFeed) {
         let rpc = Rpc::GetContainerEvents;
         let start = self.clock.mono();
-        let take = self.take(rpc, &wire::GetEventsRequest {});
+        let guard = self.observe(rpc, &wire::GetEventsRequest {});
         let ended = tokio::select! {
-            // Whoever hangs up has no interest in how that looks from here.
+            // A consumer that closed the stream does not need the error that follows.
             biased;
             () = feed.abandoned() => return,
-            ended = held_future(self.drain(rpc, &feed, take.as_ref())) => ended,
+            ended = held_future(self.drain(rpc, &feed, guard.as_ref())) => ended,
         };
         let took = self.clock.mono().since(start);
         let error = match ended {
             Ok(Ok(())) => None,
-            Ok(Err(trouble)) => Some(self.explain(rpc, &trouble, took)),
-            Err(detail) => Some(Error::Own { rpc, detail }),
+            Ok(Err(why)) => Some(self.explain(rpc, &why, took)),
+            Err(detail) => Some(Error::Internal { rpc, detail }),
         };
-        if let Some(take) = take {
-            take.end(took, error.as_ref());
+        if let Some(guard) = guard {
+            guard.end(took, error.as_ref());
         }
         if let Some(error) = error {
             feed.fail(error).await;
         }
     }
 
-    async fn drain(&self, rpc: Rpc, feed: &EventFeed, take: Option<&Take>) -> Result<(), Trouble> {
+    async fn drain(
+        &self,
+        rpc: Rpc,
+        feed: &EventFeed,
+        guard: Option<&CallGuard>,
+    ) -> Result<(), ExchangeError> {
         let mut stream =
-            self.open(rpc, &wire::GetEventsRequest {}, None, &Arrival::awaited(&self.clock)).await?;
+            self.open(rpc, &wire::GetEventsRequest {}, None, &AnswerProgress::new(&self.clock)).await?;
         while let Some(message) = stream.message().await? {
-            if let Some(take) = take {
-                take.tell(message.clone());
+            if let Some(guard) = guard {
+                guard.stream_message(message.clone());
             }
             feed.offer(received(message, self.clock.wall())?);
         }
@@ -566,15 +584,15 @@ impl Client {
     }
 }
 
-/// A message of the event stream that was read at `at`.
-fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, Fault> {
+/// Decodes a message of the event stream that was read at `at`.
+fn received(message: Bytes, at: Wall) -> Result<ReceivedEvent, DecodeError> {
     let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
-    let (event, weight) = codec::message::<wire::ContainerEventResponse>(message)?;
-    Ok(ReceivedEvent { event: event.into(), at, bytes, weight })
+    let (event, memory) = codec::message::<wire::ContainerEventResponse>(message)?;
+    Ok(ReceivedEvent { event: event.into(), at, bytes, memory })
 }
 
 impl ReceivedEvent {
-    /// The event of a message that was recorded at `at`; `None` if it is none.
+    /// Decodes an event message that was recorded at `at`; `None` if it is not valid.
     pub fn recorded(message: Bytes, at: Wall) -> Option<Self> {
         received(message, at).ok()
     }

@@ -1,7 +1,8 @@
-//! Messages as bytes, and from bytes into plain node types within a bound.
+//! Decodes messages into plain node types within a memory limit.
 //!
-//! The gRPC library hands over bytes. They are weighed before anything is made of them, and a list is decoded an entry at
-//! a time: what the wire has and what is kept of it are never both in memory, and a deadline can end it half-way.
+//! The gRPC library delivers bytes. Before decoding, a [`DecodeBudget`] estimates the memory that they need. Lists
+//! are decoded entry by entry, so that the generated and the plain types of a whole list are never in memory
+//! together, and a deadline can stop the decoding halfway.
 
 use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
@@ -10,11 +11,11 @@ use tokio::task::yield_now;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-use super::arrival::Arrival;
+use super::decode_budget::{DecodeBudget, DecodeError, HasShape};
 use super::generated as wire;
-use super::weight::{Fault, Scale, Weighed};
+use super::progress::AnswerProgress;
 
-/// Messages as they are on the wire.
+/// Passes messages through as bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawCodec;
 
@@ -53,87 +54,87 @@ impl Decoder for RawCodec {
     }
 }
 
-/// A list of the CRI: it has one field, and that are its entries.
-pub trait Listing {
-    /// One of them.
-    type Entry: Message + Default + Weighed;
+/// A list response of the CRI. Its only field contains the entries.
+pub trait ListResponse {
+    /// The type of an entry.
+    type Entry: Message + Default + HasShape;
 }
 
-impl Listing for wire::ListPodSandboxResponse {
+impl ListResponse for wire::ListPodSandboxResponse {
     type Entry = wire::PodSandbox;
 }
 
-impl Listing for wire::StreamPodSandboxesResponse {
+impl ListResponse for wire::StreamPodSandboxesResponse {
     type Entry = wire::PodSandbox;
 }
 
-impl Listing for wire::ListContainersResponse {
+impl ListResponse for wire::ListContainersResponse {
     type Entry = wire::Container;
 }
 
-impl Listing for wire::StreamContainersResponse {
+impl ListResponse for wire::StreamContainersResponse {
     type Entry = wire::Container;
 }
 
-/// The field that holds the entries, in every list of the CRI.
+/// The number of the field that contains the entries, in every list of the CRI.
 const ENTRIES: u32 = 1;
 
-/// How many bytes are handled between two looks at the time: a millisecond's work, or a few.
-const SLICE: usize = 128 * 1024;
+/// How many bytes are decoded before other tasks may run: a few milliseconds of work.
+const SLICE_BYTES: usize = 128 * 1024;
 
-/// What an entry costs beside its bytes, in bytes.
-const OF_ENTRY: usize = 64;
+/// The fixed cost of an entry in addition to its bytes, in bytes.
+const ENTRY_COST: usize = 64;
 
-/// One message.
-pub fn message<A: Message + Default + Weighed>(bytes: Bytes) -> Result<(A, u64), Fault> {
-    let mut scale = Scale::of_message();
-    scale.grant(bytes.len());
-    scale.put(A::SHAPE, &bytes)?;
-    Ok((A::decode(bytes)?, scale.weight()))
+/// Decodes one message, and returns the memory that it needs.
+pub fn message<A: Message + Default + HasShape>(bytes: Bytes) -> Result<(A, u64), DecodeError> {
+    let mut budget = DecodeBudget::for_message();
+    budget.allow_for(bytes.len());
+    budget.charge(A::SHAPE, &bytes)?;
+    Ok((A::decode(bytes)?, budget.charged()))
 }
 
-/// The entries of one message of a list, after those that are there already.
+/// Decodes the entries of one message of a list and appends them to `into`.
 pub async fn entries<L, T>(
     bytes: Bytes,
-    scale: &mut Scale,
+    budget: &mut DecodeBudget,
     into: &mut Vec<T>,
-    arrival: &Arrival,
-) -> Result<(), Fault>
+    progress: &AnswerProgress,
+) -> Result<(), DecodeError>
 where
-    L: Listing,
+    L: ListResponse,
     T: From<L::Entry>,
 {
-    scale.grant(bytes.len());
+    budget.allow_for(bytes.len());
     let mut count = 0_usize;
     let mut left = bytes.clone();
     let mut done = 0;
     while let Some(entry) = next_entry(&mut left)? {
-        scale.put_entry(L::Entry::SHAPE, &entry)?;
+        budget.charge_entry(L::Entry::SHAPE, &entry)?;
         count += 1;
-        rest(&mut done, &entry, arrival).await;
+        yield_after_slice(&mut done, &entry, progress).await;
     }
-    // Exactly: growing by doubling would hold three times as much for a moment.
+    // Reserve exactly: growing by doubling would need three times the memory for a moment.
     into.reserve_exact(count);
     let mut left = bytes;
     while let Some(entry) = next_entry(&mut left)? {
         into.push(L::Entry::decode(entry.clone())?.into());
-        rest(&mut done, &entry, arrival).await;
+        yield_after_slice(&mut done, &entry, progress).await;
     }
     Ok(())
 }
 
-/// Lets others do something, deadlines above all, after each slice.
-async fn rest(done: &mut usize, entry: &Bytes, arrival: &Arrival) {
-    *done += entry.len() + OF_ENTRY;
-    if *done >= SLICE {
+/// Lets other tasks run, deadlines above all, after each slice.
+async fn yield_after_slice(done: &mut usize, entry: &Bytes, progress: &AnswerProgress) {
+    *done += entry.len() + ENTRY_COST;
+    if *done >= SLICE_BYTES {
         *done = 0;
-        arrival.goes_on();
+        progress.still_decoding();
         yield_now().await;
     }
 }
 
-/// Takes the next entry from the bytes of a list, and what else is before it.
-fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, Fault> {
+/// Splits the next entry off a list, and skips unknown fields before it.
+fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, DecodeError> {
     while list.has_remaining() {
         let (field, wire) = decode_key(list)?;
         if (field, wire) != (ENTRIES, WireType::LengthDelimited) {
@@ -143,9 +144,10 @@ fn next_entry(list: &mut Bytes) -> Result<Option<Bytes>, Fault> {
         let length = decode_varint(list)?;
         return match usize::try_from(length).ok().filter(|length| *length <= list.len()) {
             Some(length) => Ok(Some(list.split_to(length))),
-            None => {
-                Err(Fault::Undecodable(format!("an entry of {length} bytes where {} are left", list.len())))
-            }
+            None => Err(DecodeError::Undecodable(format!(
+                "an entry of {length} bytes where {} are left",
+                list.len()
+            ))),
         };
     }
     Ok(None)
@@ -159,12 +161,12 @@ mod tests {
     use crate::clock::{Clock, ManualClock};
     use crate::cri::Container;
 
-    async fn listed(bytes: Bytes) -> Result<Vec<Container>, Fault> {
+    async fn listed(bytes: Bytes) -> Result<Vec<Container>, DecodeError> {
         let mut all = Vec::new();
-        let mut scale = Scale::of_list();
+        let mut budget = DecodeBudget::for_list();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let arrival = Arrival::awaited(&clock);
-        entries::<wire::ListContainersResponse, Container>(bytes, &mut scale, &mut all, &arrival).await?;
+        let progress = AnswerProgress::new(&clock);
+        entries::<wire::ListContainersResponse, Container>(bytes, &mut budget, &mut all, &progress).await?;
         Ok(all)
     }
 
@@ -174,7 +176,7 @@ mod tests {
             .map(|number| wire::Container { id: format!("c{number}"), ..Default::default() })
             .collect();
         let mut bytes = wire::ListContainersResponse { containers: containers.clone() }.encode_to_vec();
-        // A field that nobody knows, in the middle and at the end.
+        // A field that nobody knows, at the beginning and at the end.
         let unknown = [0x92, 0x03, 2, b'x', b'y'];
         bytes.splice(0..0, unknown);
         bytes.extend(unknown);
@@ -186,8 +188,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_cut_off_is_undecodable() {
         for bytes in [&[0x0a][..], &[0x0a, 5, 1], &[0x0a, 0xff], &[0x0b], &[0x0a, 2, 0x0a, 9], &[7]] {
-            let fault = listed(Bytes::copy_from_slice(bytes)).await.unwrap_err();
-            assert!(matches!(fault, Fault::Undecodable(_)), "{bytes:?}: {fault}");
+            let error = listed(Bytes::copy_from_slice(bytes)).await.unwrap_err();
+            assert!(matches!(error, DecodeError::Undecodable(_)), "{bytes:?}: {error}");
         }
     }
 }

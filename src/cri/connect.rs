@@ -1,7 +1,7 @@
-//! Dialling the runtime's socket, and remembering what was heard on it.
+//! Connects to the runtime's socket and keeps the first bytes that arrive.
 //!
-//! A transport library folds everything that can go wrong into one error. What an SRE needs to know is seen here, at
-//! the socket: what connect(2) said, and whether the first bytes that came back were HTTP/2 at all.
+//! The transport library merges all failures into one error. This module sees what an SRE needs to know: the error of
+//! connect(2), and whether the first bytes were HTTP/2.
 
 use std::fs;
 use std::io;
@@ -16,20 +16,20 @@ use tokio::net::UnixStream;
 
 use super::{Error, FileKind};
 
-/// How many bytes of the other side's first words are kept.
-const FIRST_WORDS: usize = 48;
+/// How many of the first received bytes are kept.
+const FIRST_BYTES: usize = 48;
 
-/// What the newest connection to a socket has said so far.
+/// The first bytes that the newest connection received.
 #[derive(Clone, Debug, Default)]
-pub struct Heard(Arc<Mutex<Vec<u8>>>);
+pub struct FirstBytes(Arc<Mutex<Vec<u8>>>);
 
-impl Heard {
-    /// Whether the other side spoke, and if so whether it was HTTP/2.
+impl FirstBytes {
+    /// Which protocol the first bytes belong to.
     pub fn protocol(&self) -> Protocol {
-        let words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match words.as_slice() {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match bytes.as_slice() {
             [] => Protocol::Nothing,
-            // An HTTP/2 server opens with a SETTINGS frame: type 4, on stream 0.
+            // An HTTP/2 server begins with a SETTINGS frame: type 4, on stream 0.
             [_, _, _, 4, _, 0, 0, 0, 0, ..] => Protocol::Http2,
             short if short.len() < 9 && !short.is_ascii() => Protocol::Http2,
             other => {
@@ -38,29 +38,29 @@ impl Heard {
         }
     }
 
-    fn listen_anew(&self) {
+    fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn hear(&self, bytes: &[u8]) {
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = FIRST_WORDS.saturating_sub(words.len());
-        words.extend(bytes.iter().take(room));
+    fn append(&self, received: &[u8]) {
+        let mut bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = FIRST_BYTES.saturating_sub(bytes.len());
+        bytes.extend(received.iter().take(room));
     }
 }
 
-/// What kind of server the other side seems to be.
+/// The protocol that the other side seems to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// It has not said anything.
+    /// Nothing has arrived.
     Nothing,
-    /// It speaks HTTP/2.
+    /// HTTP/2.
     Http2,
-    /// It speaks something else; its first line.
+    /// Another protocol; its first line.
     Other(String),
 }
 
-/// Connects to `path`; `endpoint` is what the user calls it.
+/// Connects to `path`; `endpoint` is the user's name for the socket.
 pub async fn dial(path: PathBuf, endpoint: String) -> Result<UnixStream, Error> {
     UnixStream::connect(&path).await.map_err(|why| explain(&path, endpoint, &why))
 }
@@ -69,7 +69,7 @@ fn explain(path: &Path, endpoint: String, why: &io::Error) -> Error {
     match why.kind() {
         io::ErrorKind::NotFound => Error::NoSuchSocket { endpoint },
         io::ErrorKind::PermissionDenied => Error::PermissionDenied { endpoint },
-        // Anything that is no socket is refused too, so look what it is.
+        // The kernel also refuses a connection to a file that is not a socket, so check the file type.
         io::ErrorKind::ConnectionRefused => match file_kind(path) {
             Some(kind) => Error::NotASocket { endpoint, kind },
             None => Error::Refused { endpoint },
@@ -95,23 +95,23 @@ fn file_kind(path: &Path) -> Option<FileKind> {
     }
 }
 
-/// A connection whose first incoming bytes are noted.
+/// A connection that keeps its first received bytes in a [`FirstBytes`].
 #[derive(Debug)]
-pub struct Listened {
+pub struct SniffedStream {
     stream: UnixStream,
-    heard: Heard,
-    satisfied: bool,
+    first_bytes: FirstBytes,
+    is_filled: bool,
 }
 
-impl Listened {
-    /// Listens to a connection just made.
-    pub fn new(stream: UnixStream, heard: Heard) -> Self {
-        heard.listen_anew();
-        Self { stream, heard, satisfied: false }
+impl SniffedStream {
+    /// Wraps a new connection and clears `first_bytes`.
+    pub fn new(stream: UnixStream, first_bytes: FirstBytes) -> Self {
+        first_bytes.clear();
+        Self { stream, first_bytes, is_filled: false }
     }
 }
 
-impl AsyncRead for Listened {
+impl AsyncRead for SniffedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -119,16 +119,16 @@ impl AsyncRead for Listened {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if !self.satisfied && outcome.is_ready() {
+        if !self.is_filled && outcome.is_ready() {
             let fresh = buf.filled().get(before..).unwrap_or_default();
-            self.heard.hear(fresh);
-            self.satisfied = !fresh.is_empty();
+            self.first_bytes.append(fresh);
+            self.is_filled = !fresh.is_empty();
         }
         outcome
     }
 }
 
-impl AsyncWrite for Listened {
+impl AsyncWrite for SniffedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -158,27 +158,27 @@ impl AsyncWrite for Listened {
 mod tests {
     use super::*;
 
-    fn heard(words: &[u8]) -> Protocol {
-        let heard = Heard::default();
-        heard.hear(words);
-        heard.protocol()
+    fn first_bytes(bytes: &[u8]) -> Protocol {
+        let first_bytes = FirstBytes::default();
+        first_bytes.append(bytes);
+        first_bytes.protocol()
     }
 
     #[test]
     fn a_settings_frame_is_http2() {
-        assert_eq!(heard(&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5]), Protocol::Http2);
+        assert_eq!(first_bytes(&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5]), Protocol::Http2);
     }
 
     #[test]
-    fn an_http1_status_line_is_told_by_name() {
+    fn an_http1_status_line_is_reported_as_another_protocol() {
         assert_eq!(
-            heard(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+            first_bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
             Protocol::Other("HTTP/1.1 400 Bad Request".into())
         );
     }
 
     #[test]
     fn silence_is_not_a_protocol() {
-        assert_eq!(heard(b""), Protocol::Nothing);
+        assert_eq!(first_bytes(b""), Protocol::Nothing);
     }
 }

@@ -1,4 +1,4 @@
-//! From generated messages to plain node types. Everything is moved, nothing is judged.
+//! Converts generated messages into plain node types. It changes no values.
 
 use super::generated as wire;
 use super::{
@@ -64,7 +64,7 @@ pub(super) fn container_state(number: i32) -> ContainerState {
     }
 }
 
-/// The message that stands for `filter`; present even when it asks for nothing, as the kubelet sends it.
+/// The wire message for `filter`. The kubelet always sends a filter, even an empty one, and so does plegctl.
 pub fn sandbox_filter(filter: &Filter<SandboxState>) -> wire::PodSandboxFilter {
     wire::PodSandboxFilter {
         id: String::new(),

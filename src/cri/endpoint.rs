@@ -1,7 +1,7 @@
-//! Which runtime to talk to, and who said so.
+//! Finds the endpoint of the runtime.
 //!
-//! The sources are asked in the order of the command-line contract; the first that says something wins, and what it
-//! says must then hold: a bad value is an error, not a reason to look further.
+//! The sources are read in the order of the command-line contract. The first source with a value decides; a bad value
+//! is an error, not a reason to read the next source.
 
 use std::fmt;
 use std::fs;
@@ -14,33 +14,33 @@ use crate::host::{HostRoot, ScalarsError, WELL_KNOWN_SOCKETS, file_scalars, open
 use crate::kubelet::KubeletProcess;
 use crate::threads;
 
-/// Where crictl keeps its settings.
+/// The configuration file of crictl.
 const CRICTL_CONFIG: &str = "/etc/crictl.yaml";
 
-/// A runtime that can be dialled.
+/// A runtime to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A Unix socket.
     Unix {
-        /// Its path for us, below the host root.
+        /// The path that plegctl opens, below the host root.
         path: PathBuf,
-        /// What the user and the report call it.
+        /// The name in the user's words and in reports.
         name: String,
     },
-    /// What a flight recorder kept.
+    /// A capture of the flight recorder.
     Capture {
         /// `PATH[@TIME]`, as the user gave it.
         what: String,
     },
     /// The built-in simulator.
     Sim {
-        /// Which scenario it plays.
+        /// The name of the scenario.
         scenario: String,
     },
 }
 
 impl Endpoint {
-    /// The socket's path as the node's own processes know it.
+    /// The socket's path as the node's own processes see it.
     pub fn path_on_node(&self) -> Option<&str> {
         match self {
             Self::Unix { name, .. } => name.strip_prefix("unix://"),
@@ -59,64 +59,64 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// An endpoint and where it came from.
+/// An endpoint and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Who said so, in words for `-v`.
+    /// The source, in words for `-v`.
     pub source: String,
-    /// A settings file that did not answer in time and therefore says nothing.
+    /// A configuration file that could not be read in time and was therefore skipped.
     pub silent_file: Option<PathBuf>,
 }
 
 /// Why there is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// A scheme that no runtime on Linux speaks.
+    /// The endpoint's scheme is not one that runtimes on Linux use.
     #[error("cannot use the endpoint `{value}` of {from}: `{scheme}` is not a scheme we speak")]
     Scheme {
-        /// What was given.
+        /// The value.
         value: String,
-        /// Its scheme.
+        /// The scheme of the value.
         scheme: String,
-        /// Who gave it.
+        /// The source of the value.
         from: String,
     },
-    /// A path that is not absolute; `unix://run/x` loses its first part in the kubelet.
+    /// The socket's path is not absolute. The kubelet reads `unix://run/x` as the path `/x`.
     #[error("cannot use the endpoint `{value}` of {from}: the path of the socket is not absolute")]
     NotAbsolute {
-        /// What was given.
+        /// The value.
         value: String,
-        /// Who gave it.
+        /// The source of the value.
         from: String,
     },
-    /// A socket that the kubelet names, in a directory where anybody may listen.
+    /// The kubelet names a socket in a directory in which any user may create one.
     #[error(
         "cannot use the endpoint `{value}` of {from}: others may write to `{}`, so that anybody may listen there",
         directory.display()
     )]
     OpenToOthers {
-        /// What was given.
+        /// The value.
         value: String,
-        /// Who gave it.
+        /// The source of the value.
         from: String,
         /// The directory.
         directory: PathBuf,
     },
-    /// A settings file that was there and could not be used.
+    /// A configuration file exists and cannot be used.
     #[error("cannot take the endpoint from a settings file: {0}")]
     Settings(#[from] ScalarsError),
-    /// No source said anything and no well-known socket exists.
+    /// No source has a value, and no well-known socket exists.
     #[error("no container runtime found; tried {}", tried.join(", "))]
     NothingFound {
-        /// Each place that was looked at.
+        /// Every source that was read.
         tried: Vec<String>,
     },
 }
 
 impl EndpointError {
-    /// What to do about it.
+    /// What the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Scheme { .. } => {
@@ -133,10 +133,10 @@ impl EndpointError {
     }
 }
 
-/// How long a settings file is waited for.
-const SETTINGS_PATIENCE: Duration = Duration::from_secs(1);
+/// The time limit for reading a configuration file.
+const READ_LIMIT: Duration = Duration::from_secs(1);
 
-/// What the sources are read from.
+/// The sources of the endpoint.
 #[derive(Debug)]
 pub struct Sources<'a> {
     /// `--runtime-endpoint`
@@ -145,20 +145,20 @@ pub struct Sources<'a> {
     pub variable: Option<&'a str>,
     /// `--config` or `$CRI_CONFIG_FILE`
     pub crictl_config: Option<&'a Path>,
-    /// The kubelet that runs here.
+    /// The kubelet that runs on this node.
     pub kubelet: Option<&'a KubeletProcess>,
     /// The node's root.
     pub host: &'a HostRoot,
 }
 
-/// A value and who gave it.
-type Said = Option<(String, String)>;
+/// A value and its source.
+type NamedValue = Option<(String, String)>;
 
 /// Finds the endpoint.
 pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
     let mut silent_file = None;
     let named = match from_flag(sources).or_else(|| from_variable(sources)) {
-        Some(said) => Some(said),
+        Some(named) => Some(named),
         None => from_crictl(sources, &mut silent_file)?,
     };
     if let Some((value, source)) = named {
@@ -175,28 +175,31 @@ pub fn resolve(sources: &Sources<'_>) -> Result<Resolved, EndpointError> {
         return Ok(Resolved { endpoint, source, silent_file });
     }
     let found = well_known(sources.host).map(|found| Resolved { silent_file, ..found });
-    found.ok_or_else(|| EndpointError::NothingFound { tried: places(sources) })
+    found.ok_or_else(|| EndpointError::NothingFound { tried: tried_sources(sources) })
 }
 
-fn said(value: Option<&str>, source: &str) -> Said {
+fn non_empty(value: Option<&str>, source: &str) -> NamedValue {
     let value = value?.trim();
     (!value.is_empty()).then(|| (value.to_owned(), source.to_owned()))
 }
 
-fn from_flag(sources: &Sources<'_>) -> Said {
-    said(sources.flag, "--runtime-endpoint")
+fn from_flag(sources: &Sources<'_>) -> NamedValue {
+    non_empty(sources.flag, "--runtime-endpoint")
 }
 
-fn from_variable(sources: &Sources<'_>) -> Said {
-    said(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
+fn from_variable(sources: &Sources<'_>) -> NamedValue {
+    non_empty(sources.variable, "$CONTAINER_RUNTIME_ENDPOINT")
 }
 
-/// A missing file is fine unless it was asked for by name, and so is one on a disk that does not answer.
-fn from_crictl(sources: &Sources<'_>, silent_file: &mut Option<PathBuf>) -> Result<Said, EndpointError> {
+/// Reads crictl's configuration. Unless the user named the file, it may be missing or too slow to read.
+fn from_crictl(
+    sources: &Sources<'_>,
+    silent_file: &mut Option<PathBuf>,
+) -> Result<NamedValue, EndpointError> {
     let file = sources.crictl_config.map_or_else(|| sources.host.path(CRICTL_CONFIG), Path::to_path_buf);
     let read = {
         let file = file.clone();
-        threads::within(SETTINGS_PATIENCE, move || file_scalars(&file))
+        threads::within(READ_LIMIT, move || file_scalars(&file))
     };
     let read = match read {
         Ok(read) => read,
@@ -207,28 +210,29 @@ fn from_crictl(sources: &Sources<'_>, silent_file: &mut Option<PathBuf>) -> Resu
         Err(why) if why.kind() == io::ErrorKind::TimedOut => {
             return Err(ScalarsError::Read { path: file, source: why }.into());
         }
-        // No thread can be had: then without one.
+        // No thread can be started, so read without a time limit.
         Err(_) => file_scalars(&file),
     };
     match read {
         Ok(scalars) => {
             let value = scalars.get("runtime-endpoint").map(String::as_str);
-            Ok(said(value, &format!("runtime-endpoint in {}", file.display())))
+            Ok(non_empty(value, &format!("runtime-endpoint in {}", file.display())))
         }
         Err(why) if why.is_missing() && sources.crictl_config.is_none() => Ok(None),
         Err(why) => Err(why.into()),
     }
 }
 
-/// A kubelet whose configuration cannot be read says nothing; it is not the user's file to mend for this.
-fn from_kubelet(sources: &Sources<'_>) -> Said {
+/// Reads the kubelet's setting. A kubelet configuration that cannot be read is skipped; the user need not fix it for
+/// plegctl.
+fn from_kubelet(sources: &Sources<'_>) -> NamedValue {
     let setting = sources.kubelet?.setting("container-runtime-endpoint", "containerRuntimeEndpoint");
     setting.ok()?.map(|setting| (setting.value, setting.source))
 }
 
 fn well_known(host: &HostRoot) -> Option<Resolved> {
     let is_socket = |path: &str| fs::metadata(host.path(path)).is_ok_and(|it| it.file_type().is_socket());
-    // A file that somebody left in a socket's place is worth a word only where there is no socket at all.
+    // A file that is not a socket only matters if there is no socket at all.
     let known =
         || WELL_KNOWN_SOCKETS.iter().filter(|(_, path)| open_to_others(host, &host.path(path)).is_none());
     let found = known()
@@ -241,16 +245,16 @@ fn well_known(host: &HostRoot) -> Option<Resolved> {
     })
 }
 
-fn places(sources: &Sources<'_>) -> Vec<String> {
-    let mut places = vec!["--runtime-endpoint".to_owned(), "$CONTAINER_RUNTIME_ENDPOINT".to_owned()];
-    places.push(sources.host.path(CRICTL_CONFIG).display().to_string());
-    places.push(match sources.kubelet {
+fn tried_sources(sources: &Sources<'_>) -> Vec<String> {
+    let mut tried_sources = vec!["--runtime-endpoint".to_owned(), "$CONTAINER_RUNTIME_ENDPOINT".to_owned()];
+    tried_sources.push(sources.host.path(CRICTL_CONFIG).display().to_string());
+    tried_sources.push(match sources.kubelet {
         Some(_) => "the running kubelet's settings".to_owned(),
         None => "a running kubelet (there is none)".to_owned(),
     });
-    places
+    tried_sources
         .extend(WELL_KNOWN_SOCKETS.iter().map(|(_, socket)| sources.host.path(socket).display().to_string()));
-    places
+    tried_sources
 }
 
 /// Reads `unix:///path`, `unix:/path`, `/path` and `sim:SCENARIO`.
@@ -390,7 +394,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("plegctl-silent-settings-{}", std::process::id()));
         fs::create_dir_all(root.join("etc")).unwrap();
         fs::create_dir_all(root.join("run/crio")).unwrap();
-        // Nobody writes into it.
+        // Nobody writes into the FIFO.
         let fifo = root.join("etc/crictl.yaml");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let listening = std::os::unix::net::UnixListener::bind(root.join("run/crio/crio.sock")).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong between plegctl and a runtime: one variant for each kind of night.
+//! What can fail between plegctl and a runtime.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,140 +9,141 @@ use crate::report::bytes::bytes;
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The path of the socket does not exist.
+    /// The socket's path does not exist.
     #[error("cannot reach the runtime at `{endpoint}`: no such socket")]
     NoSuchSocket {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
     },
-    /// The path exists and is something else.
+    /// The path exists but is not a socket.
     #[error("cannot reach the runtime at `{endpoint}`: it is {kind}, not a socket")]
     NotASocket {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
-        /// What is there instead.
+        /// What the path is.
         kind: FileKind,
     },
-    /// The socket, or a directory above it, may not be opened by this user.
+    /// The user may not open the socket or a directory above it.
     #[error("cannot reach the runtime at `{endpoint}`: permission denied")]
     PermissionDenied {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
     },
-    /// The socket exists and nobody listens on it.
+    /// The socket exists, but no process listens on it.
     #[error("cannot reach the runtime at `{endpoint}`: connection refused")]
     Refused {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
     },
-    /// Connecting failed in some other way.
+    /// Connecting failed for another reason.
     #[error("cannot reach the runtime at `{endpoint}`: {detail}")]
     Unreachable {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
-        /// The operating system's words.
+        /// The operating system's error.
         detail: String,
     },
-    /// The other side talks, but not gRPC over HTTP/2.
+    /// The other side answers, but not with gRPC over HTTP/2.
     #[error("`{endpoint}` does not speak gRPC: {detail}")]
     WrongProtocol {
-        /// What was dialled.
+        /// The endpoint.
         endpoint: String,
-        /// What it said instead.
+        /// What the other side sent.
         detail: String,
     },
-    /// No answer within the deadline. The call may still be pending in the runtime.
+    /// No answer arrived within the deadline. The call may still be pending in the runtime.
     #[error("{rpc} did not answer within {}", humantime::format_duration(*.waited))]
     Silent {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
         /// The deadline.
         waited: Duration,
     },
-    /// An answer was on its way and not at its end within the deadline: too large or too slow for it, and not silent.
+    /// A part of the answer arrived within the deadline: the answer is too large or too slow, and the runtime is not
+    /// silent.
     #[error(
         "the answer to {rpc} was not read to its end within {}: {} of it had come",
         humantime::format_duration(*.waited),
         bytes(*.received)
     )]
     Unfinished {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
         /// The deadline.
         waited: Duration,
-        /// Bytes of it that had come.
+        /// How many bytes of the answer had arrived.
         received: u64,
     },
-    /// The connection ended while the call was under way.
+    /// The connection ended during the call.
     #[error("the runtime closed the connection during {rpc}: {detail}")]
     ClosedMidCall {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// What the transport said.
+        /// The transport's error.
         detail: String,
     },
-    /// The runtime does not know this RPC.
+    /// The runtime does not implement this RPC.
     #[error("{rpc} is not implemented by this runtime: {message}")]
     Unimplemented {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
-    /// An answer over a message size limit, the runtime's own or ours.
+    /// The answer exceeds a message size limit of the runtime or of plegctl.
     #[error("the answer to {rpc} is too large: {message}")]
     TooLarge {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// The limit's owner in its own words, with the sizes where it gives them.
+        /// The message of the side that has the limit, with the sizes if known.
         message: String,
     },
-    /// The answer is not the message it should be.
+    /// The answer cannot be decoded.
     #[error("cannot decode the answer to {rpc}: {detail}")]
     Decode {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// What the decoder said.
+        /// The decoder's error.
         detail: String,
     },
-    /// The answer would take far more memory than it has bytes.
+    /// The answer would need far more memory than its bytes justify.
     #[error("the answer to {rpc} is refused: {detail}")]
     Implausible {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// What is wrong with it.
+        /// What is wrong with the answer.
         detail: String,
     },
-    /// We failed over the answer; what the runtime sent is not known.
+    /// plegctl itself failed while it handled the answer.
     #[error("plegctl itself failed over the answer to {rpc}: {detail}")]
-    Own {
-        /// What was asked.
+    Internal {
+        /// The RPC.
         rpc: Rpc,
         /// Where and why.
         detail: String,
     },
-    /// A capture is asked, and nobody asked this then, or the answer was not kept.
+    /// A capture does not contain this call or its answer.
     #[error("{rpc} is not recorded: {why}")]
     NotRecorded {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
         /// Why there is no answer.
         why: String,
     },
-    /// The runtime answered with an error of its own.
+    /// The runtime answered with an error.
     #[error("{rpc} failed: {code}: {message}")]
     Runtime {
-        /// What was asked.
+        /// The RPC.
         rpc: Rpc,
-        /// gRPC status code.
+        /// The gRPC status code.
         code: Code,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
 }
 
 impl Error {
-    /// How a call that ends so is counted.
+    /// The outcome of a call with this error.
     pub const fn outcome(&self) -> Outcome {
         match self {
             Self::Silent { .. } => Outcome::Silent,
@@ -150,7 +151,7 @@ impl Error {
         }
     }
 
-    /// Whether no connection came about: whatever the runtime does, this call cannot tell.
+    /// Whether no connection was made, so that the call shows nothing about the runtime's state.
     pub const fn is_unreachable(&self) -> bool {
         matches!(
             self,
@@ -162,7 +163,7 @@ impl Error {
         )
     }
 
-    /// The gRPC status code, where one stands for this error.
+    /// The gRPC status code that corresponds to this error, if any.
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Runtime { code, .. } => Some(*code),
@@ -180,32 +181,33 @@ impl Error {
             | Self::Implausible { .. }
             | Self::NotRecorded { .. }
             | Self::Unfinished { .. }
-            | Self::Own { .. } => None,
+            | Self::Internal { .. } => None,
         }
     }
 
-    /// Whether the runtime says that it does not know the id. The kubelet takes this for a race, not for a failure.
+    /// Whether the runtime does not know the id. The kubelet treats this as a race, not as a failure.
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::Runtime { code: Code::NotFound, .. })
     }
 
-    /// Whether the runtime answers and it is we who have not read it, for want of time or of memory: that is no silence and
-    /// no failure of its own.
+    /// Whether the runtime answered and plegctl did not read the whole answer, for lack of time or memory. The
+    /// runtime is then neither silent nor failing.
     pub const fn is_unread(&self) -> bool {
         matches!(self, Self::Unfinished { .. } | Self::Implausible { .. })
     }
 
-    /// Whether the runtime failed: it is neither silent nor unread, and did not just say that it does not know the id.
+    /// Whether the runtime failed: it was not silent, the answer was not left unread, and the id was not merely
+    /// unknown.
     pub const fn is_failure(&self) -> bool {
         !matches!(self, Self::Silent { .. }) && !self.is_unread() && !self.is_not_found()
     }
 
-    /// Whether a capture is asked for what it does not have, which says nothing about the runtime.
+    /// Whether a capture lacks the answer, which shows nothing about the runtime.
     pub const fn is_not_recorded(&self) -> bool {
         matches!(self, Self::NotRecorded { .. })
     }
 
-    /// What the person on call can do about it, where that can be said.
+    /// What the person on call can do, if known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoSuchSocket { endpoint } => Some(format!(
@@ -237,7 +239,7 @@ impl Error {
             Self::TooLarge { .. } => {
                 Some("too many dead containers or sandboxes, or very long annotations; the kubelet fails here too".into())
             }
-            Self::Own { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
+            Self::Internal { .. } => Some("that is a fault of plegctl: please report it with this line".into()),
             Self::Implausible { .. } => Some(
                 "plegctl bounds its own memory by this, the kubelet bounds bytes alone (16 MiB an answer): is it the runtime that listens there, and is it sound?".into(),
             ),
@@ -262,7 +264,7 @@ fn unit_of(endpoint: &str) -> &'static str {
     OWNERS.iter().find(|(part, _)| endpoint.contains(part)).map_or("the runtime", |(_, unit)| unit)
 }
 
-/// What stands where a socket should.
+/// What is at the path of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -283,7 +285,7 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// gRPC status codes, by the names that everybody greps for.
+/// gRPC status codes, with gRPC's own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are gRPC's own")]
 pub enum Code {
@@ -306,7 +308,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// Every one of them.
+    /// All codes.
     pub const ALL: [Self; 16] = [
         Self::Cancelled,
         Self::Unknown,
@@ -326,7 +328,7 @@ impl Code {
         Self::Unauthenticated,
     ];
 
-    /// The name, as Go and the kubelet's log write it.
+    /// The name as Go and the kubelet's log write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cancelled => "Canceled",

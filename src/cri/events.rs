@@ -1,7 +1,7 @@
-//! The event stream on a connection and a thread of its own.
+//! Reads the event stream on its own connection and thread.
 //!
-//! A reader that stops reading can wedge the creation of pods on the whole node (containerd 2.x), so nothing else may
-//! stand between the socket and its reader: no call, no output, no other task of this process.
+//! In containerd 2.x, a client that stops reading the event stream can block the creation of pods on the whole node.
+//! Nothing else may therefore delay the reader: no call, no output, no other task of this process.
 
 use std::fmt;
 use std::future::ready;
@@ -15,16 +15,16 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use super::client::EVENT_QUEUE;
-use super::{Client, Error, EventStream, Tape};
+use super::{CallObserver, Client, Error, EventStream};
 use crate::clock::Clock;
 use crate::threads;
 
-/// A connection that will carry the event stream and nothing else.
+/// A connection for the event stream only.
 pub struct EventConnection {
     socket: StdStream,
     endpoint: Arc<str>,
     clock: Arc<dyn Clock>,
-    tape: Option<Arc<dyn Tape>>,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl fmt::Debug for EventConnection {
@@ -33,21 +33,21 @@ impl fmt::Debug for EventConnection {
     }
 }
 
-/// Shuts a connection down, whoever else holds it: on purpose with [`Self::hang_up`], and when dropped.
+/// Closes a connection for all who hold it: with [`Self::close`], or when dropped.
 #[derive(Debug)]
-pub struct HangUp(StdStream);
+pub struct ConnectionCloser(StdStream);
 
-impl HangUp {
-    /// Ends the connection at once, for this process and for the runtime.
-    pub fn hang_up(&self) {
-        // A connection that is over already is what we want.
+impl ConnectionCloser {
+    /// Closes the connection at single_use, for this process and for the runtime.
+    pub fn close(&self) {
+        // The connection may be closed already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-impl Drop for HangUp {
+impl Drop for ConnectionCloser {
     fn drop(&mut self) {
-        self.hang_up();
+        self.close();
     }
 }
 
@@ -56,50 +56,50 @@ impl EventConnection {
         socket: StdStream,
         endpoint: Arc<str>,
         clock: Arc<dyn Clock>,
-        tape: Option<Arc<dyn Tape>>,
+        observer: Option<Arc<dyn CallObserver>>,
     ) -> Self {
-        Self { socket, endpoint, clock, tape }
+        Self { socket, endpoint, clock, observer }
     }
 
-    /// The socket once more, for a process that watches over it.
+    /// Duplicates the socket, for the guard process that can close it.
     pub fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// Asks for the events and starts the thread that reads them. Whatever comes over `questions` it gives back, for as
-    /// long as it would read an event if there were one. A runtime that has nothing to say sends nothing, not even
-    /// headers: the stream counts as open from here on.
-    pub fn subscribe(self, questions: Option<StdStream>) -> io::Result<(EventStream, HangUp)> {
-        let Self { socket, endpoint, clock, tape } = self;
-        let hang_up = HangUp(socket.try_clone()?);
+    /// Subscribes to the events and starts the thread that reads them. That thread also sends everything that arrives
+    /// on `pings` back, which proves that it can still read events. A runtime without events sends nothing, not even
+    /// headers, so the stream counts as open single_use this function returns.
+    pub fn subscribe(self, pings: Option<StdStream>) -> io::Result<(EventStream, ConnectionCloser)> {
+        let Self { socket, endpoint, clock, observer } = self;
+        let close = ConnectionCloser(socket.try_clone()?);
         let (feed, events) = EventStream::bounded(EVENT_QUEUE);
         let read = async move {
-            if let Some(questions) = questions {
-                tokio::spawn(answer(questions));
+            if let Some(pings) = pings {
+                tokio::spawn(echo(pings));
             }
-            let connect = once(socket, Arc::clone(&endpoint));
-            // No deadline: a stream that was cancelled after an hour was not silent.
+            let connect = single_use(socket, Arc::clone(&endpoint));
+            // No deadline: a stream that is closed after an hour was not silent.
             let mut client = Client::over(connect, &endpoint, Duration::MAX, clock);
-            if let Some(tape) = tape {
-                client = client.with_tape(tape);
+            if let Some(observer) = observer {
+                client = client.with_observer(observer);
             }
             client.feed(feed).await;
         };
         threads::drive("events", read)?;
-        Ok((events, hang_up))
+        Ok((events, close))
     }
 }
 
-/// Gives back what is asked. A line that breaks is for whoever asks to notice.
-async fn answer(line: StdStream) {
-    if let Ok(mut line) = line.set_nonblocking(true).and_then(|()| UnixStream::from_std(line)) {
-        let (mut asked, mut answered) = line.split();
-        let _ = tokio::io::copy(&mut asked, &mut answered).await;
+/// Sends back everything that arrives. If the socket fails, the process at the other end notices.
+async fn echo(socket: StdStream) {
+    if let Ok(mut socket) = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)) {
+        let (mut received, mut sent) = socket.split();
+        let _ = tokio::io::copy(&mut received, &mut sent).await;
     }
 }
 
-/// Hands out the one connection; a client that wants another has lost it.
-fn once(
+/// A connect function that returns the one connection; a second connection is an error.
+fn single_use(
     socket: StdStream,
     endpoint: Arc<str>,
 ) -> impl Fn() -> std::future::Ready<Result<UnixStream, Error>> + Send + Sync + 'static {

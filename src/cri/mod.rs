@@ -1,8 +1,8 @@
-//! The container runtime as plegctl sees it: where its socket is, what can be asked of it, what it answered.
+//! The client of the container runtime: it finds the socket, sends calls and converts the answers.
 //!
-//! The only place that knows gRPC. Above it there are plain node types, a [`Call`] for every question asked, and the
-//! [`Runtime`] trait. It sends the RPCs of [`Rpc`] and no others, never retries one, and keeps none of them secret:
-//! each comes back with its duration, the bytes it received and how it ended.
+//! This is the only module that knows gRPC. All other modules use plain node types, [`Call`] and the [`Runtime`]
+//! trait. The client sends the RPCs of [`Rpc`] and no others, and never retries a call. Every call returns its
+//! duration, the bytes that it received and how it ended.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,12 +24,12 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 
-mod arrival;
 mod call;
 mod client;
 mod codec;
 mod connect;
 mod convert;
+mod decode_budget;
 mod endpoint;
 mod error;
 mod events;
@@ -39,30 +39,30 @@ mod events;
     reason = "made by prost, whose taste is not ours to judge"
 )]
 pub(crate) mod generated;
-mod guard;
+mod grpc_check;
 mod node;
+mod observer;
+mod progress;
 pub(crate) mod rename;
 mod rpc;
 mod runtime;
 pub mod server;
 mod status;
-mod tape;
-mod weight;
 
-#[cfg(test)]
-pub(crate) use arrival::tell;
-pub use arrival::{Arriving, watched};
 pub use call::{Call, Outcome, WaitEnd};
-pub use client::{Client, Interpreter, KUBELET_RECEIVE_LIMIT};
+pub use client::{Client, KUBELET_RECEIVE_LIMIT, OutcomeOverride};
 pub use codec::RawCodec;
 pub use endpoint::{Endpoint, EndpointError, Resolved, Sources, resolve};
 pub use error::{Code, Error, FileKind};
-pub use events::{EventConnection, HangUp};
+pub use events::{ConnectionCloser, EventConnection};
 pub use node::{
     CgroupDriver, Condition, Container, ContainerEvent, ContainerEventType, ContainerMetadata,
     ContainerState, ContainerStatus, Image, Labels, Mount, Network, RuntimeStatus, Sandbox, SandboxMetadata,
     SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label,
 };
+pub use observer::{CallEnd, CallObserver};
+#[cfg(test)]
+pub(crate) use progress::report_progress;
+pub use progress::{ProgressObserver, observe_progress};
 pub use rpc::Rpc;
 pub use runtime::{EventFeed, EventStream, Filter, ReceivedEvent, Runtime};
-pub use tape::{CallEnd, Tape};

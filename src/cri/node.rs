@@ -1,7 +1,7 @@
-//! What lives on a node, in plain types: the runtime's answers after conversion, before any judgement.
+//! Plain types for what a runtime answers.
 //!
-//! Nothing is repaired here. Missing metadata stays missing and a zero time stays zero, because what the kubelet makes
-//! of a broken answer is the engine's business.
+//! The conversion repairs nothing: missing metadata stays missing, and a zero time stays zero, because the `pleg`
+//! module decides what the kubelet does with a broken answer.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,37 +10,37 @@ use std::ops::Range;
 pub mod label {
     /// Pod UID, on sandboxes and containers.
     pub const POD_UID: &str = "io.kubernetes.pod.uid";
-    /// Pod name, on both.
+    /// Pod name, on sandboxes and containers.
     pub const POD_NAME: &str = "io.kubernetes.pod.name";
-    /// Pod namespace, on both.
+    /// Pod namespace, on sandboxes and containers.
     pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
     /// Container name, on containers.
     pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 }
 
-/// A `map<string, string>` in the order it arrived. In two pieces of memory however many pairs it has: a large node has
-/// half a million, and a relist goes through all of them.
+/// A `map<string, string>` in the order in which it arrived. It needs two allocations however many pairs it has: a
+/// large node has half a million pairs, and each relist reads all of them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Key, value, key, value, … without anything between.
+    /// All keys and values, one after another, without separators.
     text: Box<str>,
-    /// Where each of them ends.
+    /// The end of each key and value in `text`.
     ends: Box<[u32]>,
 }
 
 impl Labels {
-    /// The value of `key`; the last one if the wire repeats a key, as protobuf has it.
+    /// The value of `key`. If a key is repeated, the last value counts, as in protobuf.
     pub fn get(&self, key: &str) -> Option<&str> {
         let is_key = |number: &usize| self.part(2 * number) == Some(key);
         self.numbers().rev().find(is_key).and_then(|number| self.part(2 * number + 1))
     }
 
-    /// Every pair, in the order it arrived.
+    /// All pairs, in the order in which they arrived.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.numbers().filter_map(|number| Some((self.part(2 * number)?, self.part(2 * number + 1)?)))
     }
 
-    /// Whether there is none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -49,7 +49,7 @@ impl Labels {
         0..self.ends.len() / 2
     }
 
-    /// The key or value with this number.
+    /// The key or value with this index.
     fn part(&self, number: usize) -> Option<&str> {
         let end_of = |number: usize| self.ends.get(number).and_then(|end| usize::try_from(*end).ok());
         let start = match number.checked_sub(1) {
@@ -69,13 +69,13 @@ impl fmt::Debug for Labels {
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let pairs: Vec<(K, V)> = pairs.into_iter().collect();
-        // As long as they become, so that nothing is moved as they grow.
+        // Reserve the final size, so that nothing is copied while the buffers grow.
         let bytes = pairs.iter().map(|(key, value)| key.as_ref().len() + value.as_ref().len()).sum();
         let (mut text, mut ends) = (String::with_capacity(bytes), Vec::with_capacity(2 * pairs.len()));
         for (key, value) in &pairs {
             for part in [key.as_ref(), value.as_ref()] {
                 text.push_str(part);
-                // No message of a runtime is that long.
+                // Messages are shorter than 4 GiB.
                 ends.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
             }
         }
@@ -90,7 +90,7 @@ pub struct Version {
     pub version: String,
     /// `containerd`, `cri-o`, …
     pub runtime_name: String,
-    /// As the runtime's packager wrote it; not always semver.
+    /// The version as the packager of the runtime wrote it; not always semver.
     pub runtime_version: String,
     /// `v1`
     pub runtime_api_version: String,
@@ -99,7 +99,7 @@ pub struct Version {
 /// Answer to `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// `RuntimeReady`, `NetworkReady` and whatever else the runtime adds.
+    /// `RuntimeReady`, `NetworkReady` and conditions that the runtime adds.
     pub conditions: Vec<Condition>,
 }
 
@@ -113,20 +113,20 @@ impl RuntimeStatus {
 /// One condition of the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// Its type, `RuntimeReady` for one.
+    /// The condition's type, for example `RuntimeReady`.
     pub kind: String,
-    /// Whether it holds.
+    /// Whether the condition is true.
     pub holds: bool,
-    /// One word why not.
+    /// The reason, in one word.
     pub reason: String,
-    /// A sentence why not.
+    /// The reason, in a sentence.
     pub message: String,
 }
 
-/// Who makes the cgroups of containers.
+/// Which component creates the cgroups of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CgroupDriver {
-    /// systemd, asked over D-Bus.
+    /// systemd, over D-Bus.
     Systemd,
     /// The runtime itself.
     Cgroupfs,
@@ -156,7 +156,7 @@ pub enum ContainerState {
     Unknown,
 }
 
-/// Which pod, and which try at it, a sandbox is.
+/// The pod of a sandbox, and the number of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxMetadata {
     /// Pod name.
@@ -165,11 +165,11 @@ pub struct SandboxMetadata {
     pub uid: String,
     /// Pod namespace.
     pub namespace: String,
-    /// How many sandboxes the pod had before this one.
+    /// How many sandboxes the pod had before.
     pub attempt: u32,
 }
 
-/// A pod sandbox as `ListPodSandbox` has it.
+/// A pod sandbox in the answer to `ListPodSandbox`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
     /// Full id.
@@ -186,7 +186,7 @@ pub struct Sandbox {
     pub annotations: Labels,
 }
 
-/// Name of a container and how many of that name came before it.
+/// The name of a container, and the number of the attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerMetadata {
     /// Name in the pod spec.
@@ -198,13 +198,13 @@ pub struct ContainerMetadata {
 /// An image reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// What the runtime resolved it to.
+    /// The reference to which the runtime resolved the image.
     pub image: String,
-    /// What the pod spec said (since CRI 1.28).
+    /// The reference in the pod spec (since CRI 1.28).
     pub user_specified: String,
 }
 
-/// A container as `ListContainers` has it.
+/// A container in the answer to `ListContainers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Full id.
@@ -227,16 +227,16 @@ pub struct Container {
     pub annotations: Labels,
 }
 
-/// Addresses of a sandbox, unparsed.
+/// The addresses of a sandbox, not parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Primary address, empty for none.
+    /// The primary address; empty if there is none.
     pub ip: String,
-    /// The others.
+    /// The other addresses.
     pub additional_ips: Vec<String>,
 }
 
-/// A pod sandbox as `PodSandboxStatus` has it.
+/// A pod sandbox in the answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxStatus {
     /// Full id.
@@ -247,9 +247,9 @@ pub struct SandboxStatus {
     pub state: SandboxState,
     /// Unix nanoseconds as sent.
     pub created_at: i64,
-    /// Absent where the runtime does not say.
+    /// Absent if the runtime does not report it.
     pub network: Option<Network>,
-    /// Whether it shares the node's network namespace; absent where the runtime does not say.
+    /// Whether the sandbox shares the node's network namespace; absent if the runtime does not report it.
     pub host_network: Option<bool>,
     /// Pod labels and the kubelet's own.
     pub labels: Labels,
@@ -258,8 +258,8 @@ pub struct SandboxStatus {
 }
 
 impl SandboxStatus {
-    /// What a list already tells of a status.
-    pub fn listed(sandbox: &Sandbox) -> Self {
+    /// The part of a status that a list already contains.
+    pub fn from_list(sandbox: &Sandbox) -> Self {
         Self {
             id: sandbox.id.clone(),
             metadata: sandbox.metadata.clone(),
@@ -278,13 +278,13 @@ impl SandboxStatus {
 pub struct SandboxStatusAnswer {
     /// Absent in a broken answer.
     pub status: Option<SandboxStatus>,
-    /// Filled by runtimes that support evented PLEG.
+    /// Filled by runtimes that support EventedPLEG.
     pub containers: Vec<ContainerStatus>,
-    /// Unix nanoseconds, 0 where the runtime does not fill [`Self::containers`].
+    /// Unix nanoseconds; 0 if the runtime does not fill [`Self::containers`].
     pub timestamp: i64,
 }
 
-/// A container as `ContainerStatus` has it.
+/// A container in the answer to `ContainerStatus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerStatus {
     /// Full id.
@@ -295,11 +295,11 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// Unix nanoseconds as sent.
     pub created_at: i64,
-    /// Unix nanoseconds, 0 if it never started.
+    /// Unix nanoseconds; 0 if the container never started.
     pub started_at: i64,
-    /// Unix nanoseconds, 0 if it has not finished.
+    /// Unix nanoseconds; 0 if the container has not finished.
     pub finished_at: i64,
-    /// Meaningful for exited containers only.
+    /// Only set for exited containers.
     pub exit_code: i32,
     /// Absent in a broken answer.
     pub image: Option<Image>,
@@ -307,21 +307,21 @@ pub struct ContainerStatus {
     pub image_ref: String,
     /// `Completed`, `Error`, `OOMKilled`, …
     pub reason: String,
-    /// The runtime's words.
+    /// The runtime's message.
     pub message: String,
     /// The kubelet's labels.
     pub labels: Labels,
     /// The kubelet's annotations.
     pub annotations: Labels,
-    /// What is mounted where.
+    /// The container's mounts.
     pub mounts: Vec<Mount>,
-    /// Path of the log.
+    /// Path of the log file.
     pub log_path: String,
 }
 
 impl ContainerStatus {
-    /// What a list already tells of a status.
-    pub fn listed(container: &Container) -> Self {
+    /// The part of a status that a list already contains.
+    pub fn from_list(container: &Container) -> Self {
         Self {
             id: container.id.clone(),
             metadata: container.metadata.clone(),
@@ -345,15 +345,15 @@ impl ContainerStatus {
 /// One mount of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// Path inside.
+    /// Path in the container.
     pub container_path: String,
     /// Path on the node.
     pub host_path: String,
-    /// Whether it cannot be written.
+    /// Whether the mount is read-only.
     pub readonly: bool,
 }
 
-/// What a container event is about.
+/// The change that a container event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContainerEventType {
     /// `CONTAINER_CREATED_EVENT`
@@ -373,13 +373,13 @@ pub enum ContainerEventType {
 pub struct ContainerEvent {
     /// Id of the container, or of the sandbox.
     pub container_id: String,
-    /// What happened to it.
+    /// The change.
     pub kind: ContainerEventType,
     /// Unix nanoseconds as sent.
     pub created_at: i64,
-    /// Status of the sandbox when the event was built; absent when it was gone.
+    /// Status of the sandbox at the time of the event; absent if the sandbox was gone.
     pub sandbox: Option<SandboxStatus>,
-    /// Status of the pod's containers when the event was built.
+    /// Status of the pod's containers at the time of the event.
     pub containers: Vec<ContainerStatus>,
 }
 

@@ -1,15 +1,16 @@
-//! The messages of the CRI with other names in them, and without anything that this program does not know.
+//! Renames everything in CRI messages that could identify a user, and removes fields that plegctl does not know.
+//! `plegctl capture` uses this to anonymise.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
+use super::decode_budget::decoded;
 use super::generated as wire;
-use super::weight::decoded;
 use super::{Rpc, label};
 
-/// What a name is the name of.
+/// What kind of thing a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NameKind {
     /// A namespace.
     Namespace,
     /// A pod.
@@ -20,7 +21,7 @@ pub enum Kind {
     Image,
     /// The key of a label or an annotation.
     Key,
-    /// The value of one.
+    /// The value of a label or an annotation.
     Value,
     /// An address of a pod.
     Address,
@@ -28,9 +29,9 @@ pub enum Kind {
     Path,
     /// The id of a sandbox, a container or a pod.
     Id,
-    /// The value of a label that the kubelet or the runtime itself writes.
+    /// The value of a label that the kubelet or the runtime writes.
     Fact,
-    /// Why a container is in its state.
+    /// The reason for a container's state.
     Reason,
     /// A condition of the runtime, or the reason for it.
     Condition,
@@ -40,11 +41,11 @@ pub enum Kind {
     Version,
 }
 
-/// Gives the other name.
-type Name<'a> = &'a mut dyn FnMut(Kind, &str) -> String;
+/// Returns the replacement for a name.
+type Rename<'a> = &'a mut dyn FnMut(NameKind, &str) -> String;
 
-/// Keys that are the same everywhere, with values that PLEG or a diagnosis needs.
-const KEPT: [&str; 9] = [
+/// Label and annotation keys that are the same on every node. PLEG or a diagnosis needs their values.
+const PUBLIC_KEYS: [&str; 9] = [
     "io.kubernetes.container.hash",
     "io.kubernetes.container.restartCount",
     "io.kubernetes.container.terminationMessagePolicy",
@@ -56,14 +57,14 @@ const KEPT: [&str; 9] = [
     "io.cri-containerd.kind",
 ];
 
-/// An answer with other names; `None` if it is none, or of a call that has no names.
-pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
+/// Renames an answer; `None` if the message is not a valid answer to `rpc`.
+pub fn answer(rpc: Rpc, message: &Bytes, name: Rename<'_>) -> Option<Bytes> {
     Some(match rpc {
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
-            // Both have their items in the first field.
+            // Both messages have their items in the first field.
             let mut list: wire::ListPodSandboxResponse = decoded(message)?;
             list.items.iter_mut().for_each(|item| {
-                item.id = name(Kind::Id, &item.id);
+                item.id = name(NameKind::Id, &item.id);
                 metadata(item.metadata.as_mut(), name);
                 pairs(&mut item.labels, name);
                 pairs(&mut item.annotations, name);
@@ -73,10 +74,10 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         Rpc::ListContainers | Rpc::StreamContainers => {
             let mut list: wire::ListContainersResponse = decoded(message)?;
             for item in &mut list.containers {
-                item.id = name(Kind::Id, &item.id);
-                item.pod_sandbox_id = name(Kind::Id, &item.pod_sandbox_id);
+                item.id = name(NameKind::Id, &item.id);
+                item.pod_sandbox_id = name(NameKind::Id, &item.pod_sandbox_id);
                 if let Some(metadata) = &mut item.metadata {
-                    metadata.name = name(Kind::Container, &metadata.name);
+                    metadata.name = name(NameKind::Container, &metadata.name);
                 }
                 image(item.image.as_mut(), &mut item.image_ref, name);
                 pairs(&mut item.labels, name);
@@ -101,7 +102,7 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         }
         Rpc::GetContainerEvents => {
             let mut event: wire::ContainerEventResponse = decoded(message)?;
-            event.container_id = name(Kind::Id, &event.container_id);
+            event.container_id = name(NameKind::Id, &event.container_id);
             if let Some(status) = &mut event.pod_sandbox_status {
                 sandbox(status, name);
             }
@@ -110,18 +111,18 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         }
         Rpc::Version => {
             let mut answer: wire::VersionResponse = decoded(message)?;
-            answer.version = name(Kind::Version, &answer.version);
-            answer.runtime_name = name(Kind::Runtime, &answer.runtime_name);
-            answer.runtime_version = name(Kind::Version, &answer.runtime_version);
-            answer.runtime_api_version = name(Kind::Version, &answer.runtime_api_version);
+            answer.version = name(NameKind::Version, &answer.version);
+            answer.runtime_name = name(NameKind::Runtime, &answer.runtime_name);
+            answer.runtime_version = name(NameKind::Version, &answer.runtime_version);
+            answer.runtime_api_version = name(NameKind::Version, &answer.runtime_api_version);
             encoded(&answer)
         }
         Rpc::Status => {
             let mut answer: wire::StatusResponse = decoded(message)?;
             let conditions = answer.status.as_mut().map(|status| &mut status.conditions);
             for condition in conditions.into_iter().flatten() {
-                condition.r#type = name(Kind::Condition, &condition.r#type);
-                condition.reason = name(Kind::Condition, &condition.reason);
+                condition.r#type = name(NameKind::Condition, &condition.r#type);
+                condition.reason = name(NameKind::Condition, &condition.reason);
                 condition.message.clear();
             }
             encoded(&answer)
@@ -131,7 +132,7 @@ pub fn answer(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
     })
 }
 
-/// Whose the ids in a list are: `namespace/pod`, and the container where it is one.
+/// The owner of each id in a list: `namespace/pod`, or `namespace/pod/container` for a container.
 pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
     let value = |labels: &[wire::Pair], key: &str| {
         labels.iter().find(|pair| pair.key == key).map(|pair| pair.value.clone()).unwrap_or_default()
@@ -154,14 +155,14 @@ pub fn owners(rpc: Rpc, message: &Bytes) -> Vec<(String, String)> {
     .unwrap_or_default()
 }
 
-/// A request with other names; `None` if it is none.
-pub fn request(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
+/// Renames a request; `None` if the message is not a valid request of `rpc`.
+pub fn request(rpc: Rpc, message: &Bytes, name: Rename<'_>) -> Option<Bytes> {
     let message = message.clone();
     Some(match rpc {
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
             let mut request = wire::ListPodSandboxRequest::decode(message).ok()?;
             if let Some(filter) = &mut request.filter {
-                filter.id = name(Kind::Id, &filter.id);
+                filter.id = name(NameKind::Id, &filter.id);
                 pairs(&mut filter.label_selector, name);
             }
             encoded(&request)
@@ -169,30 +170,30 @@ pub fn request(rpc: Rpc, message: &Bytes, name: Name<'_>) -> Option<Bytes> {
         Rpc::ListContainers | Rpc::StreamContainers => {
             let mut request = wire::ListContainersRequest::decode(message).ok()?;
             if let Some(filter) = &mut request.filter {
-                filter.id = name(Kind::Id, &filter.id);
-                filter.pod_sandbox_id = name(Kind::Id, &filter.pod_sandbox_id);
+                filter.id = name(NameKind::Id, &filter.id);
+                filter.pod_sandbox_id = name(NameKind::Id, &filter.pod_sandbox_id);
                 pairs(&mut filter.label_selector, name);
             }
             encoded(&request)
         }
         Rpc::PodSandboxStatus => {
             let mut request = wire::PodSandboxStatusRequest::decode(message).ok()?;
-            request.pod_sandbox_id = name(Kind::Id, &request.pod_sandbox_id);
+            request.pod_sandbox_id = name(NameKind::Id, &request.pod_sandbox_id);
             encoded(&request)
         }
         Rpc::ContainerStatus => {
             let mut request = wire::ContainerStatusRequest::decode(message).ok()?;
-            request.container_id = name(Kind::Id, &request.container_id);
+            request.container_id = name(NameKind::Id, &request.container_id);
             encoded(&request)
         }
         Rpc::ContainerStats => {
             let mut request = wire::ContainerStatsRequest::decode(message).ok()?;
-            request.container_id = name(Kind::Id, &request.container_id);
+            request.container_id = name(NameKind::Id, &request.container_id);
             encoded(&request)
         }
         Rpc::Version => {
             let mut request = wire::VersionRequest::decode(message).ok()?;
-            request.version = name(Kind::Version, &request.version);
+            request.version = name(NameKind::Version, &request.version);
             encoded(&request)
         }
         Rpc::Status => encoded(&wire::StatusRequest::decode(message).ok()?),
@@ -205,65 +206,65 @@ fn encoded(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
 }
 
-fn metadata(metadata: Option<&mut wire::PodSandboxMetadata>, name: Name<'_>) {
+fn metadata(metadata: Option<&mut wire::PodSandboxMetadata>, name: Rename<'_>) {
     if let Some(metadata) = metadata {
-        metadata.name = name(Kind::Pod, &metadata.name);
-        metadata.namespace = name(Kind::Namespace, &metadata.namespace);
-        metadata.uid = name(Kind::Id, &metadata.uid);
+        metadata.name = name(NameKind::Pod, &metadata.name);
+        metadata.namespace = name(NameKind::Namespace, &metadata.namespace);
+        metadata.uid = name(NameKind::Id, &metadata.uid);
     }
 }
 
-fn pairs(pairs: &mut [wire::Pair], name: Name<'_>) {
+fn pairs(pairs: &mut [wire::Pair], name: Rename<'_>) {
     for pair in pairs {
         let kind = match pair.key.as_str() {
-            key if KEPT.contains(&key) => Kind::Fact,
-            label::POD_UID => Kind::Id,
-            label::POD_NAME => Kind::Pod,
-            label::POD_NAMESPACE => Kind::Namespace,
-            label::CONTAINER_NAME => Kind::Container,
+            key if PUBLIC_KEYS.contains(&key) => NameKind::Fact,
+            label::POD_UID => NameKind::Id,
+            label::POD_NAME => NameKind::Pod,
+            label::POD_NAMESPACE => NameKind::Namespace,
+            label::CONTAINER_NAME => NameKind::Container,
             _ => {
-                pair.key = name(Kind::Key, &pair.key);
-                Kind::Value
+                pair.key = name(NameKind::Key, &pair.key);
+                NameKind::Value
             }
         };
         pair.value = name(kind, &pair.value);
     }
 }
 
-fn image(image: Option<&mut wire::ImageSpec>, reference: &mut String, name: Name<'_>) {
+fn image(image: Option<&mut wire::ImageSpec>, reference: &mut String, name: Rename<'_>) {
     if let Some(image) = image {
-        image.image = name(Kind::Image, &image.image);
-        image.user_specified_image = name(Kind::Image, &image.user_specified_image);
+        image.image = name(NameKind::Image, &image.image);
+        image.user_specified_image = name(NameKind::Image, &image.user_specified_image);
     }
-    *reference = name(Kind::Image, reference);
+    *reference = name(NameKind::Image, reference);
 }
 
-fn sandbox(status: &mut wire::PodSandboxStatus, name: Name<'_>) {
-    status.id = name(Kind::Id, &status.id);
+fn sandbox(status: &mut wire::PodSandboxStatus, name: Rename<'_>) {
+    status.id = name(NameKind::Id, &status.id);
     metadata(status.metadata.as_mut(), name);
     pairs(&mut status.labels, name);
     pairs(&mut status.annotations, name);
     if let Some(network) = &mut status.network {
-        network.ip = name(Kind::Address, &network.ip);
-        network.additional_ips.iter_mut().for_each(|other| other.ip = name(Kind::Address, &other.ip));
+        network.ip = name(NameKind::Address, &network.ip);
+        network.additional_ips.iter_mut().for_each(|other| other.ip = name(NameKind::Address, &other.ip));
     }
 }
 
-fn container(status: &mut wire::ContainerStatus, name: Name<'_>) {
-    status.id = name(Kind::Id, &status.id);
-    status.reason = name(Kind::Reason, &status.reason);
+fn container(status: &mut wire::ContainerStatus, name: Rename<'_>) {
+    status.id = name(NameKind::Id, &status.id);
+    status.reason = name(NameKind::Reason, &status.reason);
     if let Some(metadata) = &mut status.metadata {
-        metadata.name = name(Kind::Container, &metadata.name);
+        metadata.name = name(NameKind::Container, &metadata.name);
     }
     image(status.image.as_mut(), &mut status.image_ref, name);
     pairs(&mut status.labels, name);
     pairs(&mut status.annotations, name);
-    // The runtime's own words may name anything.
+    // The runtime's message may contain any name.
     status.message.clear();
-    status.log_path = name(Kind::Path, &status.log_path);
+    status.log_path = name(NameKind::Path, &status.log_path);
     for mount in &mut status.mounts {
-        mount.container_path = name(Kind::Path, &mount.container_path);
-        mount.host_path = name(Kind::Path, &mount.host_path);
+        mount.container_path = name(NameKind::Path, &mount.container_path);
+        mount.host_path = name(NameKind::Path, &mount.host_path);
     }
 }
 
@@ -276,7 +277,7 @@ mod tests {
     fn pairs_of_a_secret() -> Vec<wire::Pair> {
         let pair = |key: &str| wire::Pair { key: key.to_owned(), value: SECRET.to_owned() };
         let own = [label::POD_UID, label::POD_NAME, label::POD_NAMESPACE, label::CONTAINER_NAME, SECRET];
-        KEPT.into_iter().chain(own).map(pair).collect()
+        PUBLIC_KEYS.into_iter().chain(own).map(pair).collect()
     }
 
     fn metadata_of_a_secret() -> wire::PodSandboxMetadata {
@@ -330,7 +331,7 @@ mod tests {
         }
     }
 
-    /// The answer of a call with a secret in each of its fields. A field that is added has to be added here.
+    /// An answer with a secret in each of its fields. Whoever adds a field adds it here too.
     fn answer_of(rpc: Rpc) -> Bytes {
         let text = || SECRET.to_owned();
         match rpc {
@@ -392,7 +393,7 @@ mod tests {
         }
     }
 
-    /// The request of a call, in the same way.
+    /// A request with a secret in each of its fields.
     fn request_of(rpc: Rpc) -> Bytes {
         let text = || SECRET.to_owned();
         match rpc {
@@ -423,7 +424,7 @@ mod tests {
         }
     }
 
-    /// The same with a field that no release knows.
+    /// Appends a field that no release knows.
     fn with_more(message: &Bytes) -> Bytes {
         let unknown = [&[0xFA, 0x07, 7][..], SECRET.as_bytes()].concat();
         [&message[..], &unknown].concat().into()
@@ -433,7 +434,7 @@ mod tests {
     fn every_text_of_every_message_is_renamed_or_gone() {
         for rpc in Rpc::ALL {
             let mut kinds = 0;
-            let mut name = |_: Kind, text: &str| {
+            let mut name = |_: NameKind, text: &str| {
                 kinds += 1;
                 if text.is_empty() { String::new() } else { "other".to_owned() }
             };

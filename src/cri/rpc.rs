@@ -1,11 +1,11 @@
-//! The RPCs that plegctl can send: all of them read-only, and a closed list.
+//! The RPCs that plegctl can send: a closed list, all read-only.
 
 use std::fmt;
 
-/// A question that can be put to the runtime. What is not listed here cannot be sent.
+/// An RPC of the CRI. plegctl can send no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rpc {
-    /// Who are you? Answered without any container lock.
+    /// Name and version of the runtime. Runtimes answer it without taking a container's lock.
     Version,
     /// Runtime and network readiness.
     Status,
@@ -25,12 +25,12 @@ pub enum Rpc {
     StreamPodSandboxes,
     /// Every container, in batches.
     StreamContainers,
-    /// Usage of one container; the only read that reaches its shim.
+    /// Usage of one container; the only read-only call that reaches the container's shim.
     ContainerStats,
 }
 
 impl Rpc {
-    /// Every one of them.
+    /// All RPCs.
     pub const ALL: [Self; 11] = [
         Self::Version,
         Self::Status,
@@ -45,7 +45,7 @@ impl Rpc {
         Self::ContainerStats,
     ];
 
-    /// Name as in the CRI.
+    /// The name in the CRI.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Version => "Version",
@@ -62,7 +62,7 @@ impl Rpc {
         }
     }
 
-    /// Full method path on the wire.
+    /// The full gRPC method path.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Version => "/runtime.v1.RuntimeService/Version",

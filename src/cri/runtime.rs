@@ -1,4 +1,4 @@
-//! The boundary that everything above `cri` is written against.
+//! The [`Runtime`] trait: the interface between the runtime's API and everything that uses it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::clock::Wall;
 
-/// A runtime that can be asked. Each question is asked once, however it ends.
+/// A container runtime. Each method sends its call once and never retries.
 pub trait Runtime: Send + Sync {
-    /// Who are you?
+    /// The runtime's name and version.
     fn version(&self) -> impl Future<Output = Call<Version>> + Send;
     /// Runtime and network readiness.
     fn status(&self) -> impl Future<Output = Call<RuntimeStatus>> + Send;
-    /// Who makes the cgroups; `None` is an answer that does not say.
+    /// Which component creates cgroups; `None` if the answer does not contain it.
     fn cgroup_driver(&self) -> impl Future<Output = Call<Option<CgroupDriver>>> + Send;
-    /// With which two calls sandboxes and containers are listed.
-    fn lists_by(&self) -> [Rpc; 2] {
+    /// The two RPCs that list sandboxes and containers.
+    fn list_rpcs(&self) -> [Rpc; 2] {
         [Rpc::ListPodSandbox, Rpc::ListContainers]
     }
     /// Pod sandboxes, in the runtime's order.
@@ -41,18 +41,18 @@ pub trait Runtime: Send + Sync {
         &self,
         container_id: &str,
     ) -> impl Future<Output = Call<Option<ContainerStatus>>> + Send;
-    /// Whether the shim of one container answers.
+    /// Requests the usage of one container, which shows whether its shim answers.
     fn container_stats(&self, container_id: &str) -> impl Future<Output = Call<()>> + Send;
     /// Opens the stream of container events.
     fn container_events(&self) -> impl Future<Output = Result<EventStream, Error>> + Send;
 }
 
-/// Which sandboxes or containers to list. The default lists all of them.
+/// Selects sandboxes or containers in a list call. The default selects all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter<S> {
     /// Only those in this state.
     pub state: Option<S>,
-    /// Only those that carry all of these labels.
+    /// Only those with all of these labels.
     pub labels: Vec<(String, String)>,
 }
 
@@ -63,136 +63,137 @@ impl<S> Default for Filter<S> {
 }
 
 impl<S> Filter<S> {
-    /// What belongs to one pod.
+    /// Selects what belongs to one pod.
     pub fn pod(uid: &str) -> Self {
         Self { state: None, labels: vec![(label::POD_UID.into(), uid.into())] }
     }
 }
 
-/// An event and when it reached us.
+/// An event and the time at which it arrived.
 #[derive(Clone, Debug)]
 pub struct ReceivedEvent {
     /// The event.
     pub event: ContainerEvent,
-    /// When it was read from the stream, before it waited for anybody here.
+    /// When the event was read from the stream, before it waited in the queue.
     pub at: Wall,
-    /// Its size on the wire.
+    /// The event's size on the wire.
     pub bytes: u64,
-    /// About how much memory it takes.
-    pub weight: u64,
+    /// About how many bytes of memory the event needs.
+    pub memory: u64,
 }
 
-/// About how much memory unread events may take: each event brings its whole pod along.
-const MOST_QUEUED: u64 = 64 * 1024 * 1024;
+/// About how much memory unread events may need. Each event contains the status of its whole pod.
+const MAX_QUEUED_MEMORY: u64 = 64 * 1024 * 1024;
 
-/// An open event stream. Whatever feeds it never waits for the reader: what does not fit the queue is counted as
-/// dropped. Dropping it closes the stream.
+/// An open event stream. Its feed never waits for the reader: an event that does not fit into the queue is counted as
+/// dropped. Dropping the stream closes it.
 #[derive(Debug)]
 pub struct EventStream {
     queue: mpsc::Receiver<Result<ReceivedEvent, Error>>,
-    levels: Arc<Levels>,
-    /// How many events the reader has got.
-    given: u64,
+    counters: Arc<QueueCounters>,
+    /// How many events the reader has received.
+    delivered: u64,
 }
 
-/// What both ends of a queue keep count of.
+/// Counters that both ends of the queue share.
 #[derive(Debug, Default)]
-struct Levels {
-    weight: AtomicU64,
+struct QueueCounters {
+    memory: AtomicU64,
     dropped: AtomicU64,
-    /// How many were handed on, and how many of them the reader is done with: it has come back for the next.
+    /// How many events entered the queue, and how many the reader has processed. An event is processed when the
+    /// reader fetches the next one.
     offered: AtomicU64,
-    taken: AtomicU64,
+    processed: AtomicU64,
 }
 
 impl EventStream {
-    /// A stream that holds up to `capacity` unread events, and its feeding end.
+    /// Creates a stream that holds up to `capacity` unread events, and its feed.
     pub fn bounded(capacity: usize) -> (EventFeed, Self) {
         let (sender, queue) = mpsc::channel(capacity);
-        let levels = Arc::new(Levels::default());
-        (EventFeed { queue: sender, levels: Arc::clone(&levels) }, Self { queue, levels, given: 0 })
+        let counters = Arc::new(QueueCounters::default());
+        (EventFeed { queue: sender, counters: Arc::clone(&counters) }, Self { queue, counters, delivered: 0 })
     }
 
-    /// The next event; `Ok(None)` when the runtime has ended the stream in good order.
+    /// Waits for the next event; `Ok(None)` when the runtime ended the stream without an error.
     pub async fn next(&mut self) -> Result<Option<ReceivedEvent>, Error> {
-        self.levels.taken.store(self.given, Ordering::SeqCst);
+        self.counters.processed.store(self.delivered, Ordering::SeqCst);
         let next = self.queue.recv().await.transpose();
-        self.gives(&next);
+        self.count_delivered(&next);
         next
     }
 
-    fn gives(&mut self, next: &Result<Option<ReceivedEvent>, Error>) {
+    fn count_delivered(&mut self, next: &Result<Option<ReceivedEvent>, Error>) {
         if let Ok(Some(event)) = next {
-            self.levels.weight.fetch_sub(event.weight, Ordering::Relaxed);
-            self.given += 1;
+            self.counters.memory.fetch_sub(event.memory, Ordering::Relaxed);
+            self.delivered += 1;
         }
     }
 
-    /// The next event or the end, if it is here.
+    /// The next event or the end of the stream, if it is already there.
     pub fn ready(&mut self) -> Option<Result<Option<ReceivedEvent>, Error>> {
-        self.levels.taken.store(self.given, Ordering::SeqCst);
+        self.counters.processed.store(self.delivered, Ordering::SeqCst);
         let next = match self.queue.try_recv() {
             Ok(next) => next.map(Some),
             Err(mpsc::error::TryRecvError::Disconnected) => Ok(None),
             Err(mpsc::error::TryRecvError::Empty) => return None,
         };
-        self.gives(&next);
+        self.count_delivered(&next);
         Some(next)
     }
 
-    /// How many events wait to be taken.
+    /// How many events wait in the queue.
     pub fn waiting(&self) -> u64 {
         u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
     }
 
-    /// How many events did not fit the queue so far.
+    /// How many events did not fit into the queue so far.
     pub fn dropped(&self) -> u64 {
-        self.levels.dropped.load(Ordering::Relaxed)
+        self.counters.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// The feeding end of an [`EventStream`].
+/// The sending end of an [`EventStream`].
 #[derive(Debug)]
 pub struct EventFeed {
     queue: mpsc::Sender<Result<ReceivedEvent, Error>>,
-    levels: Arc<Levels>,
+    counters: Arc<QueueCounters>,
 }
 
 impl EventFeed {
-    /// Hands an event on, or counts it as dropped; never waits.
+    /// Puts an event into the queue or counts it as dropped; never waits.
     pub fn offer(&self, event: ReceivedEvent) {
-        let weight = event.weight;
-        let queued = self.levels.weight.fetch_add(weight, Ordering::Relaxed);
+        let memory = event.memory;
+        let queued = self.counters.memory.fetch_add(memory, Ordering::Relaxed);
         // One event always fits, however large it is.
-        let fits = queued == 0 || queued.saturating_add(weight) <= MOST_QUEUED;
+        let fits = queued == 0 || queued.saturating_add(memory) <= MAX_QUEUED_MEMORY;
         if fits && self.queue.try_send(Ok(event)).is_ok() {
-            self.levels.offered.fetch_add(1, Ordering::SeqCst);
+            self.counters.offered.fetch_add(1, Ordering::SeqCst);
         } else {
-            self.levels.weight.fetch_sub(weight, Ordering::Relaxed);
-            self.levels.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counters.memory.fetch_sub(memory, Ordering::Relaxed);
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Ends the stream with an error, once the reader has taken what is queued.
+    /// Waits for room in the queue, then ends the stream with an error.
     pub async fn fail(self, error: Error) {
-        // A reader that is gone does not want to know.
+        // The reader may be gone.
         let _ = self.queue.send(Err(error)).await;
     }
 
-    /// The same without waiting, where the queue is known to have room.
+    /// Ends the stream without waiting; the caller knows that the queue has room.
     pub fn end(self, error: Option<Error>) {
         if let Some(error) = error {
             let _ = self.queue.try_send(Err(error));
         }
     }
 
-    /// Whether the reader is done with everything, or is gone.
-    pub fn is_taken(&self) -> bool {
-        let taken = self.levels.taken.load(Ordering::SeqCst);
-        self.queue.is_closed() || taken == self.levels.offered.load(Ordering::SeqCst)
+    /// Whether the reader has processed all events, or is gone.
+    pub fn all_processed(&self) -> bool {
+        let processed = self.counters.processed.load(Ordering::SeqCst);
+        self.queue.is_closed() || processed == self.counters.offered.load(Ordering::SeqCst)
     }
 
-    /// Resolves when nobody reads any more.
+    /// Resolves when the reader is gone.
     pub async fn abandoned(&self) {
         self.queue.closed().await;
     }
@@ -211,7 +212,7 @@ mod tests {
             sandbox: None,
             containers: Vec::new(),
         };
-        ReceivedEvent { event, at: Wall::default(), bytes, weight: bytes }
+        ReceivedEvent { event, at: Wall::default(), bytes, memory: bytes }
     }
 
     #[tokio::test]
@@ -230,12 +231,12 @@ mod tests {
     #[tokio::test]
     async fn large_events_fill_the_queue_by_their_bytes_and_make_room_when_taken() {
         let (feed, mut events) = EventStream::bounded(100);
-        feed.offer(event(MOST_QUEUED + 1));
+        feed.offer(event(MAX_QUEUED_MEMORY + 1));
         feed.offer(event(1));
         assert_eq!((events.waiting(), events.dropped()), (1, 1));
         events.next().await.unwrap();
-        feed.offer(event(MOST_QUEUED / 2));
-        feed.offer(event(MOST_QUEUED / 2));
+        feed.offer(event(MAX_QUEUED_MEMORY / 2));
+        feed.offer(event(MAX_QUEUED_MEMORY / 2));
         assert_eq!((events.waiting(), events.dropped()), (2, 1));
     }
 }

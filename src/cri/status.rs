@@ -1,4 +1,4 @@
-//! gRPC's status codes, ours and the transport's: the one place where one becomes the other.
+//! Converts between gRPC's status codes and [`Code`].
 
 use super::Code;
 

@@ -90,7 +90,7 @@ impl Evidence {
         take_own_failure(&mut runtime.containers.second, &mut failed);
         for records in [&mut runtime.asked, &mut runtime.shims] {
             records.retain(|record| match &record.result {
-                Err(why @ Error::Own { rpc, .. }) => {
+                Err(why @ Error::Internal { rpc, .. }) => {
                     failed.push((*rpc, why.to_string()));
                     false
                 }
@@ -129,7 +129,7 @@ impl Evidence {
 }
 
 fn take_own_failure<T>(call: &mut Option<Call<T>>, failed: &mut Vec<(Rpc, String)>) {
-    if let Some(Call { rpc, result: Err(why @ Error::Own { .. }), .. }) = call {
+    if let Some(Call { rpc, result: Err(why @ Error::Internal { .. }), .. }) = call {
         failed.push((*rpc, why.to_string()));
         *call = None;
     }

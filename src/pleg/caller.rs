@@ -88,7 +88,7 @@ impl<R: Runtime> Caller<'_, R> {
     /// second is not made.
     pub async fn lists(&mut self, uid: Option<&str>) -> Result<(Vec<Sandbox>, Vec<Container>), CallFailure> {
         let rt = self.rt;
-        let [sandboxes_by, containers_by] = rt.lists_by();
+        let [sandboxes_by, containers_by] = rt.list_rpcs();
         let pod = uid.map(|uid| PodRef { uid: uid.to_owned(), ..PodRef::default() });
         let filter = uid.map(Filter::pod).unwrap_or_default();
         let call = rt.list_sandboxes(&filter);

@@ -213,8 +213,9 @@ impl EventedPleg {
 /// Whether the error came from a server that was reached.
 const fn reached_the_server(error: &cri::Error) -> bool {
     use cri::Error::{
-        ClosedMidCall, Decode, Implausible, NoSuchSocket, NotASocket, NotRecorded, Own, PermissionDenied,
-        Refused, Runtime, Silent, TooLarge, Unfinished, Unimplemented, Unreachable, WrongProtocol,
+        ClosedMidCall, Decode, Implausible, Internal, NoSuchSocket, NotASocket, NotRecorded,
+        PermissionDenied, Refused, Runtime, Silent, TooLarge, Unfinished, Unimplemented, Unreachable,
+        WrongProtocol,
     };
     match error {
         NoSuchSocket { .. }
@@ -230,7 +231,7 @@ const fn reached_the_server(error: &cri::Error) -> bool {
         | TooLarge { .. }
         | Decode { .. }
         | Implausible { .. }
-        | Own { .. }
+        | Internal { .. }
         | NotRecorded { .. }
         | Runtime { .. } => true,
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::life::{ContainerLife, LifeChange, LifeEvent, Nanos, PodLife, Subject};
 use super::scenario::{Owner, RuntimeFamily, Scenario};
 use super::seed::Seed;
-use crate::cri::server::courtesy::StoredImage;
+use crate::cri::server::extra::StoredImage;
 use crate::cri::{
     Container, ContainerEvent, ContainerEventType, ContainerMetadata, ContainerState, ContainerStatus, Image,
     Labels, Mount, Network, Sandbox, SandboxMetadata, SandboxState, SandboxStatus, label,

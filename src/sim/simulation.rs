@@ -11,8 +11,8 @@ use super::scenario::{EventDelivery, RuntimeFamily, RuntimeSettings, Scenario, S
 use super::seed::Seed;
 use super::timeline::Timeline;
 use crate::clock::{Clock, Wall};
-use crate::cri::server::courtesy::{self, StoredImage, Usage, Used};
-use crate::cri::server::{Answer, Bytes, Courtesy, Question, Refusal, Service, Subject, message};
+use crate::cri::server::extra::{self, ContainerUsages, StoredImage, Usage};
+use crate::cri::server::{Answer, Bytes, CallRequest, ExtraRequest, Refusal, Service, Subject, message};
 use crate::cri::{
     Code, Condition, Container, ContainerState, ContainerStatus, Rpc, RuntimeStatus, Sandbox,
     SandboxStatusAnswer, Version,
@@ -131,19 +131,19 @@ impl Simulation {
             return Err(Refusal::unknown_method(rpc));
         }
         let items = match subject {
-            Subject::Sandboxes(wanted) if wanted.is_everything() && streamed => {
+            Subject::Sandboxes(wanted) if wanted.matches_all() && streamed => {
                 return Ok(Answer::all(self.timeline.node().sandbox_batches(now)));
             }
-            Subject::Containers(wanted) if wanted.is_everything() && streamed => {
+            Subject::Containers(wanted) if wanted.matches_all() && streamed => {
                 return Ok(Answer::all(self.timeline.node().container_batches(now)));
             }
-            Subject::Sandboxes(wanted) if wanted.is_everything() => self.timeline.node().all_sandboxes(now),
-            Subject::Containers(wanted) if wanted.is_everything() => self.timeline.node().all_containers(now),
-            Subject::Sandboxes(wanted) => {
-                message::sandboxes(self.timeline.node().sandboxes(now, |sandbox| wanted.sandbox(sandbox)))
-            }
-            Subject::Containers(wanted) => message::containers(
-                self.timeline.node().containers(now, |container| wanted.container(container)),
+            Subject::Sandboxes(wanted) if wanted.matches_all() => self.timeline.node().all_sandboxes(now),
+            Subject::Containers(wanted) if wanted.matches_all() => self.timeline.node().all_containers(now),
+            Subject::Sandboxes(wanted) => message::sandboxes(
+                self.timeline.node().sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)),
+            ),
+                        Subject::Containers(wanted) => message::containers(
+                self.timeline.node().containers(now, |container| wanted.matches_container(container)),
             ),
             Subject::Runtime | Subject::One(_) => Bytes::new(),
         };
@@ -205,7 +205,7 @@ impl Simulation {
 
     /// Returns the resource usage of the running containers. The faults of `ContainerStats` apply, because both RPCs
     /// call the shims.
-    async fn used(&self, containers: Vec<Container>) -> Result<Used, Refusal> {
+    async fn used(&self, containers: Vec<Container>) -> Result<ContainerUsages, Refusal> {
         let mut used = Vec::new();
         for container in containers.into_iter().filter(|container| container.state == ContainerState::Running)
         {
@@ -247,8 +247,8 @@ impl Simulation {
 }
 
 impl Service for Simulation {
-    async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
-        let Question { rpc, subject, .. } = question;
+    async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+        let CallRequest { rpc, subject, .. } = request;
         self.apply_faults(rpc, &subject).await?;
         let message = match rpc {
             Rpc::Version => message::version(self.version()),
@@ -264,49 +264,50 @@ impl Service for Simulation {
             Rpc::ContainerStatus => message::container_status(Some(self.container_status(subject.id())?)),
             Rpc::ContainerStats => {
                 let (container, usage) = self.usage(subject.id())?;
-                courtesy::usage(container, usage, self.layers())
+                extra::usage(container, usage, self.layers())
             }
             Rpc::GetContainerEvents => return self.subscribe(),
         };
         Ok(Answer::one(message))
     }
 
-    async fn oblige(self: Arc<Self>, target: Courtesy) -> Option<Result<Bytes, Refusal>> {
+    async fn answer_extra(self: Arc<Self>, target: ExtraRequest) -> Option<Result<Bytes, Refusal>> {
         let layers = self.layers();
         let now = self.timeline.elapsed();
         let node = self.timeline.node();
         Some(match target {
-            Courtesy::ImageFilesystem => {
+            ExtraRequest::ImageFilesystem => {
                 let used = self.images.iter().map(|image| image.size).sum();
-                Ok(courtesy::image_filesystem(node.message_builder().stamp(now), layers, used))
+                Ok(extra::image_filesystem(node.message_builder().stamp(now), layers, used))
             }
-            Courtesy::Images(wanted) => {
+            ExtraRequest::Images(wanted) => {
                 let is_wanted =
                     |image: &&StoredImage| wanted.as_ref().is_none_or(|wanted| is_called(image, wanted));
-                Ok(courtesy::images(self.images.iter().filter(is_wanted).cloned()))
+                Ok(extra::images(self.images.iter().filter(is_wanted).cloned()))
             }
-            Courtesy::Image(wanted) => {
-                Ok(courtesy::image(self.images.iter().find(|image| is_called(image, &wanted)).cloned()))
+            ExtraRequest::Image(wanted) => {
+                Ok(extra::image(self.images.iter().find(|image| is_called(image, &wanted)).cloned()))
             }
-            Courtesy::ContainersUsage(wanted) => {
-                let used = self.used(node.containers(now, |container| wanted.container(container))).await;
-                used.map(|used| courtesy::usages(used, layers))
+            ExtraRequest::ContainersUsage(wanted) => {
+                let used =
+                    self.used(node.containers(now, |container| wanted.matches_container(container))).await;
+                used.map(|used| extra::usages(used, layers))
             }
-            Courtesy::SandboxesUsage(wanted) => {
+            ExtraRequest::SandboxesUsage(wanted) => {
                 let mut pods = Vec::new();
-                for sandbox in node.sandboxes(now, |sandbox| wanted.sandbox(sandbox)) {
+                for sandbox in node.sandboxes(now, |sandbox| wanted.matches_sandbox(sandbox)) {
                     match self.used(self.containers_of(&sandbox)).await {
                         Ok(used) => pods.push((sandbox, used)),
                         Err(refusal) => return Some(Err(refusal)),
                     }
                 }
-                Ok(courtesy::pod_usages(pods, layers))
+                Ok(extra::pod_usages(pods, layers))
             }
-            Courtesy::SandboxUsage(id) => match node.find_sandbox(&id, now) {
+            ExtraRequest::SandboxUsage(id) => match node.find_sandbox(&id, now) {
                 Some(pod) => {
                     let sandbox = node.message_builder().sandbox(&pod, now);
                     let used = self.used(self.containers_of(&sandbox)).await;
-                    used.map(|used| courtesy::pod_usage((sandbox, used), layers))
+                    used.map(|used| extra::pod_usage((sandbox, used), layers))
                 }
                 None => Err(not_found("sandbox")),
             },

@@ -10,7 +10,7 @@ use super::scenario::Scenario;
 use super::simulation::Simulation;
 use crate::clock::{Clock, Wall};
 use crate::cri;
-use crate::cri::server::{InProcess, Listening};
+use crate::cri::server::{InProcess, SocketServer};
 
 /// A runtime simulated in this process, on its own thread, so that a hang in it blocks nothing else.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Simulator {
 
 /// A simulated runtime on a socket, which is removed when this is dropped.
 pub struct Socket {
-    listening: Listening,
+    listening: SocketServer,
     simulation: Arc<Simulation>,
     path: PathBuf,
 }
@@ -72,9 +72,9 @@ impl Socket {
         // The simulation starts before the socket exists, so that the first client does not wait.
         let simulation = Simulation::start_with(scenario, clock, begun, logs);
         let path = path.to_path_buf();
-        let listening = match Listening::at(&path) {
+        let listening = match SocketServer::bind(&path) {
             Ok(listening) if scenario.runtime.listens => listening,
-            Ok(listening) => listening.abandoned(),
+            Ok(listening) => listening.without_listener(),
             Err(why) if why.kind() == io::ErrorKind::AddrInUse => return Err(Error::PathTaken { path }),
             Err(source) => return Err(Error::Listen { path, source }),
         };

@@ -77,7 +77,7 @@ impl Streamed {
     }
 
     fn receive(&mut self, event: ContainerEvent) -> Option<String> {
-        let received = ReceivedEvent { event, at: self.clock.wall(), bytes: 1, weight: 1 };
+        let received = ReceivedEvent { event, at: self.clock.wall(), bytes: 1, memory: 1 };
         let notice = self.evented.on_event(&received, &self.clock, &mut self.events)?;
         assert_eq!(notice.state, StreamState::Panic);
         notice.error

@@ -70,7 +70,7 @@ impl Message {
             },
             at: now,
             bytes: 1,
-            weight: 1,
+            memory: 1,
         }
     }
 }

@@ -91,7 +91,7 @@ fn filter_text<S>(filter: &Filter<S>) -> String {
 }
 
 pub fn status_of(container: &Container, exit_code: i32) -> ContainerStatus {
-    ContainerStatus { exit_code, ..ContainerStatus::listed(container) }
+    ContainerStatus { exit_code, ..ContainerStatus::from_list(container) }
 }
 
 pub fn sandbox_status_of(sandbox: &Sandbox, network: Option<Network>) -> SandboxStatus {

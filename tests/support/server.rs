@@ -95,12 +95,12 @@ struct Line {
 }
 
 impl Service for Line {
-    async fn answer(self: Arc<Self>, asked: server::Question) -> Result<server::Answer, Refusal> {
+    async fn answer(self: Arc<Self>, asked: server::CallRequest) -> Result<server::Answer, Refusal> {
         handle(asked, Self::clone(&self)).await.map(server::Answer::stream)
     }
 }
 
-async fn handle(asked: server::Question, line: Line) -> Result<Answer, Refusal> {
+async fn handle(asked: server::CallRequest, line: Line) -> Result<Answer, Refusal> {
     let shared = Arc::clone(&line.shared);
     let rpc = asked.rpc;
     let question = Question::decode(rpc, asked.message).unwrap();

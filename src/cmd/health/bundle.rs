@@ -251,7 +251,7 @@ fn nothing<T>(rpc: Rpc) -> Call<T> {
         rpc,
         duration: std::time::Duration::ZERO,
         response_bytes: 0,
-        result: Err(cri::Error::Own { rpc, detail }),
+        result: Err(cri::Error::Internal { rpc, detail }),
     }
 }
 
@@ -283,7 +283,7 @@ impl Runtime for Remembered<'_> {
     async fn sandbox_status(&self, sandbox_id: &str) -> Call<SandboxStatusAnswer> {
         let listed = self.sandboxes.get(sandbox_id);
         self.status(Rpc::PodSandboxStatus, sandbox_id, |_| SandboxStatusAnswer {
-            status: listed.copied().map(SandboxStatus::listed),
+            status: listed.copied().map(SandboxStatus::from_list),
             containers: Vec::new(),
             timestamp: 0,
         })
@@ -297,7 +297,7 @@ impl Runtime for Remembered<'_> {
                 started_at: nanos(facts.started_at),
                 finished_at: nanos(facts.finished_at),
                 exit_code: facts.exit_code.unwrap_or_default(),
-                ..ContainerStatus::listed(container)
+                ..ContainerStatus::from_list(container)
             })
         })
     }
@@ -307,7 +307,7 @@ impl Runtime for Remembered<'_> {
     }
 
     async fn container_events(&self) -> Result<EventStream, cri::Error> {
-        Err(cri::Error::Own { rpc: Rpc::GetContainerEvents, detail: "this was not asked".to_owned() })
+        Err(cri::Error::Internal { rpc: Rpc::GetContainerEvents, detail: "this was not asked".to_owned() })
     }
 }
 

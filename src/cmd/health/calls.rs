@@ -9,7 +9,7 @@ use prost::bytes::Bytes;
 
 use crate::cmd::render::words::{short_id, took};
 use crate::cri::server::Subject;
-use crate::cri::{CallEnd, Rpc, Tape};
+use crate::cri::{CallEnd, CallObserver, Rpc};
 use crate::report::bytes::bytes;
 use crate::report::escape::escaped;
 
@@ -23,12 +23,12 @@ struct Open {
     calls: HashMap<u64, String>,
 }
 
-impl Tape for EveryCall {
-    fn asked(&self, rpc: Rpc, request: Bytes) -> u64 {
+impl CallObserver for EveryCall {
+    fn call_started(&self, rpc: Rpc, request: Bytes) -> u64 {
         let what = match Subject::read(rpc, request) {
             Ok(Subject::One(id)) => format!("{rpc} {}", short_id(&id)),
-            Ok(Subject::Sandboxes(wanted)) if !wanted.is_everything() => format!("{rpc} in part"),
-            Ok(Subject::Containers(wanted)) if !wanted.is_everything() => format!("{rpc} in part"),
+            Ok(Subject::Sandboxes(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
+            Ok(Subject::Containers(wanted)) if !wanted.matches_all() => format!("{rpc} in part"),
             _ => rpc.to_string(),
         };
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ impl Tape for EveryCall {
         number
     }
 
-    fn ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
+    fn call_ended(&self, call: u64, duration: Duration, end: CallEnd<'_>) {
         let what = self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.remove(&call);
         let line = line(&what.unwrap_or_default(), duration, &end);
         // A closed stderr leaves nothing to be said.

@@ -174,7 +174,7 @@ pub fn run(arguments: &HealthArgs, context: &Context) -> Result<Exit, Error> {
         None => match context.endpoint() {
             Ok(endpoint) => {
                 if context.verbose >= 2 && !context.quiet {
-                    context.tape(Arc::<EveryCall>::default());
+                    context.observer(Arc::<EveryCall>::default());
                 }
                 standing = arguments.state.as_deref().map(|path| standing::read(path, &endpoint, context));
                 let answer = answer(arguments, context, &endpoint, standing.as_mut());

@@ -20,8 +20,8 @@ use crate::capture::{
 use crate::clock::{Clock, Mono, SystemClock, Wall};
 use crate::cri::server::message;
 use crate::cri::{
-    Call, CallEnd, CgroupDriver, Container, ContainerState, ContainerStatus, Error, EventStream, Filter, Rpc,
-    Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Tape, Version,
+    Call, CallEnd, CallObserver, CgroupDriver, Container, ContainerState, ContainerStatus, Error,
+    EventStream, Filter, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxState, SandboxStatusAnswer, Version,
 };
 use crate::diagnosis::report::{Confidence, HealthReport, RuleId, Verdict};
 use crate::diagnosis::tests::scripted::{Scripted, container_id, sandbox_id};
@@ -78,17 +78,17 @@ struct Story {
     lasts: u32,
 }
 
-/// A runtime that plays it, and notes what it is asked on a tape.
+/// A runtime that plays it, and notes what it is asked on a observer.
 #[derive(Clone)]
 struct Node {
     clock: Arc<TestClock>,
     story: Arc<Story>,
     scripts: Arc<Vec<(Duration, Arc<Scripted>)>>,
-    tape: Option<Arc<dyn Tape>>,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 struct Taken {
-    tape: Arc<dyn Tape>,
+    observer: Arc<dyn CallObserver>,
     clock: Arc<TestClock>,
     call: u64,
     started: Mono,
@@ -99,7 +99,7 @@ impl Drop for Taken {
     fn drop(&mut self) {
         if !self.ended {
             let took = self.clock.mono().since(self.started);
-            self.tape.ended(self.call, took, CallEnd::Abandoned);
+            self.observer.call_ended(self.call, took, CallEnd::Abandoned);
         }
     }
 }
@@ -115,11 +115,11 @@ impl Node {
         let clock = SystemClock::start();
         let start = clock.wall();
         let clock = Arc::new(TestClock { clock, start });
-        Self { clock, story: Arc::new(story.clone()), scripts: Arc::new(scripts), tape: None }
+        Self { clock, story: Arc::new(story.clone()), scripts: Arc::new(scripts), observer: None }
     }
 
-    fn taped(&self, tape: Arc<dyn Tape>) -> Self {
-        Self { tape: Some(tape), ..self.clone() }
+    fn observed(&self, observer: Arc<dyn CallObserver>) -> Self {
+        Self { observer: Some(observer), ..self.clone() }
     }
 
     fn now(&self) -> Duration {
@@ -128,7 +128,7 @@ impl Node {
 
     /// What is asked of a part of a list is not noted: nothing here comes back to it.
     fn of_all(&self, all: bool) -> Self {
-        Self { tape: self.tape.clone().filter(|_| all), ..self.clone() }
+        Self { observer: self.observer.clone().filter(|_| all), ..self.clone() }
     }
 
     async fn script(&self, rpc: Rpc, id: &str) -> Result<Arc<Scripted>, Error> {
@@ -163,10 +163,10 @@ impl Node {
             request.extend([0x0A, u8::try_from(id.len()).unwrap()]);
             request.extend(id.as_bytes());
         }
-        let taken = self.tape.as_ref().map(|tape| Taken {
-            tape: Arc::clone(tape),
+        let taken = self.observer.as_ref().map(|observer| Taken {
+            observer: Arc::clone(observer),
             clock: Arc::clone(&self.clock),
-            call: tape.asked(rpc, request.into()),
+            call: observer.call_started(rpc, request.into()),
             started,
             ended: false,
         });
@@ -179,7 +179,7 @@ impl Node {
                 Ok(answer) => CallEnd::Answered(vec![encoded(answer)]),
                 Err(error) => CallEnd::Failed(error),
             };
-            taken.tape.ended(taken.call, duration, end);
+            taken.observer.call_ended(taken.call, duration, end);
         }
         Call { rpc, duration, response_bytes: 100, result }
     }
@@ -460,7 +460,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
     let open_since = Rc::new(RefCell::new(None));
     let live = Rc::new(RefCell::new(Vec::new()));
     let relists = {
-        let (node, recorder) = (node.taped(recorder.tape(true)), recorder.clone());
+        let (node, recorder) = (node.observed(recorder.tape(true)), recorder.clone());
         let (clock, watchman, open_since) =
             (Arc::clone(&clock), Rc::clone(&watchman), Rc::clone(&open_since));
         async move {
@@ -489,7 +489,7 @@ async fn played(story: &Story, place: &Path) -> Vec<Live> {
         }
     };
     let beside = Beside {
-        node: node.taped(recorder.tape(false)),
+        node: node.observed(recorder.tape(false)),
         recorder: recorder.clone(),
         watchman,
         open_since,

@@ -13,7 +13,7 @@ use crate::capture::Playback;
 use crate::clock::{Clock, Mono};
 use crate::cmd::Error;
 use crate::cmd::render::words::took;
-use crate::cri::{self, Client, ContainerEventType, EventStream, HangUp, ReceivedEvent};
+use crate::cri::{self, Client, ConnectionCloser, ContainerEventType, EventStream, ReceivedEvent};
 use crate::pleg::evented::{MAX_STREAM_FAILURES, NextStreamAction};
 use crate::pleg::readers::empty_stream;
 use crate::pleg::stream::Stream;
@@ -102,7 +102,7 @@ pub struct Tap {
 struct Open {
     events: EventStream,
     /// A recorded one has no connection.
-    hang_up: Option<HangUp>,
+    hang_up: Option<ConnectionCloser>,
     guard: Option<Guard>,
     over: Pin<Box<Sleep>>,
     since: Mono,

@@ -1,9 +1,9 @@
-//! Lets a client call a socket whatever it likes: gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and
-//! older clients of Go the path as it is. The HTTP/2 library takes neither for the name of a host and ends the call; Go's
-//! servers do not look at it.
+//! Replaces `:authority` values that the HTTP/2 library would refuse.
 //!
-//! Each letter that no host has becomes a dash, in place, so that nothing else of the stream moves. A header block is changed
-//! only where the text lies in it as it is; a compressed one (Huffman) stays as it came.
+//! gRPC's C core sends the socket's path, percent-encoded, as `:authority`, and older Go clients send the pass_through path.
+//! Neither is a valid host name, so the HTTP/2 library ends the call; Go's servers ignore the value. This module
+//! replaces each invalid character with a dash, in place, so that no length changes. A Huffman-compressed value stays
+//! as it is.
 
 use std::io;
 use std::pin::Pin;
@@ -12,63 +12,65 @@ use std::task::{Context, Poll, ready};
 use prost::bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a client sends first (RFC 9113, section 3.4).
+/// The length of the client's connection preface (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
-/// A frame's header.
+/// The length of a frame's header.
 const HEADER: usize = 9;
-/// The type of a frame that begins a header block.
+/// The type of a HEADERS frame, which begins a header block.
 const HEADERS: u8 = 0x1;
-/// Flags of such a frame.
+/// The PADDED flag of a HEADERS frame.
 const PADDED: u8 = 0x8;
-/// See [`PADDED`].
+/// The PRIORITY flag of a HEADERS frame.
 const PRIORITY: u8 = 0x20;
-/// The place of `:authority` in HPACK's static table (RFC 7541, appendix A).
+/// The index of `:authority` in HPACK's static table (RFC 7541, appendix A).
 const AUTHORITY: usize = 1;
-/// How much is read at a time, and the longest frame that a client may send.
-const PIECE: usize = 16 * 1024;
+/// The size of a read, and the longest frame that a client may send.
+const MAX_FRAME: usize = 16 * 1024;
 
-/// A stream whose clients may call it as they like.
+/// A stream that replaces invalid authorities in what it reads.
 #[derive(Debug)]
 pub struct AnyAuthority<S> {
     stream: S,
-    /// Read and not yet handed on.
+    /// Bytes that were read and not yet passed on.
     buffer: BytesMut,
-    /// How much of the buffer may be handed on.
+    /// How many bytes of the buffer may be passed on.
     ready: usize,
-    /// How much of what comes next is no header block.
-    plain: usize,
+    /// How many of the next bytes are not part of a header block.
+    pass_through: usize,
 }
 
 impl<S> AnyAuthority<S> {
-    /// Around `stream`, at its beginning.
+    /// Wraps `stream`, of which nothing has been read yet.
     pub fn new(stream: S) -> Self {
-        Self { stream, buffer: BytesMut::new(), ready: 0, plain: PREFACE }
+        Self { stream, buffer: BytesMut::new(), ready: 0, pass_through: PREFACE }
     }
 
-    /// Finds out how much of the buffer may be handed on. A header block must be there as a whole.
+    /// Finds out how many bytes of the buffer may be passed on. A header block is passed on as a whole.
     fn advance(&mut self) {
         loop {
-            let passed = self.plain.min(self.buffer.len() - self.ready);
+            let passed = self.pass_through.min(self.buffer.len() - self.ready);
             self.ready += passed;
-            self.plain -= passed;
-            let Some(rest) = self.buffer.get_mut(self.ready..).filter(|_| self.plain == 0) else { return };
+            self.pass_through -= passed;
+            let Some(rest) = self.buffer.get_mut(self.ready..).filter(|_| self.pass_through == 0) else {
+                return;
+            };
             let Some([high, middle, low, kind, flags, ..]) = rest.get(..HEADER) else { return };
             let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
             let (kind, flags) = (*kind, *flags);
             let whole = HEADER + length;
-            // The library takes no longer frame than this, and says so.
-            if kind == HEADERS && length <= PIECE {
+            // The HTTP/2 library refuses longer frames with its own error.
+            if kind == HEADERS && length <= MAX_FRAME {
                 let Some(payload) = rest.get_mut(HEADER..whole) else { return };
-                // A block that is not understood is left to whoever reads it next.
-                let _ = mend(payload, flags);
+                // A header block that cannot be parsed stays as it is; the HTTP/2 library reports it.
+                let _ = fix_authority(payload, flags);
             }
-            self.plain = whole;
+            self.pass_through = whole;
         }
     }
 }
 
-/// Mends the authority in the payload of a frame of headers; nothing where it ends too early.
-fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
+/// Replaces invalid characters of the authority in the payload of a HEADERS frame. `None` if the payload is cut off.
+fn fix_authority(payload: &mut [u8], flags: u8) -> Option<()> {
     let mut at = 0;
     let mut end = payload.len();
     if flags & PADDED != 0 {
@@ -81,21 +83,21 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     let block = payload.get_mut(at..end)?;
     let mut at = 0;
     while let Some(first) = block.get(at).copied() {
-        // RFC 7541, section 6: how many bits of the first byte are a number, and whether a text follows.
+        // RFC 7541, section 6: how many bits of the first byte are an integer, and whether a string follows.
         let (bits, is_literal) = match first {
             0x80.. => (7, false),
             0x40.. => (6, true),
             0x20.. => (5, false),
             _ => (4, true),
         };
-        let name = number(block, &mut at, bits)?;
+        let name = decode_integer(block, &mut at, bits)?;
         if !is_literal {
             continue;
         }
         if name == 0 {
-            text(block, &mut at)?;
+            decode_string(block, &mut at)?;
         }
-        let (is_compressed, value) = text(block, &mut at)?;
+        let (is_compressed, value) = decode_string(block, &mut at)?;
         if name == AUTHORITY && !is_compressed {
             for letter in value {
                 if !letter.is_ascii_alphanumeric() && !b"-._~:[]".contains(letter) {
@@ -107,8 +109,8 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     Some(())
 }
 
-/// A number of HPACK, and the place after it.
-fn number(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
+/// Decodes an HPACK integer and moves `at` behind it.
+fn decode_integer(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     let largest = (1usize << bits) - 1;
     let mut value = usize::from(*block.get(*at)?) & largest;
     *at += 1;
@@ -126,10 +128,10 @@ fn number(block: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
     None
 }
 
-/// A text of HPACK, whether it is compressed, and the place after it.
-fn text<'a>(block: &'a mut [u8], at: &mut usize) -> Option<(bool, &'a mut [u8])> {
+/// Finds an HPACK string, and whether it is compressed, and moves `at` behind it.
+fn decode_string<'a>(block: &'a mut [u8], at: &mut usize) -> Option<(bool, &'a mut [u8])> {
     let is_compressed = *block.get(*at)? & 0x80 != 0;
-    let length = number(block, at, 7)?;
+    let length = decode_integer(block, at, 7)?;
     let begin = *at;
     *at = begin.checked_add(length)?;
     Some((is_compressed, block.get_mut(begin..*at)?))
@@ -143,11 +145,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for AnyAuthority<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         while this.ready == 0 {
-            let mut piece = [0; PIECE];
+            let mut piece = [0; MAX_FRAME];
             let mut read = ReadBuf::new(&mut piece);
             ready!(Pin::new(&mut this.stream).poll_read(context, &mut read))?;
             if read.filled().is_empty() {
-                // The end: what is left is half a frame, and its reader will say so.
+                // The stream has ended within a frame; the HTTP/2 library reports that.
                 this.ready = this.buffer.len();
                 break;
             }
@@ -214,7 +216,7 @@ mod tests {
         [&[0x83, 0x86][..], &path, &authority, &named].concat()
     }
 
-    /// What comes out of these bytes, however they are cut.
+    /// What comes out for these bytes if they arrive in pieces of this size.
     async fn through(bytes: &[u8], piece: usize) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(64);
         let pieces = bytes.to_vec();

@@ -1,4 +1,4 @@
-//! gRPC over HTTP/2 on any stream: takes calls apart, hands them to a service, puts answers together.
+//! Serves gRPC over HTTP/2 on a stream: it decodes calls, passes them to a service and sends the answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
 use super::authority::AnyAuthority;
-use super::courtesy::{Courtesy, unknown};
-use super::question::{Question, Subject, deadline};
+use super::extra::{ExtraRequest, unknown};
+use super::request::{CallRequest, Subject, deadline};
 use super::{Refusal, Service};
 use crate::cri::Rpc;
 use crate::cri::codec::RawCodec;
 
-/// Serves one connection until the client is gone.
+/// Serves one connection until the client closes it.
 pub async fn serve_connection(service: Arc<impl Service>, stream: UnixStream) {
     let service = service_fn(move |request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(respond(service, request).await) }
     });
-    // A client that hangs up in the middle is nothing that anybody here has to be told.
+    // A client that disconnects during a call is not an error.
     let _ = http2::Builder::new(TokioExecutor::new())
-        // As in Go's server: a hung call must not keep others from being made.
+        // As in Go's server: a hanging call must not block other calls.
         .max_concurrent_streams(None)
         .serve_connection(TokioIo::new(AnyAuthority::new(stream)), service)
         .await;
@@ -39,7 +39,7 @@ async fn respond(
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
     let Some(rpc) = Rpc::ALL.into_iter().find(|rpc| rpc.path() == request.uri().path()) else {
-        return oblige(service, request).await;
+        return answer_extra(service, request).await;
     };
     let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let answer = tower::service_fn(move |request: Request<Bytes>| {
@@ -49,17 +49,17 @@ async fn respond(
             let deadline = header.and_then(deadline);
             let message = request.into_inner();
             let subject = Subject::read(rpc, message.clone())?;
-            let question = Question { rpc, subject, message, deadline, authority };
-            let messages = service.answer(question).await?.0.map(|next| next.map_err(Status::from));
+            let request = CallRequest { rpc, subject, message, deadline, authority };
+            let messages = service.answer(request).await?.0.map(|next| next.map_err(Status::from));
             Ok::<_, Status>(Response::new(messages))
         }
     });
-    // A single answer looks like a stream of one message on the wire.
+    // On the wire, a single answer is a stream with one message.
     Grpc::new(RawCodec).server_streaming(answer, request).await
 }
 
-/// What is none of ours to ask may be asked of us.
-async fn oblige(
+/// Answers an RPC that plegctl serves but never sends.
+async fn answer_extra(
     service: Arc<impl Service>,
     request: http::Request<Incoming>,
 ) -> http::Response<tonic::body::Body> {
@@ -67,10 +67,10 @@ async fn oblige(
     let answer = tower::service_fn(move |request: Request<Bytes>| {
         let (service, path) = (Arc::clone(&service), path.clone());
         async move {
-            let Some(asked) = Courtesy::read(&path, request.into_inner()) else {
+            let Some(asked) = ExtraRequest::read(&path, request.into_inner()) else {
                 return Err(unknown(&path).into());
             };
-            let answer = service.oblige(asked?).await.unwrap_or_else(|| Err(unknown(&path)));
+            let answer = service.answer_extra(asked?).await.unwrap_or_else(|| Err(unknown(&path)));
             Ok::<_, Status>(Response::new(answer?))
         }
     });

@@ -1,4 +1,4 @@
-//! From plain node types to generated messages: the way back from what the client converts.
+//! Converts plain node types into generated messages: the opposite of what the client converts.
 
 use crate::cri::generated as wire;
 use crate::cri::{
@@ -7,7 +7,7 @@ use crate::cri::{
     SandboxState, SandboxStatus, SandboxStatusAnswer, Version,
 };
 
-/// Stands for a sandbox state that the CRI does not define.
+/// The number of a sandbox state that the CRI does not define.
 const UNDEFINED_STATE: i32 = 2;
 
 impl From<Version> for wire::VersionResponse {
@@ -211,9 +211,9 @@ impl From<ContainerEvent> for wire::ContainerEventResponse {
 mod tests {
     use super::*;
 
-    /// The way out and back changes nothing: what a server says is what a client hears.
+    /// Converting there and back changes nothing: the client receives what the server sends.
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn converting_back_and_forth_changes_nothing() {
         let labels: Labels = [("a", "1"), ("b", "")].into_iter().collect();
         for state in [SandboxState::Ready, SandboxState::NotReady, SandboxState::Unknown] {
             let status = SandboxStatus {

@@ -1,7 +1,7 @@
-//! The answers of the CRI as they are on the wire, made of plain node types.
+//! Encodes the answers of the CRI from plain node types.
 //!
-//! The items of a list are its first field, in the streamed lists too, and repeated fields may be written in pieces:
-//! what [`sandboxes`] or [`containers`] made can be put behind what it made before.
+//! The items of a list are its first field, also in the streamed lists, and protobuf allows a repeated field in
+//! pieces. The results of several calls of [`sandboxes`] or [`containers`] can therefore be concatenated.
 
 use prost::Message;
 use prost::bytes::Bytes;

@@ -1,23 +1,23 @@
-//! The other end of the socket: whoever can answer the CRI's read-only questions is served over gRPC.
+//! The server side of the CRI: it serves a [`Service`] over gRPC.
 //!
-//! The counterpart of [`Client`](super::Client): no generated service, the methods are those of [`Rpc`], and answers
-//! are bytes, so that a list encoded once is sent many times and an answer that was recorded is sent as it was. A
-//! [`Service`] answers with messages made of plain node types ([`message`]), with bytes that it holds, with an error
-//! of its own, late or never; what it does not answer hangs nobody else.
+//! This is the counterpart of [`Client`](super::Client). It uses no generated service; its methods are those of
+//! [`Rpc`]. Answers are bytes, so that a list is encoded once and sent many times, and a recorded answer is sent
+//! unchanged. A [`Service`] can answer with messages made of plain node types ([`message`]), with stored bytes, with
+//! an error, late or never; a call without an answer blocks no other call.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use plegctl::clock::SystemClock;
-//! use plegctl::cri::server::{Answer, InProcess, Question, Refusal, Service, message};
+//! use plegctl::cri::server::{Answer, InProcess, CallRequest, Refusal, Service, message};
 //! use plegctl::cri::{Code, Rpc, Runtime, Version};
 //!
 //! struct Nameless;
 //!
 //! impl Service for Nameless {
-//!     async fn answer(self: Arc<Self>, question: Question) -> Result<Answer, Refusal> {
-//!         match question.rpc {
+//!     async fn answer(self: Arc<Self>, request: CallRequest) -> Result<Answer, Refusal> {
+//!         match request.rpc {
 //!             Rpc::Version => Ok(Answer::one(message::version(Version::default()))),
 //!             Rpc::Status => std::future::pending().await,
 //!             rpc => Err(Refusal::new(Code::Unavailable, format!("no {rpc} today"))),
@@ -39,10 +39,10 @@
 mod authority;
 mod connection;
 mod convert;
-pub mod courtesy;
-mod door;
+pub mod extra;
+mod listen;
 pub mod message;
-mod question;
+mod request;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,39 +53,38 @@ use super::Code;
 use super::Rpc;
 
 pub use connection::serve_connection;
-pub use courtesy::Courtesy;
-pub use door::{InProcess, Listening};
+pub use extra::ExtraRequest;
+pub use listen::{InProcess, SocketServer};
 pub use prost::bytes::{Bytes, BytesMut};
-pub use question::{Question, Subject, Wanted};
+pub use request::{CallRequest, ListFilter, Subject};
 
-/// Something that answers the CRI's read-only questions.
+/// A program that answers the CRI's read-only RPCs.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one call. It may take its time: nobody else waits for it, and when the caller is gone the future is
-    /// dropped.
-    fn answer(self: Arc<Self>, question: Question) -> impl Future<Output = Result<Answer, Refusal>> + Send;
+    /// Answers one call. No other call waits for it; if the caller disconnects, the future is dropped.
+    fn answer(self: Arc<Self>, request: CallRequest) -> impl Future<Output = Result<Answer, Refusal>> + Send;
 
-    /// Answers what plegctl itself never asks; `None` for a service that has nothing to say to it.
-    fn oblige(
+    /// Answers an RPC that plegctl itself never sends; `None` if the service does not implement it.
+    fn answer_extra(
         self: Arc<Self>,
-        _asked: Courtesy,
+        _asked: ExtraRequest,
     ) -> impl Future<Output = Option<Result<Bytes, Refusal>>> + Send {
         std::future::ready(None)
     }
 }
 
-/// What a call is answered with: messages one after another, and the end, in good order or with an error.
+/// The answer to a call: messages one after another, then the end of the stream or an error.
 pub struct Answer(Messages);
 
-/// Messages on their way out.
+/// The messages of an answer.
 type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, Refusal>> + Send>>;
 
 impl Answer {
-    /// One message: what every call but the streamed ones is answered with.
+    /// An answer with one message, for every call except the streamed ones.
     pub fn one(message: Bytes) -> Self {
         Self::all([message])
     }
 
-    /// These messages, which are there already.
+    /// An answer with these messages.
     pub fn all<I>(messages: I) -> Self
     where
         I: IntoIterator<Item = Bytes>,
@@ -94,28 +93,28 @@ impl Answer {
         Self::stream(tokio_stream::iter(messages).map(Ok))
     }
 
-    /// Messages as they come; an error is the last of them.
+    /// An answer whose messages arrive one by one; an error is the last item.
     pub fn stream(messages: impl Stream<Item = Result<Bytes, Refusal>> + Send + 'static) -> Self {
         Self(Box::pin(messages))
     }
 }
 
-/// The error that a call is answered with.
+/// The error that answers a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// gRPC status.
+    /// The gRPC status code.
     pub code: Code,
-    /// The runtime's words.
+    /// The status message.
     pub message: String,
 }
 
 impl Refusal {
-    /// An error in these words.
+    /// Creates an error with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// What a gRPC server of Go says of a method that it was not built with.
+    /// The error of a Go gRPC server for a method that it does not have.
     pub fn unknown_method(rpc: Rpc) -> Self {
         Self::new(Code::Unimplemented, format!("unknown method {rpc} for service runtime.v1.RuntimeService"))
     }

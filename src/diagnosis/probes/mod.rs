@@ -32,7 +32,7 @@ pub(super) async fn bounded<T>(rpc: Rpc, limit: Duration, call: impl Future<Outp
     let failed = |duration, why| Call { rpc, duration, response_bytes: 0, result: Err(why) };
     match tokio::time::timeout(limit, held_future(call)).await {
         Ok(Ok(call)) => call,
-        Ok(Err(detail)) => failed(Duration::ZERO, Error::Own { rpc, detail }),
+        Ok(Err(detail)) => failed(Duration::ZERO, Error::Internal { rpc, detail }),
         Err(_) => failed(limit, Error::Silent { rpc, waited: limit }),
     }
 }

@@ -17,7 +17,9 @@ use super::super::silence::SilenceLimits;
 use super::super::words::{plural, seconds};
 use super::super::{Inputs, Progress};
 use crate::clock::Mono;
-use crate::cri::{Arriving, Call, Container, Error, Rpc, RuntimeStatus, Sandbox, Version, watched};
+use crate::cri::{
+    Call, Container, Error, ProgressObserver, Rpc, RuntimeStatus, Sandbox, Version, observe_progress,
+};
 
 /// How often the pending calls are checked.
 const TICK: Duration = Duration::from_millis(100);
@@ -58,8 +60,8 @@ impl AnswerProgress {
     }
 }
 
-impl Arriving for AnswerProgress {
-    fn came(&self, bytes: u64) {
+impl ProgressObserver for AnswerProgress {
+    fn received(&self, bytes: u64) {
         self.listening.add_received(bytes);
         let now = self.listening.now();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +90,7 @@ impl<T: Send + 'static> PendingCall<T> {
             started: listening.now(),
             before: Duration::ZERO,
             listening: Arc::clone(listening),
-            handle: tokio::spawn(watched(Arc::<AnswerProgress>::clone(&progress_so_far), call)),
+            handle: tokio::spawn(observe_progress(Arc::<AnswerProgress>::clone(&progress_so_far), call)),
             progress_so_far,
             continues: false,
         }
@@ -150,7 +152,7 @@ impl<T: Send + 'static> PendingCall<T> {
                 rpc: self.rpc,
                 duration: waited,
                 response_bytes: 0,
-                result: Err(Error::Own { rpc: self.rpc, detail: why.to_string() }),
+                result: Err(Error::Internal { rpc: self.rpc, detail: why.to_string() }),
             },
         }
     }
@@ -217,7 +219,7 @@ impl PendingStatusCalls {
         call: impl Future<Output = StatusRecord> + Send + 'static,
     ) {
         let (started, progress_so_far) = (listening.now(), AnswerProgress::nothing_yet(listening));
-        let handle = self.tasks.spawn(watched(Arc::<AnswerProgress>::clone(&progress_so_far), call));
+        let handle = self.tasks.spawn(observe_progress(Arc::<AnswerProgress>::clone(&progress_so_far), call));
         let id = handle.id();
         self.pending
             .insert(id, PendingStatusCall { target, rpc, started, before, progress_so_far, task: handle });
@@ -266,10 +268,9 @@ impl PendingStatusCalls {
             Err(why) => {
                 let lost = self.pending.remove(&why.id());
                 let (target, rpc) = lost.map_or_else(
-                    || (Target::placeholder(), Rpc::ContainerStatus),
-                    |lost| (lost.target, lost.rpc),
+                    || (Target::placeholder(), Rpc::ContainerStatus), |lost| (lost.target, lost.rpc),
                 );
-                let result = Err(Error::Own { rpc, detail: why.to_string() });
+                let result = Err(Error::Internal { rpc, detail: why.to_string() });
                 StatusRecord {
                     target,
                     rpc,
@@ -447,6 +448,6 @@ mod tests {
         status_calls.tasks.abort_all();
         let listening = ListeningClock::start(Arc::new(SystemClock::start()), || None);
         let lost = status_calls.next(&listening, Duration::from_secs(60)).await.unwrap();
-        assert!(matches!(lost.result, Err(Error::Own { .. })), "{:?}", lost.result);
+        assert!(matches!(lost.result, Err(Error::Internal { .. })), "{:?}", lost.result);
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn unreachable(case: &Case<'_>) -> Vec<Finding> {
         | Error::TooLarge { .. }
         | Error::Decode { .. }
         | Error::Implausible { .. }
-        | Error::Own { .. }
+        | Error::Internal { .. }
         | Error::NotRecorded { .. }
         | Error::Runtime { .. } => "the runtime answers Version with an error",
     };

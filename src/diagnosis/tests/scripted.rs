@@ -9,7 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::cri::{
     Call, CgroupDriver, Code, Condition, Container, ContainerMetadata, ContainerState, ContainerStatus,
     Error, EventStream, Filter, Image, Labels, Rpc, Runtime, RuntimeStatus, Sandbox, SandboxMetadata,
-    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, tell,
+    SandboxState, SandboxStatus, SandboxStatusAnswer, Version, label, report_progress,
 };
 
 /// How a call behaves.
@@ -137,7 +137,7 @@ impl Scripted {
             Behaviour::Arrives(every, times) => {
                 for _ in 0..times {
                     tokio::time::sleep(every).await;
-                    tell(1 << 20);
+                    report_progress(1 << 20);
                 }
                 std::future::pending().await
             }
@@ -270,7 +270,7 @@ impl Runtime for Scripted {
             let found = self.sandboxes.iter().find(|sandbox| sandbox.id == sandbox_id);
             let sandbox = found.ok_or_else(|| not_found(Rpc::PodSandboxStatus))?;
             Ok(SandboxStatusAnswer {
-                status: Some(SandboxStatus::listed(sandbox)),
+                status: Some(SandboxStatus::from_list(sandbox)),
                 containers: Vec::new(),
                 timestamp: 0,
             })
@@ -286,7 +286,7 @@ impl Runtime for Scripted {
             Ok(Some(ContainerStatus {
                 started_at: container.created_at,
                 exit_code: self.exit_codes.get(container_id).copied().unwrap_or_default(),
-                ..ContainerStatus::listed(container)
+                ..ContainerStatus::from_list(container)
             }))
         })
         .await

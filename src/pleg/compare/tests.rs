@@ -66,7 +66,7 @@ impl Script {
             },
             at: Wall::from_nanos(self.now),
             bytes: 1,
-            weight: 1,
+            memory: 1,
         });
         self
     }

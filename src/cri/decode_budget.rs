@@ -1,8 +1,9 @@
-//! How much memory a message will take, told from its bytes before anything is made of them.
+//! Estimates, before decoding, how much memory a message needs.
 //!
-//! Two bytes on the wire are an empty entry of a list, and some hundred bytes in memory: 8 MiB of nothing would be
-//! gigabytes. So each message is weighed first, and refused when it is out of proportion to what came over the wire. What
-//! runtimes send weighs some four times its bytes; the tests below hold real shapes against the bound.
+//! An empty entry of a list has two bytes on the wire and some hundred bytes in memory: 8 MiB of empty entries would
+//! need gigabytes. A [`DecodeBudget`] therefore refuses a message that would need far more memory than its bytes
+//! justify. The messages of real runtimes need about four times their bytes; the tests below check this with real
+//! messages.
 
 use std::mem::size_of;
 
@@ -12,74 +13,74 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 use super::generated as wire;
 use crate::report::bytes::bytes;
 
-/// Why bytes are no answer.
+/// Why a message is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// They are not the message that they should be.
+pub enum DecodeError {
+    /// The bytes are not a valid message.
     #[error("{0}")]
     Undecodable(String),
-    /// They would take far more memory than they have bytes.
+    /// The message would need far more memory than its bytes justify.
     #[error("{0}")]
     Implausible(String),
 }
 
-impl From<prost::DecodeError> for Fault {
+impl From<prost::DecodeError> for DecodeError {
     fn from(why: prost::DecodeError) -> Self {
         Self::Undecodable(why.to_string())
     }
 }
 
-/// Memory that a byte of an answer may cost.
+/// How much memory each byte of an answer may need.
 const PER_BYTE: u64 = 5;
 
-/// Memory that a list may cost however few its bytes are: small nodes have short names.
+/// How much memory any list may need in addition: on small nodes names are short, so each byte costs more.
 const FREE_LIST: u64 = 12 * 1024 * 1024;
 
-/// The same for any other message.
+/// How much memory any other message may need in addition.
 const FREE_MESSAGE: u64 = 64 * 1024;
 
-/// What a text costs beyond its bytes: the allocator's own.
+/// The allocator's cost of a string in addition to its bytes.
 const TEXT: u64 = 16;
 
-/// What an entry of a list costs later: its record, its place in the pod, its status call in a diagnosis.
+/// The later cost of a list entry: its PLEG record, its entry in the pod, its status call.
 const ENTRY: u64 = 1024;
 
-/// The field that is an id, a name, a key or a path in every message that has text in it.
+/// The number of the field with the id, name, key or path, in every message that has strings.
 const NAME: u32 = 1;
 
-/// No name is longer. Names are copied more often than other text: into requests, findings and tables.
+/// The longest allowed name. Names are copied more often than other strings: into requests, findings and tables.
 const LONGEST_NAME: u64 = 16 * 1024;
 
-/// A message as the allocator sees it: its own size, and which of its fields are messages too. Every other field that
-/// has a length is text.
+/// What a message needs in memory: the size of its struct, and which fields are messages. All other length-delimited
+/// fields are strings.
 #[derive(Debug)]
-pub struct Shape {
+pub struct MessageShape {
     size: usize,
-    parts: &'static [(u32, &'static Shape)],
+    parts: &'static [(u32, &'static MessageShape)],
 }
 
-impl Shape {
+impl MessageShape {
     const fn new<M>(parts: &'static [(u32, &'static Self)]) -> Self {
         Self { size: size_of::<M>(), parts }
     }
 }
 
-/// A message that can be weighed.
-pub trait Weighed {
-    /// Its shape.
-    const SHAPE: &'static Shape;
+/// A message with a known [`MessageShape`].
+pub trait HasShape {
+    /// The shape of this message.
+    const SHAPE: &'static MessageShape;
 }
 
 macro_rules! shapes {
     ($($name:ident = $message:ident { $($field:literal: $part:ident),* })+) => {
-        $(static $name: Shape = Shape::new::<wire::$message>(&[$(($field, &$part)),*]);
-        impl Weighed for wire::$message {
-            const SHAPE: &'static Shape = &$name;
+        $(static $name: MessageShape = MessageShape::new::<wire::$message>(&[$(($field, &$part)),*]);
+        impl HasShape for wire::$message {
+            const SHAPE: &'static MessageShape = &$name;
         })+
 
         /// Every shape under the name of its message.
         #[cfg(test)]
-        static ALL: &[(&str, &Shape)] = &[$((stringify!($message), &$name)),+];
+        static ALL: &[(&str, &MessageShape)] = &[$((stringify!($message), &$name)),+];
     };
 }
 
@@ -112,60 +113,60 @@ shapes! {
     CONTAINER_LIST = ListContainersResponse { 1: CONTAINER }
 }
 
-/// Decodes a message that somebody kept; `None` if it is none, or would take far more memory than it has bytes.
-pub fn decoded<M: Weighed + prost::Message + Default>(message: &Bytes) -> Option<M> {
-    let mut scale = Scale::of_list();
-    scale.grant(message.len());
-    scale.put(M::SHAPE, message).ok()?;
+/// Decodes a stored message; `None` if it is not valid or would need far more memory than its bytes justify.
+pub fn decoded<M: HasShape + prost::Message + Default>(message: &Bytes) -> Option<M> {
+    let mut budget = DecodeBudget::for_list();
+    budget.allow_for(message.len());
+    budget.charge(M::SHAPE, message).ok()?;
     M::decode(message.clone()).ok()
 }
 
-/// Weighs what comes in against what it may weigh.
+/// Compares the estimated memory of a message with the memory that its size allows.
 #[derive(Debug)]
-pub struct Scale {
+pub struct DecodeBudget {
     allowed: u64,
-    weight: u64,
+    charged: u64,
     bytes: u64,
     entries: u64,
 }
 
-impl Scale {
-    /// For a list, in however many messages.
-    pub const fn of_list() -> Self {
+impl DecodeBudget {
+    /// The budget of a list, in one message or several.
+    pub const fn for_list() -> Self {
         Self::with(FREE_LIST)
     }
 
-    /// For any other message.
-    pub const fn of_message() -> Self {
+    /// The budget of any other message.
+    pub const fn for_message() -> Self {
         Self::with(FREE_MESSAGE)
     }
 
     const fn with(allowed: u64) -> Self {
-        Self { allowed, weight: 0, bytes: 0, entries: 0 }
+        Self { allowed, charged: 0, bytes: 0, entries: 0 }
     }
 
-    /// So many more bytes have come in.
-    pub fn grant(&mut self, bytes: usize) {
+    /// Increases the budget for received bytes.
+    pub fn allow_for(&mut self, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes);
         self.allowed = self.allowed.saturating_add(bytes.saturating_mul(PER_BYTE));
     }
 
-    /// What is on it.
-    pub const fn weight(&self) -> u64 {
-        self.weight
+    /// How much memory has been charged.
+    pub const fn charged(&self) -> u64 {
+        self.charged
     }
 
-    /// Puts an entry of a list on it.
-    pub fn put_entry(&mut self, shape: &Shape, bytes: &[u8]) -> Result<(), Fault> {
+    /// Charges an entry of a list.
+    pub fn charge_entry(&mut self, shape: &MessageShape, bytes: &[u8]) -> Result<(), DecodeError> {
         self.entries += 1;
-        self.add(ENTRY)?;
-        self.put(shape, bytes)
+        self.charge_memory(ENTRY)?;
+        self.charge(shape, bytes)
     }
 
-    /// Puts a message on it.
-    pub fn put(&mut self, shape: &Shape, mut bytes: &[u8]) -> Result<(), Fault> {
-        self.add(u64::try_from(shape.size).unwrap_or(u64::MAX))?;
+    /// Charges a message with all its fields.
+    pub fn charge(&mut self, shape: &MessageShape, mut bytes: &[u8]) -> Result<(), DecodeError> {
+        self.charge_memory(u64::try_from(shape.size).unwrap_or(u64::MAX))?;
         while bytes.has_remaining() {
             let (field, kind) = decode_key(&mut bytes)?;
             if kind != WireType::LengthDelimited {
@@ -175,33 +176,33 @@ impl Scale {
             let length = decode_varint(&mut bytes)?;
             let content = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
             let Some((content, left)) = content else {
-                return Err(Fault::Undecodable(format!(
+                return Err(DecodeError::Undecodable(format!(
                     "a field of {length} bytes where {} are left",
                     bytes.len()
                 )));
             };
             bytes = left;
             match shape.parts.iter().find(|(number, _)| *number == field) {
-                Some((_, part)) => self.put(part, content)?,
+                Some((_, part)) => self.charge(part, content)?,
                 None if field == NAME && length > LONGEST_NAME => {
-                    return Err(Fault::Implausible(format!("it has a name of {length} bytes")));
+                    return Err(DecodeError::Implausible(format!("it has a name of {length} bytes")));
                 }
-                None => self.add(length.saturating_add(TEXT))?,
+                None => self.charge_memory(length.saturating_add(TEXT))?,
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, weight: u64) -> Result<(), Fault> {
-        self.weight = self.weight.saturating_add(weight);
-        if self.weight <= self.allowed {
+    fn charge_memory(&mut self, memory: u64) -> Result<(), DecodeError> {
+        self.charged = self.charged.saturating_add(memory);
+        if self.charged <= self.allowed {
             return Ok(());
         }
         let entries = match self.entries {
             0 => String::new(),
             entries => format!(", as {entries} entries and more"),
         };
-        Err(Fault::Implausible(format!(
+        Err(DecodeError::Implausible(format!(
             "its {} would take more than {} of memory{entries}",
             bytes(self.bytes),
             bytes(self.allowed)
@@ -247,11 +248,11 @@ mod tests {
         }
     }
 
-    fn weight_of<M: Message + Weighed>(message: &M) -> (u64, u64) {
+    fn weight_of<M: Message + HasShape>(message: &M) -> (u64, u64) {
         let bytes = message.encode_to_vec();
-        let mut scale = Scale { allowed: u64::MAX, ..Scale::of_list() };
-        scale.put_entry(M::SHAPE, &bytes).unwrap();
-        (scale.weight(), u64::try_from(bytes.len()).unwrap())
+        let mut budget = DecodeBudget { allowed: u64::MAX, ..DecodeBudget::for_list() };
+        budget.charge_entry(M::SHAPE, &bytes).unwrap();
+        (budget.charged(), u64::try_from(bytes.len()).unwrap())
     }
 
     #[test]
@@ -270,33 +271,33 @@ mod tests {
             labels: plain().labels,
             annotations: vec![pair("kubernetes.io/config.seen", "2026-11-21T20:41:13.123456789Z")],
         });
-        // Made by hand with crictl, with no label on it.
+        // A container that was created with crictl has no labels.
         let bare = weight_of(&wire::Container { labels: Vec::new(), annotations: Vec::new(), ..plain() });
         // More than any node has.
         let many = 20_000;
-        for (weight, bytes) in [container, sandbox, bare] {
-            assert!(many * weight < FREE_LIST + many * PER_BYTE * bytes, "{weight} for {bytes}");
+        for (memory, bytes) in [container, sandbox, bare] {
+            assert!(many * memory < FREE_LIST + many * PER_BYTE * bytes, "{memory} for {bytes}");
         }
     }
 
     #[test]
     fn entries_of_nothing_are_refused() {
-        let mut scale = Scale::of_list();
-        scale.grant(8 << 20);
-        let refused = (0..4 << 20).find_map(|_| scale.put_entry(&CONTAINER, b"").err());
-        let Some(Fault::Implausible(why)) = refused else { panic!("{refused:?}") };
+        let mut budget = DecodeBudget::for_list();
+        budget.allow_for(8 << 20);
+        let refused = (0..4 << 20).find_map(|_| budget.charge_entry(&CONTAINER, b"").err());
+        let Some(DecodeError::Implausible(why)) = refused else { panic!("{refused:?}") };
         assert!(why.starts_with("its 8.0 MiB would take more than 52.0 MiB of memory, as "), "{why}");
     }
 
     #[test]
     fn a_name_of_many_bytes_is_refused_and_an_annotation_is_not() {
-        let mut scale = Scale::of_list();
+        let mut budget = DecodeBudget::for_list();
         let long = "x".repeat(20_000);
         let named = wire::Container { id: long.clone(), ..Default::default() }.encode_to_vec();
-        let why = scale.put_entry(&CONTAINER, &named).unwrap_err();
-        assert_eq!(why, Fault::Implausible("it has a name of 20000 bytes".into()));
+        let why = budget.charge_entry(&CONTAINER, &named).unwrap_err();
+        assert_eq!(why, DecodeError::Implausible("it has a name of 20000 bytes".into()));
         let annotated = wire::Container { annotations: vec![pair("a", &long)], ..Default::default() };
-        scale.put_entry(&CONTAINER, &annotated.encode_to_vec()).unwrap();
+        budget.charge_entry(&CONTAINER, &annotated.encode_to_vec()).unwrap();
     }
 
     #[test]
@@ -311,18 +312,18 @@ mod tests {
     fn parts_of_nothing_are_refused_however_deep() {
         // Empty pairs in one container, and empty mounts in one status.
         let pairs: Vec<u8> = [0x42, 0].repeat(1 << 20);
-        let mut scale = Scale::of_list();
-        scale.grant(pairs.len());
-        assert!(matches!(scale.put_entry(&CONTAINER, &pairs), Err(Fault::Implausible(_))));
+        let mut budget = DecodeBudget::for_list();
+        budget.allow_for(pairs.len());
+        assert!(matches!(budget.charge_entry(&CONTAINER, &pairs), Err(DecodeError::Implausible(_))));
         let status =
             wire::ContainerStatus { mounts: vec![wire::Mount::default(); 1 << 16], ..Default::default() };
         let answer = wire::ContainerStatusResponse { status: Some(status) }.encode_to_vec();
-        let mut scale = Scale::of_message();
-        scale.grant(answer.len());
-        assert!(matches!(scale.put(&CONTAINER_ANSWER, &answer), Err(Fault::Implausible(_))));
+        let mut budget = DecodeBudget::for_message();
+        budget.allow_for(answer.len());
+        assert!(matches!(budget.charge(&CONTAINER_ANSWER, &answer), Err(DecodeError::Implausible(_))));
     }
 
-    /// The table above is only as good as it is complete: the proto says which fields are messages.
+    /// The proto file shows which fields are messages; the table above must have all of them.
     #[test]
     fn every_message_inside_a_message_is_in_the_table() {
         let proto = include_str!("../../proto/cri.proto");
@@ -347,7 +348,7 @@ mod tests {
         }
     }
 
-    fn shape_called(name: &str) -> Option<&'static Shape> {
+    fn shape_called(name: &str) -> Option<&'static MessageShape> {
         ALL.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, shape)| *shape)
     }
 }

@@ -1,8 +1,8 @@
-//! Stands between the HTTP/2 connection and the gRPC library, and lets through only what is gRPC.
+//! Checks that answers are gRPC before the gRPC library sees them.
 //!
-//! Whatever listens on a socket may answer with anything. An answer that no gRPC server gives is named here for what it
-//! is; and the headers are reduced to the few that are read, because tonic 0.14 panics on a
-//! `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
+//! A socket may belong to any program, so an answer may be anything. This module reports an answer that no gRPC
+//! server gives with a description of what it is. It also removes all headers that the client does not read, because
+//! tonic 0.14 panics on a `grpc-status-details-bin` that is not base64 (docs/upstream/tonic-status-details.md).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,47 +16,47 @@ use tonic::body::Body;
 use tonic::transport::Channel;
 use tower::Service;
 
-use super::arrival::Arrival;
+use super::progress::AnswerProgress;
 
-/// Everything that is read of an answer's headers and trailers.
-const READ: [HeaderName; 4] = [CONTENT_TYPE, ENCODING, STATUS, MESSAGE];
+/// The only headers and trailers that are kept.
+const KEPT_HEADERS: [HeaderName; 4] = [CONTENT_TYPE, ENCODING, STATUS, MESSAGE];
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// How much of a header is quoted.
+/// How many characters of a header an error message quotes.
 const QUOTED: usize = 80;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An answer that is not gRPC.
+/// Why an answer is not gRPC.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Foreign {
-    /// Another protocol over HTTP/2, or a proxy's own page.
+pub enum NotGrpc {
+    /// The answer is in another protocol over HTTP/2, or is the page of a proxy.
     #[error("it answered {0}")]
     Protocol(String),
-    /// gRPC, but not as it should be.
+    /// The answer is gRPC, but breaks its rules.
     #[error("{0}")]
     Malformed(String),
 }
 
-/// A channel whose answers have been looked at.
+/// A channel that checks each answer.
 #[derive(Clone)]
-pub struct Guarded {
+pub struct CheckedChannel {
     channel: Channel,
-    arrival: Arc<Arrival>,
+    progress: Arc<AnswerProgress>,
 }
 
-impl Guarded {
-    /// Looks at the answers of `channel`, and tells `arrival` what comes.
-    pub fn new(channel: Channel, arrival: Arc<Arrival>) -> Self {
-        Self { channel, arrival }
+impl CheckedChannel {
+    /// Checks the answers of `channel` and reports the received bytes to `progress`.
+    pub fn new(channel: Channel, progress: Arc<AnswerProgress>) -> Self {
+        Self { channel, progress }
     }
 }
 
-impl Service<Request<Body>> for Guarded {
-    type Response = Response<GuardedBody>;
+impl Service<Request<Body>> for CheckedChannel {
+    type Response = Response<CheckedBody>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -66,23 +66,23 @@ impl Service<Request<Body>> for Guarded {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let answer = self.channel.call(request);
-        let arrival = Arc::clone(&self.arrival);
+        let progress = Arc::clone(&self.progress);
         Box::pin(async move {
             let (mut parts, body) = answer.await?.into_parts();
             is_grpc(parts.status, &parts.headers)?;
-            parts.headers = reduced(&parts.headers)?;
-            Ok(Response::from_parts(parts, GuardedBody { body, arrival }))
+            parts.headers = kept_headers(&parts.headers)?;
+            Ok(Response::from_parts(parts, CheckedBody { body, progress }))
         })
     }
 }
 
-/// The body of an answer, whose trailers are looked at too.
-pub struct GuardedBody {
+/// The body of an answer; its trailers are checked too.
+pub struct CheckedBody {
     body: Body,
-    arrival: Arc<Arrival>,
+    progress: Arc<AnswerProgress>,
 }
 
-impl HttpBody for GuardedBody {
+impl HttpBody for CheckedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -95,9 +95,9 @@ impl HttpBody for GuardedBody {
         };
         Poll::Ready(Some(match frame {
             Ok(frame) => match frame.into_trailers() {
-                Ok(trailers) => reduced(&trailers).map(Frame::trailers).map_err(Into::into),
+                Ok(trailers) => kept_headers(&trailers).map(Frame::trailers).map_err(Into::into),
                 Err(data) => {
-                    self.arrival.came(data.data_ref().map_or(0, Bytes::len));
+                    self.progress.received(data.data_ref().map_or(0, Bytes::len));
                     Ok(data)
                 }
             },
@@ -114,46 +114,49 @@ impl HttpBody for GuardedBody {
     }
 }
 
-/// Refuses what another kind of server says, in the words of what it is.
-fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), Foreign> {
+/// Fails for an answer that is not gRPC and describes what it is.
+fn is_grpc(status: StatusCode, headers: &HeaderMap) -> Result<(), NotGrpc> {
     let kind = headers.get(CONTENT_TYPE);
     let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    // A gRPC status counts for more than HTTP's.
+    // A gRPC status counts more than the HTTP status.
     if headers.contains_key(STATUS) && is_grpc {
         return Ok(());
     }
     let kind = kind.map_or_else(|| "no content type".to_owned(), |kind| format!("`{}`", quoted(kind)));
     if status != StatusCode::OK {
-        return Err(Foreign::Protocol(format!("HTTP status {status} with {kind}")));
+        return Err(NotGrpc::Protocol(format!("HTTP status {status} with {kind}")));
     }
     if !is_grpc {
-        return Err(Foreign::Protocol(format!("over HTTP/2 with {kind}")));
+        return Err(NotGrpc::Protocol(format!("over HTTP/2 with {kind}")));
     }
     Ok(())
 }
 
-/// The headers that are read, if the library can be given them.
-fn reduced(headers: &HeaderMap) -> Result<HeaderMap, Foreign> {
+/// Returns the headers that are kept, unless the gRPC library could not handle the answer.
+fn kept_headers(headers: &HeaderMap) -> Result<HeaderMap, NotGrpc> {
     if let Some(encoding) = headers.get(ENCODING).filter(|encoding| *encoding != "identity") {
         let encoding = quoted(encoding);
-        return Err(Foreign::Malformed(format!("it is compressed (`{encoding}`), which nobody asked for")));
+        return Err(NotGrpc::Malformed(format!("it is compressed (`{encoding}`), which nobody asked for")));
     }
-    // The kubelet's client gives up a call over this header too, whatever its status.
+    // The kubelet's client too fails a call with such a header, whatever its status.
     if headers.get_all(DETAILS).iter().any(|details| !is_base64(details.as_bytes())) {
         let status = headers.get(STATUS).map_or_else(|| "none".to_owned(), quoted);
         let message =
             headers.get(MESSAGE).map_or_else(String::new, |message| format!(" `{}`", quoted(message)));
-        return Err(Foreign::Malformed(format!(
+        return Err(NotGrpc::Malformed(format!(
             "its header {DETAILS} is not base64 (the gRPC status beside it: {status}{message})"
         )));
     }
-    Ok(READ.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect())
+    Ok(KEPT_HEADERS
+        .into_iter()
+        .filter_map(|name| headers.get(&name).cloned().map(|value| (name, value)))
+        .collect())
 }
 
-/// Whether gRPC's base64, with or without padding, could be this.
+/// Whether the text can be gRPC's base64, with or without padding.
 fn is_base64(bytes: &[u8]) -> bool {
     let unpadded = bytes.strip_suffix(b"==").or_else(|| bytes.strip_suffix(b"=")).unwrap_or(bytes);
-    // A single letter over is less than a byte.
+    // One letter more than a multiple of four encodes less than a byte.
     unpadded.len() % 4 != 1
         && unpadded.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
@@ -176,7 +179,7 @@ mod tests {
     #[test]
     fn only_what_is_read_gets_through() {
         let some = headers(&[("grpc-status", "5"), ("grpc-status-details-bin", "CAU"), ("x-more", "1")]);
-        assert_eq!(reduced(&some), Ok(headers(&[("grpc-status", "5")])));
+        assert_eq!(kept_headers(&some), Ok(headers(&[("grpc-status", "5")])));
     }
 
     #[test]
@@ -187,7 +190,7 @@ mod tests {
                 ("grpc-message", "gone"),
                 ("grpc-status-details-bin", details),
             ]);
-            let why = reduced(&bad).unwrap_err().to_string();
+            let why = kept_headers(&bad).unwrap_err().to_string();
             assert!(why.ends_with("not base64 (the gRPC status beside it: 5 `gone`)"), "{details}: {why}");
         }
     }
@@ -209,8 +212,8 @@ mod tests {
             (503, &status, None),
             (200, &grpc, None),
         ] {
-            let said = is_grpc(StatusCode::from_u16(code).unwrap(), headers).err();
-            assert_eq!(said.map(|said| said.to_string()).as_deref(), why);
+            let error = is_grpc(StatusCode::from_u16(code).unwrap(), headers).err();
+            assert_eq!(error.map(|error| error.to_string()).as_deref(), why);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A call as it came in, in plain types.
+//! Decodes a received call into plain types.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::cri::convert::{container_state, sandbox_state};
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Rpc, Sandbox, SandboxState};
 
-/// A call as it came in.
+/// A received call.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// What is asked.
+pub struct CallRequest {
+    /// The RPC.
     pub rpc: Rpc,
-    /// About what.
+    /// What the call is about.
     pub subject: Subject,
     /// The request as it is on the wire.
     pub message: Bytes,
-    /// How long the caller will wait.
+    /// How long the caller waits.
     pub deadline: Option<Duration>,
-    /// Whom the caller believes to be talking to.
+    /// The authority that the caller sent.
     pub authority: String,
 }
 
@@ -32,48 +32,48 @@ pub enum Subject {
     Runtime,
     /// One sandbox or container, by its id.
     One(String),
-    /// Those sandboxes.
-    Sandboxes(Wanted<SandboxState>),
-    /// Those containers.
-    Containers(Wanted<ContainerState>),
+    /// The sandboxes that match.
+    Sandboxes(ListFilter<SandboxState>),
+    /// The containers that match.
+    Containers(ListFilter<ContainerState>),
 }
 
-/// Which sandboxes or containers are wanted in a list. The default wants all of them.
+/// Selects sandboxes or containers in a list. The default selects all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted<S> {
-    /// Those whose id begins so.
+pub struct ListFilter<S> {
+    /// Only those whose id begins with this text.
     pub id: String,
-    /// Those whose sandbox's id begins so.
+    /// Only those whose sandbox's id begins with this text.
     pub sandbox_id: String,
-    /// Those in this state and with these labels.
+    /// Only those in this state and with these labels.
     pub filter: Filter<S>,
 }
 
-impl<S> Default for Wanted<S> {
+impl<S> Default for ListFilter<S> {
     fn default() -> Self {
         Self { id: String::new(), sandbox_id: String::new(), filter: Filter::default() }
     }
 }
 
-impl<S: PartialEq> Wanted<S> {
-    /// Whether nothing is left out.
-    pub fn is_everything(&self) -> bool {
+impl<S: PartialEq> ListFilter<S> {
+    /// Whether it selects everything.
+    pub fn matches_all(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl Wanted<SandboxState> {
-    /// Whether this one is wanted.
-    pub fn sandbox(&self, sandbox: &Sandbox) -> bool {
+impl ListFilter<SandboxState> {
+    /// Whether it selects this sandbox.
+    pub fn matches_sandbox(&self, sandbox: &Sandbox) -> bool {
         sandbox.id.starts_with(&self.id)
             && self.filter.state.is_none_or(|wanted| wanted == sandbox.state)
             && self.filter.labels.iter().all(|(key, value)| sandbox.labels.get(key) == Some(value))
     }
 }
 
-impl Wanted<ContainerState> {
-    /// Whether this one is wanted.
-    pub fn container(&self, container: &Container) -> bool {
+impl ListFilter<ContainerState> {
+    /// Whether it selects this container.
+    pub fn matches_container(&self, container: &Container) -> bool {
         container.id.starts_with(&self.id)
             && container.sandbox_id.starts_with(&self.sandbox_id)
             && self.filter.state.is_none_or(|wanted| wanted == container.state)
@@ -82,14 +82,14 @@ impl Wanted<ContainerState> {
 }
 
 impl Subject {
-    /// What the request `message` of `rpc` is about.
+    /// Decodes the subject of a request of `rpc`.
     pub(crate) fn read(rpc: Rpc, message: Bytes) -> Result<Self, Refusal> {
         Ok(match rpc {
             Rpc::Version | Rpc::Status | Rpc::RuntimeConfig | Rpc::GetContainerEvents => Self::Runtime,
-            // A streamed list asks with the same message.
+            // A streamed list has the same request message.
             Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => {
                 let filter = decoded::<wire::ListPodSandboxRequest>(message)?.filter.unwrap_or_default();
-                Self::Sandboxes(Wanted {
+                Self::Sandboxes(ListFilter {
                     id: filter.id,
                     sandbox_id: String::new(),
                     filter: Filter {
@@ -100,7 +100,7 @@ impl Subject {
             }
             Rpc::ListContainers | Rpc::StreamContainers => {
                 let filter = decoded::<wire::ListContainersRequest>(message)?.filter.unwrap_or_default();
-                Self::Containers(Wanted {
+                Self::Containers(ListFilter {
                     id: filter.id,
                     sandbox_id: filter.pod_sandbox_id,
                     filter: Filter {
@@ -117,17 +117,17 @@ impl Subject {
         })
     }
 
-    /// What of a list of everything is wanted; `None` if that is no list.
+    /// Filters an encoded list of everything; `None` if this subject is not a list or `list` is not valid.
     pub(crate) fn select(&self, list: Bytes) -> Option<Bytes> {
         let message = match self {
             Self::Sandboxes(wanted) => {
                 let mut list = wire::ListPodSandboxResponse::decode(list).ok()?;
-                list.items.retain(|item| wanted.sandbox(&item.clone().into()));
+                list.items.retain(|item| wanted.matches_sandbox(&item.clone().into()));
                 list.encode_to_vec()
             }
             Self::Containers(wanted) => {
                 let mut list = wire::ListContainersResponse::decode(list).ok()?;
-                list.containers.retain(|item| wanted.container(&item.clone().into()));
+                list.containers.retain(|item| wanted.matches_container(&item.clone().into()));
                 list.encode_to_vec()
             }
             Self::Runtime | Self::One(_) => return None,
@@ -135,7 +135,7 @@ impl Subject {
         Some(message.into())
     }
 
-    /// The id asked about; empty where it is not about one.
+    /// The id that the call is about; empty if the call is not about one sandbox or container.
     pub fn id(&self) -> &str {
         match self {
             Self::One(id) => id,
@@ -153,7 +153,7 @@ pub(super) fn decoded<M: Message + Default>(request: Bytes) -> Result<M, Refusal
     M::decode(request).map_err(refused)
 }
 
-/// The `grpc-timeout` header as a duration: digits and a unit.
+/// Parses the `grpc-timeout` header: digits and a unit.
 pub(super) fn deadline(header: &str) -> Option<Duration> {
     let (digits, unit) = header.split_at_checked(header.len().checked_sub(1)?)?;
     let amount: u64 = digits.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The two ways to a service: a pair of sockets in this process, and a socket that any CRI client finds.
+//! The two ways to reach a service: a socket pair within this process, and a Unix socket that any CRI client can use.
 
 use std::fs;
 use std::io;
@@ -15,11 +15,11 @@ use crate::clock::Clock;
 use crate::cri::{Client, Error};
 use crate::threads;
 
-/// A pause after a connection that could not be accepted, so that running out of file descriptors is no busy loop.
-const AFTER_TROUBLE: Duration = Duration::from_millis(100);
+/// The pause after a failed accept, so that a lack of file descriptors does not cause a busy loop.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A service on a thread of its own in this process: whatever hangs in it hangs nobody else. It ends with the last
-/// clone of this and the last client.
+/// A service that runs on its own thread in this process, so that a hanging answer blocks nothing else. The thread
+/// ends when the last clone of this value and the last client are dropped.
 #[derive(Clone, Debug)]
 pub struct InProcess {
     callers: UnboundedSender<StdStream>,
@@ -27,14 +27,14 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Starts to serve; `endpoint` is what the user calls it.
+    /// Starts to serve; `endpoint` is the user's name for the service.
     pub fn start(endpoint: &str, service: Arc<impl Service>) -> io::Result<Self> {
         let (callers, waiting) = unbounded_channel();
         threads::drive("runtime", receive(service, waiting))?;
         Ok(Self { callers, endpoint: endpoint.into() })
     }
 
-    /// A new connection; must be called within a tokio runtime.
+    /// Opens a new connection. Must be called within a tokio runtime.
     pub fn connect(&self) -> Result<UnixStream, Error> {
         let unreachable = |why: io::Error| Error::Unreachable {
             endpoint: self.endpoint.to_string(),
@@ -51,7 +51,7 @@ impl InProcess {
         UnixStream::from_std(ours)
     }
 
-    /// A client of this service; it connects with its first call.
+    /// Creates a client of this service; it connects with its first call.
     pub fn client(&self, deadline: Duration, clock: Arc<dyn Clock>) -> Client {
         let server = self.clone();
         let connect = move || std::future::ready(server.connect());
@@ -67,27 +67,27 @@ async fn receive(service: Arc<impl Service>, mut callers: UnboundedReceiver<StdS
     }
 }
 
-/// A socket on which somebody listens; it is removed when this is dropped.
+/// A Unix socket at a path. Dropping it removes the file.
 #[derive(Debug)]
-pub struct Listening {
+pub struct SocketServer {
     listener: Option<StdListener>,
     path: PathBuf,
 }
 
-impl Listening {
-    /// Makes a socket at `path`, where nothing may be yet.
-    pub fn at(path: &Path) -> io::Result<Self> {
+impl SocketServer {
+    /// Creates the socket at `path`, where no file may exist yet.
+    pub fn bind(path: &Path) -> io::Result<Self> {
         Ok(Self { listener: Some(StdListener::bind(path)?), path: path.to_path_buf() })
     }
 
-    /// The same socket with nobody behind it: what a dead daemon leaves.
+    /// Closes the socket but keeps its file, as a dead daemon does.
     #[must_use]
-    pub fn abandoned(mut self) -> Self {
+    pub fn without_listener(mut self) -> Self {
         self.listener = None;
         self
     }
 
-    /// Answers whoever connects, until `end`.
+    /// Serves every connection until `end` resolves.
     pub async fn serve(
         mut self,
         service: Arc<impl Service>,
@@ -107,9 +107,9 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for SocketServer {
     fn drop(&mut self) {
-        // It may have been removed by somebody else; that is what we want anyway.
+        // Somebody else may have removed the file.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -120,7 +120,7 @@ async fn accept(service: &Arc<impl Service>, listener: &UnixListener) {
             Ok((stream, _)) => {
                 tokio::spawn(serve_connection(Arc::clone(service), stream));
             }
-            Err(_) => tokio::time::sleep(AFTER_TROUBLE).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }

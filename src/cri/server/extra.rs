@@ -1,36 +1,36 @@
-//! What plegctl answers and never asks: the read-only part of the image service, and usage. crictl asks the image service
-//! before nearly everything, so that without these it gets no further.
+//! RPCs that plegctl serves but never sends: the read-only part of the image service, and usage. crictl calls the
+//! image service before nearly every command, so it needs these.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::Refusal;
-use super::question::{Wanted, decoded, selectors};
+use super::request::{ListFilter, decoded, selectors};
 use crate::cri::generated as wire;
 use crate::cri::{Code, Container, ContainerState, Filter, Sandbox, SandboxState};
 
-/// The service that images are asked of.
+/// The name of the image service.
 const IMAGES: &str = "runtime.v1.ImageService";
 
-/// A question that plegctl answers and never asks.
+/// A request that plegctl answers but never sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Courtesy {
-    /// `ImageFsInfo`: where images are kept.
+pub enum ExtraRequest {
+    /// `ImageFsInfo`: the file system that stores images.
     ImageFilesystem,
-    /// `ListImages`: every image, or those of this name.
+    /// `ListImages`: all images, or those with this name.
     Images(Option<String>),
     /// `ImageStatus`: one image.
     Image(String),
-    /// `ListContainerStats`: what containers use.
-    ContainersUsage(Wanted<ContainerState>),
-    /// `ListPodSandboxStats`: what pods use.
-    SandboxesUsage(Wanted<SandboxState>),
-    /// `PodSandboxStats`: what one pod uses.
+    /// `ListContainerStats`: the usage of containers.
+    ContainersUsage(ListFilter<ContainerState>),
+    /// `ListPodSandboxStats`: the usage of pods.
+    SandboxesUsage(ListFilter<SandboxState>),
+    /// `PodSandboxStats`: the usage of one pod.
     SandboxUsage(String),
 }
 
-impl Courtesy {
-    /// The question that is asked at `path`; `None` if it is none of these.
+impl ExtraRequest {
+    /// Decodes the request at `path`; `None` if the path is not one of these RPCs.
     pub(super) fn read(path: &str, message: Bytes) -> Option<Result<Self, Refusal>> {
         let (service, method) = path.trim_start_matches('/').split_once('/')?;
         let read = match (service, method) {
@@ -45,7 +45,7 @@ impl Courtesy {
                 decoded::<wire::ListContainerStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
                     let labels = selectors(filter.label_selector);
-                    Self::ContainersUsage(Wanted {
+                    Self::ContainersUsage(ListFilter {
                         id: filter.id,
                         sandbox_id: filter.pod_sandbox_id,
                         filter: Filter { state: None, labels },
@@ -56,7 +56,7 @@ impl Courtesy {
                 decoded::<wire::ListPodSandboxStatsRequest>(message).map(|request| {
                     let filter = request.filter.unwrap_or_default();
                     let labels = selectors(filter.label_selector);
-                    Self::SandboxesUsage(Wanted {
+                    Self::SandboxesUsage(ListFilter {
                         id: filter.id,
                         sandbox_id: String::new(),
                         filter: Filter { state: None, labels },
@@ -73,7 +73,7 @@ impl Courtesy {
     }
 }
 
-/// What a Go server says of a service or a method that it was not built with.
+/// The error of a Go server for a service or a method that it does not have.
 pub(super) fn unknown(path: &str) -> Refusal {
     let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
     let words = if service == "runtime.v1.RuntimeService" {
@@ -84,31 +84,31 @@ pub(super) fn unknown(path: &str) -> Refusal {
     Refusal::new(Code::Unimplemented, words)
 }
 
-/// An image that the runtime has.
+/// An image in the runtime's storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredImage {
-    /// `sha256:…` of its configuration.
+    /// `sha256:…` of the image's configuration.
     pub id: String,
     /// `registry.example/web:v1`
     pub tag: String,
     /// `registry.example/web@sha256:…`
     pub digest: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What something uses.
+/// The usage of a container or a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// When that was measured, in nanoseconds since the Unix epoch.
+    /// When it was measured, in nanoseconds since the Unix epoch.
     pub at: i64,
     /// Processor time since the start, in nanoseconds.
     pub processor: u64,
-    /// Processor time a second, in nanoseconds.
+    /// Processor time per second, in nanoseconds.
     pub rate: u64,
     /// Bytes of memory.
     pub memory: u64,
-    /// Bytes written to its own layer.
+    /// Bytes written to the container's own layer.
     pub written: u64,
 }
 
@@ -117,9 +117,9 @@ const fn number(value: u64) -> wire::UInt64Value {
 }
 
 impl Usage {
-    /// Both together.
+    /// The sum of two usages.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             at: self.at.max(other.at),
             processor: self.processor.saturating_add(other.processor),
@@ -165,7 +165,7 @@ fn filesystem(at: i64, mountpoint: &str, used: u64) -> wire::FilesystemUsage {
         timestamp: at,
         fs_id: Some(wire::FilesystemIdentifier { mountpoint: mountpoint.to_owned() }),
         used_bytes: Some(number(used)),
-        // As much as a file system of such files has.
+        // A file system with files of 16 KiB has about this many inodes.
         inodes_used: Some(number(used / 16_384)),
     }
 }
@@ -185,12 +185,15 @@ fn container_usage(container: Container, usage: Usage, mountpoint: &str) -> wire
     }
 }
 
-/// Containers and what they use.
-pub type Used = Vec<(Container, Usage)>;
+/// Containers with their usage.
+pub type ContainerUsages = Vec<(Container, Usage)>;
 
-fn sandbox_usage((sandbox, containers): (Sandbox, Used), mountpoint: &str) -> wire::PodSandboxStats {
+fn sandbox_usage(
+    (sandbox, containers): (Sandbox, ContainerUsages),
+    mountpoint: &str,
+) -> wire::PodSandboxStats {
     let sandbox = wire::PodSandbox::from(sandbox);
-    let whole = containers.iter().map(|(_, usage)| *usage).reduce(Usage::and).unwrap_or_default();
+    let whole = containers.iter().map(|(_, usage)| *usage).reduce(Usage::plus).unwrap_or_default();
     let containers =
         containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
     wire::PodSandboxStats {
@@ -226,7 +229,7 @@ pub fn images(images: impl IntoIterator<Item = StoredImage>) -> Bytes {
     encoded(&wire::ListImagesResponse { images: images.into_iter().map(Into::into).collect() })
 }
 
-/// Answer to `ImageStatus`; an image that is not there is no error.
+/// Answer to `ImageStatus`; a missing image is not an error.
 pub fn image(image: Option<StoredImage>) -> Bytes {
     encoded(&wire::ImageStatusResponse { image: image.map(Into::into) })
 }
@@ -237,19 +240,19 @@ pub fn usage(container: Container, usage: Usage, mountpoint: &str) -> Bytes {
 }
 
 /// Answer to `ListContainerStats`.
-pub fn usages(containers: Used, mountpoint: &str) -> Bytes {
+pub fn usages(containers: ContainerUsages, mountpoint: &str) -> Bytes {
     let stats =
         containers.into_iter().map(|(container, usage)| container_usage(container, usage, mountpoint));
     encoded(&wire::ListContainerStatsResponse { stats: stats.collect() })
 }
 
 /// Answer to `PodSandboxStats`.
-pub fn pod_usage(pod: (Sandbox, Used), mountpoint: &str) -> Bytes {
+pub fn pod_usage(pod: (Sandbox, ContainerUsages), mountpoint: &str) -> Bytes {
     encoded(&wire::PodSandboxStatsResponse { stats: Some(sandbox_usage(pod, mountpoint)) })
 }
 
 /// Answer to `ListPodSandboxStats`.
-pub fn pod_usages(pods: impl IntoIterator<Item = (Sandbox, Used)>, mountpoint: &str) -> Bytes {
+pub fn pod_usages(pods: impl IntoIterator<Item = (Sandbox, ContainerUsages)>, mountpoint: &str) -> Bytes {
     let stats = pods.into_iter().map(|pod| sandbox_usage(pod, mountpoint));
     encoded(&wire::ListPodSandboxStatsResponse { stats: stats.collect() })
 }

@@ -1,0 +1,127 @@
+//! Measures how much of an answer has arrived, and when the last bytes arrived, so that a large or slow answer is not
+//! called silent.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task_local;
+
+use super::{Error, Rpc};
+use crate::clock::{Clock, Mono};
+
+/// Receives the progress of a call while the call is running, so its method must not wait.
+pub trait ProgressObserver: Send + Sync {
+    /// So many bytes arrived; 0 means that received bytes are still being decoded.
+    fn received(&self, bytes: u64);
+}
+
+task_local! {
+    static OBSERVER: Arc<dyn ProgressObserver>;
+}
+
+/// Runs `call` and reports its progress to `observer`.
+pub async fn observe_progress<T>(observer: Arc<dyn ProgressObserver>, call: impl Future<Output = T>) -> T {
+    OBSERVER.scope(observer, call).await
+}
+
+/// Reports progress to the observer of the call that runs in this task.
+pub fn report_progress(bytes: u64) {
+    // Most calls have no observer.
+    let _ = OBSERVER.try_with(|observer| observer.received(bytes));
+}
+
+/// How much of the answer to one call has arrived.
+pub(super) struct AnswerProgress {
+    clock: Arc<dyn Clock>,
+    counters: Mutex<Received>,
+}
+
+#[derive(Clone, Copy)]
+struct Received {
+    bytes: u64,
+    last: Mono,
+}
+
+impl AnswerProgress {
+    /// Starts with no bytes.
+    pub fn new(clock: &Arc<dyn Clock>) -> Arc<Self> {
+        let counters = Mutex::new(Received { bytes: 0, last: clock.mono() });
+        Arc::new(Self { clock: Arc::clone(clock), counters })
+    }
+
+    /// Counts received bytes.
+    pub fn received(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let last = self.clock.mono();
+        {
+            let mut counters = self.counters();
+            *counters = Received { bytes: counters.bytes.saturating_add(bytes), last };
+        }
+        report_progress(bytes);
+    }
+
+    /// Notes that received bytes are still being decoded.
+    pub fn still_decoding(&self) {
+        self.received(0);
+    }
+
+    /// How many bytes have arrived.
+    pub fn bytes(&self) -> u64 {
+        self.counters().bytes
+    }
+
+    /// The error of a call that reached its deadline after `waited`: silent if nothing arrived during the second half
+    /// of that time, otherwise unfinished.
+    pub fn timeout_error(&self, rpc: Rpc, waited: Duration) -> Error {
+        let Received { bytes, last } = *self.counters();
+        if bytes == 0 || self.clock.mono().since(last) >= waited / 2 {
+            return Error::Silent { rpc, waited };
+        }
+        Error::Unfinished { rpc, waited, received: bytes }
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Received> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+
+    #[test]
+    fn an_arriving_answer_is_not_silent_until_it_stops() {
+        let manual = Arc::new(ManualClock::default());
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&manual);
+        let second = Duration::from_secs(1);
+        let progress = AnswerProgress::new(&clock);
+        manual.advance(second);
+        let silent = Error::Silent { rpc: Rpc::ListContainers, waited: 2 * second };
+        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "nothing came");
+        progress.received(7);
+        manual.advance(second / 2);
+        progress.still_decoding();
+        manual.advance(second / 2);
+        let unfinished = Error::Unfinished { rpc: Rpc::ListContainers, waited: 2 * second, received: 7 };
+        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), unfinished);
+        manual.advance(second / 2);
+        assert_eq!(progress.timeout_error(Rpc::ListContainers, 2 * second), silent, "it stopped");
+    }
+
+    #[tokio::test]
+    async fn an_observer_receives_the_progress_of_its_call_only() {
+        #[derive(Default)]
+        struct Sum(Mutex<u64>);
+        impl ProgressObserver for Sum {
+            fn received(&self, bytes: u64) {
+                *self.0.lock().unwrap() += bytes;
+            }
+        }
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let sum = Arc::new(Sum::default());
+        observe_progress(Arc::<Sum>::clone(&sum), async { AnswerProgress::new(&clock).received(3) }).await;
+        AnswerProgress::new(&clock).received(4);
+        assert_eq!(*sum.0.lock().unwrap(), 3);
+    }
+}
