@@ -1,4 +1,4 @@
-//! Programs that are run for an answer: each in a process group of its own, so that whatever it starts ends with it.
+//! Runs child programs, each in its own process group, so that everything it starts can be ended with it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -17,14 +17,14 @@ const OURSELVES: &str = "/proc/self/exe";
 #[derive(Debug)]
 pub struct Group {
     leader: Pid,
-    /// `None` once the child is reaped: from then on its number may belong to somebody else.
+    /// `None` once the child is reaped: after that, another process may get its id.
     child: Mutex<Option<Child>>,
     /// A member of the group that ends it when this process has ended.
     guard: Mutex<Option<Child>>,
 }
 
 impl Group {
-    /// Starts `command` as the leader of a new group.
+    /// Starts `command` as the leader of a new process group.
     pub fn start(command: &mut Command) -> io::Result<(Self, Option<ChildStdout>)> {
         let mut child = command.process_group(0).spawn()?;
         let stdout = child.stdout.take();
@@ -51,9 +51,9 @@ impl Group {
         Ok((group, stdout))
     }
 
-    /// Waits until the child has ended, and then ends what it has left behind. Blocks as long as the child runs.
+    /// Waits until the child has ended, then ends the rest of its group. Blocks while the child runs.
     pub fn wait(&self) -> io::Result<ExitStatus> {
-        // Without reaping it: as long as it is there, its number names this group and no other.
+        // The child is not reaped yet: until then, its id cannot name another process group.
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         loop {
             match waitid(WaitId::Pid(self.leader), how) {
@@ -71,7 +71,7 @@ impl Group {
         ended.wait()
     }
 
-    /// Ends the child and everything in its group, unless that has ended already.
+    /// Ends the child and its whole group, unless the child was reaped.
     pub fn end(&self) {
         let child = self.child();
         if child.is_some() {
@@ -79,9 +79,9 @@ impl Group {
         }
     }
 
-    /// Whoever calls this holds the child.
+    /// Ends the group. The caller holds the lock on the child.
     fn kill(&self) {
-        // A group that has ended by itself is no error.
+        // The group may have ended by itself.
         let _ = kill_process_group(self.leader, Signal::KILL);
     }
 
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell that starts a child, prints the child's number and does what `then` says.
+    /// Starts a shell that starts a child, prints the child's id and then runs `then`.
     fn shell(then: &str) -> (Group, BufReader<ChildStdout>, String) {
         let script = format!("sleep 600 & echo $!; {then}");
         let mut command = Command::new("sh");
@@ -116,7 +116,7 @@ mod tests {
         (group, stdout, line.trim().to_owned())
     }
 
-    /// The grandchild holds the pipe open, so that its end is the end of the pipe.
+    /// Reads to the end of the pipe, which the grandchild holds open.
     fn to_the_end(mut stdout: BufReader<ChildStdout>) {
         let mut rest = Vec::new();
         stdout.read_to_end(&mut rest).unwrap();

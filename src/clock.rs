@@ -1,7 +1,7 @@
-//! The only place that reads a real clock.
+//! Reads the clocks; no other module does.
 //!
-//! Two kinds of time that are never mixed: [`Mono`] measures how long something took, [`Wall`] says when it was.
-//! Everything above takes a [`Clock`]; tests hand it a [`ManualClock`] and never sleep.
+//! There are two kinds of time that are never mixed: [`Mono`] measures durations, [`Wall`] is a point in time. All
+//! other modules receive a [`Clock`]; tests use a [`ManualClock`] and never sleep.
 //!
 //! ```
 //! use std::time::Duration;
@@ -20,17 +20,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A reading of the monotonic clock. Only differences mean anything.
+/// A reading of the monotonic clock. Only differences have a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mono(Duration);
 
 impl Mono {
-    /// The reading that lies `since_origin` after the clock's own origin.
+    /// The reading `since_origin` after the clock's origin.
     pub const fn at(since_origin: Duration) -> Self {
         Self(since_origin)
     }
 
-    /// Time from `earlier` to `self`, zero if the clock seems to have run backwards.
+    /// Time from `earlier` to `self`; zero if the clock ran backwards.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -42,12 +42,12 @@ impl Mono {
     }
 }
 
-/// A moment in wall time, in nanoseconds since the Unix epoch, as the CRI counts them.
+/// A point in time, in nanoseconds since the Unix epoch, as in the CRI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Wall(i64);
 
 impl Wall {
-    /// The moment `nanos` nanoseconds after the Unix epoch.
+    /// The time `nanos` nanoseconds after the Unix epoch.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
@@ -57,29 +57,29 @@ impl Wall {
         self.0
     }
 
-    /// A CRI time stamp: zero, negative and Go's zero time all mean "not known".
+    /// Converts a CRI timestamp; zero, negative values and Go's zero time mean that the time is not known.
     pub fn known(nanos: i64) -> Option<Self> {
         (nanos > 0).then_some(Self(nanos))
     }
 
-    /// Seconds from `earlier` to `self`; negative if `earlier` is the later one.
+    /// Seconds from `earlier` to `self`; negative if `earlier` is later.
     pub fn seconds_since(self, earlier: Self) -> f64 {
         nanos_as_seconds(i128::from(self.0) - i128::from(earlier.0))
     }
 
-    /// Time from `earlier` to `self`, zero if `earlier` is the later one.
+    /// Time from `earlier` to `self`; zero if `earlier` is later.
     pub fn duration_since(self, earlier: Self) -> Duration {
         let nanos = i128::from(self.0) - i128::from(earlier.0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
-    /// The moment `by` later.
+    /// The time `by` later.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
     }
 
-    /// The moment `by` earlier.
+    /// The time `by` earlier.
     #[must_use]
     pub fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)))
@@ -101,7 +101,7 @@ fn nanos_as_seconds(nanos: i128) -> f64 {
 /// RFC 3339, UTC, nine sub-second digits.
 impl fmt::Display for Wall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // humantime cannot write what lies before 1970; CRI has no such moment that means anything.
+        // humantime cannot format times before 1970, and the CRI has no meaningful ones.
         let moment = if self.0 < 0 { UNIX_EPOCH } else { self.system_time() };
         humantime::format_rfc3339_nanos(moment).fmt(f)
     }
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for Wall {
     }
 }
 
-/// What tells the time to everything that has to know it.
+/// A source of time.
 pub trait Clock: Send + Sync {
     /// The monotonic clock.
     fn mono(&self) -> Mono;
@@ -131,7 +131,7 @@ pub trait Clock: Send + Sync {
     fn wall(&self) -> Wall;
 }
 
-/// The machine's clocks. The monotonic one is tokio's, so that a paused test runtime pauses it too.
+/// The system's clocks. The monotonic clock is tokio's, so that a paused test runtime pauses it too.
 #[derive(Debug)]
 pub struct SystemClock {
     origin: tokio::time::Instant,
@@ -158,17 +158,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clocks, of which the one on the wall shows another time: that of a story which is told from a chosen
-/// moment on.
+/// The system's clocks with a shifted wall clock, for a scenario that starts at a chosen time.
 #[derive(Debug)]
 pub struct ShiftedClock {
     clock: SystemClock,
-    /// Nanoseconds that are added.
+    /// The shift in nanoseconds.
     by: i64,
 }
 
 impl ShiftedClock {
-    /// A clock that shows `moment` now.
+    /// A clock whose wall clock shows `moment` now.
     pub fn showing(clock: SystemClock, moment: Wall) -> Self {
         let by = moment.nanos().saturating_sub(clock.wall().nanos());
         Self { clock, by }
@@ -185,7 +184,7 @@ impl Clock for ShiftedClock {
     }
 }
 
-/// A clock that stands still until it is told to move.
+/// A clock that only moves when a test advances it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     mono_nanos: AtomicU64,
@@ -193,12 +192,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `wall` and stays there.
+    /// A clock that shows `wall` until it is advanced.
     pub fn at(wall: Wall) -> Self {
         Self { mono_nanos: AtomicU64::new(0), wall_nanos: AtomicI64::new(wall.0) }
     }
 
-    /// Moves both clocks on by `by`.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         self.mono_nanos.fetch_add(nanos, Ordering::SeqCst);

@@ -1,19 +1,19 @@
-//! Says which CRI call, which pod and which container hold up the kubelet's PLEG.
+//! Finds the CRI call, the pod and the container that block the kubelet's PLEG.
 //!
-//! See `docs/design.md` for how the modules lean on each other.
+//! `docs/design.md` describes how the modules depend on each other.
 //!
-//! What is public is public for a reason, and shown by an example in its module:
+//! The public modules, each with an example:
 //!
-//! * [`cri`] to ask a runtime, every call timed, counted and told apart from its failures; its server side for whoever plays one;
-//! * [`pleg`] to relist as the kubelet of a release does;
-//! * [`diagnosis`] to ask what holds PLEG up;
-//! * [`manifests`] to know what a kubelet makes of a static pod;
-//! * [`stacks`] to know who waits for whom in a dump of goroutines;
-//! * [`capture`] to read what a flight recorder kept;
-//! * [`sim`] to try all of that without a node;
-//! * [`clock`], [`kubelet`] and [`report`] because the others take or give what is in them.
+//! * [`cri`] calls a runtime, times every call and classifies its errors; its server side simulates a runtime;
+//! * [`pleg`] relists as the kubelet of a release does;
+//! * [`diagnosis`] finds what blocks PLEG;
+//! * [`manifests`] predicts what a kubelet does with a static pod;
+//! * [`stacks`] finds in a goroutine dump who waits for whom;
+//! * [`capture`] reads what the flight recorder wrote;
+//! * [`sim`] simulates a node;
+//! * [`clock`], [`kubelet`] and [`report`] contain types that the other modules use.
 //!
-//! Everything else is this program's own: the command line, the node's files, the fleet behind an API server.
+//! The private modules are the command line, the node's files and the nodes behind an API server.
 
 #![warn(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@
     clippy::print_stderr,
     clippy::exit
 )]
-// What the unit tests inside the library need not follow.
+// The unit tests in this library need not follow these lints.
 #![cfg_attr(
     not(test),
     warn(missing_docs, clippy::disallowed_methods, clippy::large_futures, clippy::missing_panics_doc)

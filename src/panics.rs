@@ -1,7 +1,7 @@
-//! A fault of our own, held where it happens: what is already known is worth more than the rest of the run.
+//! Catches panics of plegctl itself, so that a fault in one part does not lose what the other parts found.
 //!
-//! A panic in a call is an error of that call, one in a rule is a rule that was not applied, and one anywhere else ends the
-//! command with the exit status of "no answer" and a sentence that asks for a report.
+//! A panic in a call becomes an error of that call, and a panic in a rule leaves out that rule. Any other panic ends
+//! the command with the exit status for "no answer" and a message that asks for a bug report.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use std::task::Poll;
 
 use crate::report::escape::escaped;
 
-/// Runs `work`; what it panicked with, if it did. What it was changing is as far as it had come.
+/// Runs `work` and returns its panic message as an error. What `work` was changing stays half-changed.
 pub fn held<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| words(&*payload))
 }
 
-/// The same for a future.
+/// Runs a future and returns its panic message as an error.
 pub async fn held_future<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     std::future::poll_fn(|cx| match held(|| work.as_mut().poll(cx)) {
@@ -27,12 +27,12 @@ pub async fn held_future<T>(work: impl Future<Output = T>) -> Result<T, String> 
     .await
 }
 
-/// Says on stderr where it happened, on one line that no terminal takes for a command.
+/// Prints each panic's message and place on stderr, as one line without control characters.
 pub fn say_where() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
         let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
         let line = format!("fault: plegctl itself failed{place}: {}", words(info.payload()));
-        // A closed stderr leaves nothing to be said.
+        // If stderr is closed, there is nowhere to print.
         let _ = writeln!(io::stderr(), "{}", escaped(&line));
     }));
 }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(held_future(async { 2 }).await, Ok(2));
     }
 
-    /// Nothing is held where a panic aborts.
+    /// Panics can only be caught if the release profile unwinds.
     #[test]
     fn the_shipped_program_unwinds() {
         let manifest = include_str!("../Cargo.toml");

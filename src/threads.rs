@@ -1,7 +1,8 @@
-//! Threads that may not come to be: a node that has none to spare is the very node that this program is for.
+//! Starts threads and returns an error if that fails. A node that has no threads left is exactly the kind of node
+//! that plegctl diagnoses.
 //!
-//! tokio panics where it cannot start a thread for work that blocks, and where an event loop is dropped inside another
-//! one. Here both are errors.
+//! Tokio panics if it cannot start a thread for blocking work, and if an event loop is dropped inside another event
+//! loop. These functions avoid both.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,22 +13,22 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Runs what may block in a thread of its own.
+/// Runs blocking work in its own thread.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, answer) = oneshot::channel();
-    // Nobody may be waiting any more.
+    // The receiver may be gone.
     spawn("blocking", move || drop(sender.send(work())))?;
     answer.await.map_err(|_| io::Error::other("plegctl itself failed over it"))
 }
 
-/// Runs what may block in a thread of its own, and waits for it no longer than `limit`: then the thread is left behind, and
-/// the error is [`io::ErrorKind::TimedOut`].
+/// Runs blocking work in its own thread and waits at most `limit`. After that, the thread is abandoned and the error
+/// is [`io::ErrorKind::TimedOut`].
 pub fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (sender, answer) = mpsc::sync_channel(1);
-    // Nobody may be waiting any more.
+    // The receiver may be gone.
     spawn("within", move || drop(sender.send(work())))?;
     answer.recv_timeout(limit).map_err(|why| match why {
         RecvTimeoutError::Timeout => {
@@ -38,13 +39,13 @@ pub fn within<T: Send + 'static>(
     })
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread and does not wait for it.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let refused = |why: io::Error| io::Error::new(why.kind(), format!("no thread can be started: {why}"));
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(refused)
 }
 
-/// Drives `work` in a thread and an event loop of its own.
+/// Runs `work` on its own thread with its own event loop.
 pub fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     let event_loop = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ours = Arc::new(Mutex::new(Some(event_loop)));
@@ -59,13 +60,13 @@ pub fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io:
     if started.is_err()
         && let Some(event_loop) = take(&ours)
     {
-        // Waits for nothing, so that it may be done inside another event loop.
+        // This waits for nothing, so it is allowed inside another event loop.
         event_loop.shutdown_background();
     }
     started
 }
 
-/// What `HOST:PORT` stands for. An address needs no thread, a name has to be looked up.
+/// Resolves `HOST:PORT`. An IP address needs no thread; a name is looked up in one.
 pub async fn addresses(place: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = place.parse() {
         return Ok(vec![address]);

@@ -1,18 +1,18 @@
-//! The command line of a process, as the programs of a node read theirs.
+//! Parses the command line of a process.
 
 use std::ops::Deref;
 
-/// The words of a command line, the program first.
+/// The arguments of a command line, the program first.
 ///
-/// Flags are read as Go's two libraries read them: with one dash or two, `--name=value` or `--name value`, a letter with
-/// its value behind it (`-v4`), `_` as good as `-`, and nothing behind `--`.
+/// Flags are parsed as Go's two libraries do: with one dash or two, `--name=value` or `--name value`, a letter
+/// followed by its number (`-v4`), `_` in place of `-`, and no flags after `--`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// The words of `/proc/<pid>/cmdline`.
+    /// Parses `/proc/<pid>/cmdline`.
     pub fn of_kernel(cmdline: &[u8]) -> Self {
-        // A program that rewrites its title leaves zeros behind it; an empty word in the middle is one.
+        // A program that changes its title leaves zero bytes at the end; an empty argument in the middle is real.
         let end = cmdline.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let text = cmdline.get(..end).unwrap_or_default();
         if text.is_empty() {
@@ -21,17 +21,17 @@ impl Arguments {
         text.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect()
     }
 
-    /// Whether one of them is exactly this.
+    /// Whether an argument is exactly `word`.
     pub fn mentions(&self, word: &str) -> bool {
         self.0.iter().any(|own| own == word)
     }
 
-    /// The value of a flag; the last one, where it is given more than once. An empty one is none.
+    /// The value of a flag; the last one if it is repeated. An empty value is `None`.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.every(name).pop().filter(|value| !value.is_empty())
     }
 
-    /// Every value of a flag that may be given more than once, in order.
+    /// All values of a flag that may be repeated, in order.
     pub fn every(&self, name: &str) -> Vec<&str> {
         let mut values = Vec::new();
         let mut words = self.before_the_end();
@@ -45,7 +45,7 @@ impl Arguments {
         values
     }
 
-    /// Whether a flag that needs no value is on: `--name`, `--name=true`.
+    /// The value of a boolean flag: `--name`, `--name=true`.
     pub fn switch(&self, name: &str) -> Option<bool> {
         let mut last = None;
         for word in self.before_the_end() {
@@ -77,7 +77,7 @@ impl<W: Into<String>> FromIterator<W> for Arguments {
     }
 }
 
-/// A boolean as Go reads it.
+/// Parses a boolean as Go does.
 pub fn truth(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "t" | "1" => Some(true),
@@ -87,13 +87,13 @@ pub fn truth(word: &str) -> Option<bool> {
 }
 
 enum Assignment<'a> {
-    /// The value is in the same word.
+    /// The value is in the same argument.
     Value(&'a str),
-    /// The value, if it needs one, is the next word.
+    /// The value, if the flag needs one, is the next argument.
     Bare,
 }
 
-/// What `word` says about the flag `name`.
+/// Parses `word` as the flag `name`.
 fn assignment<'a>(word: &'a str, name: &str) -> Option<Assignment<'a>> {
     let dashed = word.strip_prefix('-')?;
     let text = dashed.strip_prefix('-').unwrap_or(dashed);
@@ -105,7 +105,7 @@ fn assignment<'a>(word: &'a str, name: &str) -> Option<Assignment<'a>> {
         return Some(value.map_or(Assignment::Bare, Assignment::Value));
     }
     let is_letter = name.len() == 1 && !word.starts_with("--");
-    // `-v4`: a letter may have its value right behind it, if that cannot be the rest of a longer name.
+    // `-v4`: a number may follow a one-letter flag directly.
     let behind =
         text.strip_prefix(name).filter(|rest| is_letter && rest.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(Assignment::Value(behind))

@@ -1,22 +1,22 @@
-//! The names that runtimes make of a pod's and a container's names, taken apart.
+//! Parses the names that runtimes build from the names of a pod and a container.
 
 use crate::report::PodRef;
 
-/// How CRI-O calls the container that is a pod's sandbox.
+/// CRI-O's name for the container that is a pod's sandbox.
 const CRIO_SANDBOX: &str = "POD";
 
-/// Whose container or sandbox a runtime's name is of.
+/// The pod and container in a runtime's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriName {
-    /// The container; none for a sandbox.
+    /// The container; `None` for a sandbox.
     pub container: Option<String>,
-    /// Its pod.
+    /// The pod.
     pub pod: PodRef,
 }
 
 impl CriName {
-    /// containerd's `container_pod_namespace_uid_attempt`, without the first part for a sandbox; or CRI-O's
-    /// `k8s_container_pod_namespace_uid_attempt`, where the container of a sandbox is `POD`.
+    /// Parses containerd's `container_pod_namespace_uid_attempt`, which has no first part for a sandbox, or CRI-O's
+    /// `k8s_container_pod_namespace_uid_attempt`, in which a sandbox has the container name `POD`.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split('_').collect();
         let (container, name, namespace, uid, attempt) = match parts.as_slice() {

@@ -1,7 +1,8 @@
-//! How full the file systems are that a daemon writes to.
+//! Measures how full the file systems are to which a daemon writes.
 //!
-//! Asking a file system whose server is away never ends, and a thread that waits for it keeps the whole process from
-//! ending. So the way to a directory is gone link by link, and nothing is touched at or below a mount that is remote.
+//! A request to a file system whose server is gone never returns, and the waiting thread keeps the whole process from
+//! exiting. The path to a directory is therefore resolved link by link, and nothing at or below a remote mount is
+//! opened.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -10,48 +11,48 @@ use std::path::{Component, Path, PathBuf};
 
 use super::proc::Mount;
 
-/// Links on one way; a way with more of them is a circle.
+/// The most symbolic links in a path; a path with more of them is a loop.
 const MOST_LINKS: usize = 40;
 
-/// A file system, seen from a directory on it.
+/// The file system of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// `major:minor`
     pub device: String,
     /// `ext4`, `tmpfs`, …
     pub kind: String,
-    /// Bytes in all.
+    /// Total bytes.
     pub size: u64,
     /// Bytes that root can still write.
     pub free: u64,
-    /// Bytes that anybody else can.
+    /// Bytes that other users can still write.
     pub available: u64,
-    /// Files that there can be; 0 where there is no such limit.
+    /// The most files; 0 if the file system has no such limit.
     pub inodes: u64,
-    /// Files that can still be made.
+    /// Files that can still be created.
     pub free_inodes: u64,
-    /// Nobody can write to it, whatever the mount says.
+    /// Whether the file system itself is read-only, not only this mount.
     pub read_only: bool,
 }
 
-/// Why a directory was not looked at.
+/// Why a directory was not examined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unseen {
-    /// It is not there, or not to be seen.
+    /// The directory does not exist or cannot be read.
     #[error("`{0}` is not there")]
     Absent(String),
-    /// Asking might never end.
+    /// A request might never return.
     #[error("`{path}` is on {kind}, which is not asked: its server may be away")]
     Remote {
-        /// The mount.
+        /// The mount point.
         path: String,
-        /// Its kind.
+        /// The mount's file system type.
         kind: String,
     },
 }
 
-/// The file system that the node's `path` is on; `root` is where the node's own `/` is. This belongs into a thread that
-/// can be left behind.
+/// The file system of the node's `path`; `root` is the directory that is the node's `/`. The call may block, so make
+/// it in a thread that can be abandoned.
 pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, Unseen> {
     let absent = || Unseen::Absent(path.display().to_string());
     let place = way(root, mounts, path)?;
@@ -69,7 +70,7 @@ pub fn disk(root: &Path, mounts: &[Mount], path: &Path) -> Result<Disk, Unseen> 
     })
 }
 
-/// Where `path` leads to, link by link, as long as no step is at a mount that may not answer.
+/// Resolves `path` link by link; fails if a step is at a mount that may not answer.
 pub fn way(root: &Path, mounts: &[Mount], path: &Path) -> Result<PathBuf, Unseen> {
     let mut left: VecDeque<OsString> = parts(path).collect();
     let (mut at, mut links) = (root.to_path_buf(), 0);
@@ -113,7 +114,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
     })
 }
 
-/// The innermost mount above `path`; of several at one place the last covers the others.
+/// The innermost mount that contains `path`; of several at the same path the last one is visible.
 fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.target)).max_by_key(|mount| mount.target.len())
 }
@@ -159,7 +160,7 @@ mod tests {
     fn nothing_at_or_below_a_mount_that_may_not_answer_is_touched() {
         let place = Place::make("remote");
         let mounts = [place.mount("", "xfs"), place.mount("srv/data", "nfs4"), place.mount("auto", "autofs")];
-        // Neither is there, so that whoever touched them would say `Absent`.
+        // Neither directory exists, so opening it would give `Absent`.
         std::os::unix::fs::symlink("/srv/data/../data/app", place.0.join("var/lib/linked")).unwrap();
         std::os::unix::fs::symlink("../../auto", place.0.join("var/lib/up")).unwrap();
         for path in ["/srv/data", "/srv/data/deeper", "/var/lib/linked", "/var/lib/up/x"] {

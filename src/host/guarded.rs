@@ -1,4 +1,4 @@
-//! Whether only root and we may put something at a path.
+//! Checks whether only root and plegctl's own user can create files at a path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use rustix::process::geteuid;
 use super::HostRoot;
 use crate::report::save::is_private_directory;
 
-/// The first directory on the way to `path` that others may write to. Nothing may be believed of what lies there only
-/// because of its path: anybody may have put it there. The root itself is what the user named.
+/// The first directory on the path that other users can write to. A file below such a directory cannot be trusted for
+/// its path alone, because any user may have created it. The host root itself is trusted, because the user named it.
 pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?;
-    // A directory that is not there holds nothing.
+    // A directory that does not exist contains nothing.
     let parent = fs::canonicalize(parent).ok()?;
     let root = fs::canonicalize(host.as_path()).unwrap_or_else(|_| host.as_path().to_path_buf());
     let is_below = parent.starts_with(&root);
@@ -22,8 +22,8 @@ pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
     on_the_way.reverse();
     let is_open = |directory: &&Path| {
         rustix::fs::stat(*directory).is_ok_and(|about| {
-            // In a directory with the sticky bit nobody replaces what belongs to somebody else. What lies on the way in it is
-            // looked at next; what lies in it at the end may be anybody's.
+            // In a directory with the sticky bit, nobody can replace another user's files. A subdirectory on the path
+            // is checked next, but the last directory may contain files of any user.
             let is_safe_way = *directory != parent.as_path() && is_sticky_and_trusted(&about);
             !is_private_directory(&about) && !is_safe_way
         })
@@ -31,7 +31,7 @@ pub fn open_to_others(host: &HostRoot, path: &Path) -> Option<PathBuf> {
     on_the_way.into_iter().find(is_open).map(Path::to_path_buf)
 }
 
-/// Whether this is a directory like `/tmp`: of root or our own, and with the sticky bit.
+/// Whether this is a directory like `/tmp`: owned by root or plegctl's user, with the sticky bit.
 fn is_sticky_and_trusted(about: &Stat) -> bool {
     let is_trusted = about.st_uid == 0 || about.st_uid == geteuid().as_raw();
     is_trusted && Mode::from_raw_mode(about.st_mode).contains(Mode::SVTX)

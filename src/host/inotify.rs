@@ -1,4 +1,4 @@
-//! What happens in a directory, as inotify tells it, in its raw order.
+//! Watches a directory with inotify and returns the events in their original order.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,30 +10,30 @@ use std::thread;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// What one read takes: some hundred events with names of the usual length.
+/// The size of a read buffer: some hundred events with names of usual length.
 const BUFFER: usize = 8192;
 
-/// Events that wait for us; the kernel holds the others.
+/// How many events wait in this process; the kernel holds the others.
 const QUEUE: usize = 16;
 
-/// One event. The path is that of the watch, with the name of the entry if it was about one.
+/// One event. The path is that of the watch, with the name of the entry if the event is about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Made, written, moved here, or its attributes changed.
+    /// The entry was created, written or moved here, or its attributes changed.
     Changed(PathBuf),
-    /// Removed, or moved away.
+    /// The entry was removed or moved away.
     Removed(PathBuf),
 }
 
-/// A watch on a directory or a file. It ends, for good and without a word, when the path itself is removed or moved:
-/// what takes its place later has no watch.
+/// A watch on a directory or a file. The watch ends silently when the path itself is removed or moved; a new file at
+/// the same path is not watched.
 #[derive(Debug)]
 pub struct PathWatch {
     events: Receiver<io::Result<Seen>>,
 }
 
 impl PathWatch {
-    /// Watches `path`, with a thread that reads what the kernel tells.
+    /// Watches `path`, with a thread that reads the kernel's events.
     pub fn new(path: &Path) -> io::Result<Self> {
         let inotify = init(CreateFlags::CLOEXEC)?;
         let what = WatchFlags::MOVED_TO
@@ -51,7 +51,8 @@ impl PathWatch {
         Ok(Self { events })
     }
 
-    /// The next event. Waits for ever once the watch has ended. After an error there is nothing more: events were lost.
+    /// The next event. Waits forever once the watch has ended. After an error there are no more events, because
+    /// events were lost.
     pub async fn next(&mut self) -> io::Result<Seen> {
         match self.events.recv().await {
             Some(event) => event,
@@ -60,7 +61,7 @@ impl PathWatch {
     }
 }
 
-/// Reads until the watch ends or nobody listens.
+/// Reads until the watch ends or the receiver is gone.
 fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<Seen>>) {
     let mut buffer = [const { MaybeUninit::uninit() }; BUFFER];
     let mut reader = Reader::new(inotify, &mut buffer);
@@ -81,7 +82,7 @@ fn read(inotify: &OwnedFd, path: &Path, events: &Sender<io::Result<Seen>>) {
     }
 }
 
-/// What an event says, and whether it is the last.
+/// Converts an event, and returns whether it is the last.
 fn meant(bits: ReadFlags, place: PathBuf) -> (Option<io::Result<Seen>>, bool) {
     if bits.contains(ReadFlags::QUEUE_OVERFLOW) {
         let why = "more happened than the kernel's queue holds (fs.inotify.max_queued_events)";

@@ -1,4 +1,4 @@
-//! Files that the kernel writes while they are read, such as those of `/proc`.
+//! Reads files that the kernel generates while they are read, such as those in `/proc`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,49 +11,50 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags};
 
-/// What one read of such a file gives at most.
+/// The most that one read of such a file returns.
 const PAGE: usize = 4096;
 
-/// The file at `path`. Asks for its text at once, because such a file does not know its size and a node has thousands.
+/// Reads the file at `path`. It does not ask for the file's size first, because such a file does not know it, and a
+/// node has thousands of them.
 pub fn kernel_bytes(path: &Path) -> io::Result<Vec<u8>> {
     whole(File::open(path)?)
 }
 
-/// The same as text. A process may call itself by bytes that are none.
+/// Reads the file as text. Invalid UTF-8 is replaced, because a process may have any bytes in its name.
 pub fn kernel_text(path: &Path) -> io::Result<String> {
     kernel_bytes(path).map(text)
 }
 
-/// A file of one record, such as `stat` of a process: what one read gives is all of it. Others give their records
-/// piecemeal, and only a second read tells that there are no more.
+/// Reads a file with one record, such as a process's `stat`. One read returns such a file completely; other files
+/// need a second read to find the end.
 pub fn kernel_record(path: &Path) -> io::Result<String> {
     record(File::open(path)?)
 }
 
-/// A directory whose files are read one after the other: the way to it is gone only once.
+/// A directory whose files are read one after another; its path is resolved only once.
 #[derive(Debug)]
 pub struct KernelDir(OwnedFd);
 
 impl KernelDir {
-    /// Opens it.
+    /// Opens the directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// Its entries that are numbers, as far as they can be read.
+    /// The entries whose names are numbers, as far as they can be read.
     pub fn numbered(&self) -> Vec<u32> {
         let entries = Dir::read_from(&self.0).into_iter().flatten().map_while(Result::ok);
         entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect()
     }
 
-    /// What a link in it points to.
+    /// The target of a link in the directory.
     pub fn link(&self, name: &str) -> io::Result<PathBuf> {
         let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Whether `name` leads to a program that runs with its owner's or its group's rights. No file server is asked.
+    /// Whether `name` is a set-user-id or set-group-id program. This sends no request to a file server.
     pub fn is_set_user_id(&self, name: &str) -> bool {
         let flags = AtFlags::STATX_DONT_SYNC;
         let about = rustix::fs::statx(&self.0, name, flags, StatxFlags::MODE);
@@ -61,35 +62,35 @@ impl KernelDir {
             .is_ok_and(|about| Mode::from_raw_mode(about.stx_mode.into()).intersects(Mode::SUID | Mode::SGID))
     }
 
-    /// A file in it that the kernel writes.
+    /// Reads a generated file in the directory.
     pub fn bytes(&self, name: &str) -> io::Result<Vec<u8>> {
         whole(self.file(name)?)
     }
 
-    /// A file in it, to be read piece by piece.
+    /// Opens a file in the directory.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// The text of a file of one record in it.
+    /// Reads a file with one record in the directory.
     pub fn record(&self, name: &str) -> io::Result<String> {
         record(self.file(name)?)
     }
 }
 
-/// How long all threads of this process have run; `None` where the kernel does not keep it.
+/// The CPU time of all threads of this process; `None` if the kernel does not record it.
 pub fn time_on_processors() -> Option<Duration> {
     of_all_threads(|(ran, _)| ran)
 }
 
-/// The same, and how long they waited for a processor meanwhile: for a process that asks itself.
+/// The CPU time of all threads of this process plus their time of waiting for a CPU.
 pub fn time_on_and_for_processors() -> Option<Duration> {
     of_all_threads(|(ran, waited)| ran + waited)
 }
 
-/// How many times longer the work of this process takes than it would with a processor of its own; `None` where the kernel
-/// does not say.
+/// How many times longer this process needs than it would with a CPU of its own; `None` if the kernel does not record
+/// it.
 pub fn slowed() -> Option<f64> {
     let (ran, all) = (time_on_processors()?, time_on_and_for_processors()?);
     (!ran.is_zero()).then(|| all.as_secs_f64() / ran.as_secs_f64())
@@ -104,11 +105,11 @@ fn of_all_threads(time: impl Fn((Duration, Duration)) -> Duration) -> Option<Dur
         let text = tasks.record(&format!("{thread}/schedstat")).ok()?;
         ran_and_waited(&text).map(&time)
     });
-    // A thread may end while we look.
+    // A thread may end during the loop.
     times.flatten().reduce(|all, one| all + one)
 }
 
-/// Nanoseconds on a processor, nanoseconds of waiting for one.
+/// Parses the nanoseconds on a CPU and the nanoseconds of waiting for a CPU.
 fn ran_and_waited(text: &str) -> Option<(Duration, Duration)> {
     let mut words = text.split_ascii_whitespace();
     let mut next = || words.next()?.parse::<u64>().ok().map(Duration::from_nanos);

@@ -1,7 +1,7 @@
-//! The node's own files: where its root is mounted, its settings files, its process table.
+//! Reads the node's own files: its root, its configuration files and its process table.
 //!
-//! Everything is read below a [`HostRoot`], so that a debug pod that sees the node under `/host` finds the same things.
-//! Nothing is written and no mount point is touched.
+//! All files are read below a [`HostRoot`], so that a debug pod with the node mounted at `/host` finds the same
+//! files. This module writes nothing.
 
 mod arguments;
 mod cri_name;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 use crate::test_settings;
 
-/// Sockets that runtimes are known to listen on, in the order they are tried.
+/// The well-known sockets of runtimes, in the order in which they are tried.
 pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("containerd", "/run/containerd/containerd.sock"),
     ("CRI-O", "/run/crio/crio.sock"),
@@ -40,33 +40,33 @@ pub const WELL_KNOWN_SOCKETS: [(&str, &str); 7] = [
     ("MicroK8s", "/var/snap/microk8s/common/run/containerd.sock"),
 ];
 
-/// Where this process finds the process table of the node: `/proc`, unless a test names another.
+/// The path of the node's process table: `/proc`, unless a test sets another.
 pub fn proc() -> PathBuf {
     test_settings::node().map_or_else(|| PathBuf::from("/proc"), |node| node.join("proc"))
 }
 
-/// The port of this machine at which the kubelet says whether it is well, unless it was given another. A test's node
-/// has no kubelet there, whatever runs on the machine: nobody listens at port 1.
+/// The default port of the kubelet's health endpoint on this machine. A test's node has no kubelet, whatever runs on
+/// the machine, so tests use port 1, where nothing listens.
 pub fn healthz_port() -> u16 {
     if test_settings::node().is_some() { 1 } else { 10248 }
 }
 
-/// Where `kubectl debug node/…` mounts the node.
+/// Where `kubectl debug node/…` mounts the node's root.
 const DEBUG_POD_MOUNT: &str = "/host";
 
 /// The directory that is the node's `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot {
     root: PathBuf,
-    /// What the paths that a user gives are below: the same directory, except on the node of a test.
+    /// The directory below which the user's paths are: the same as `root`, except in tests.
     given: PathBuf,
-    /// Whether nobody asked for it and we found it ourselves.
+    /// Whether plegctl chose this root without being told.
     pub assumed: bool,
 }
 
 impl HostRoot {
-    /// The root that was asked for; else `/host` if a node is mounted there, and either no runtime socket is seen without it
-    /// or it is the very socket that is seen there: a pod that has both mounted.
+    /// The root in `asked`. Otherwise `/host` if a node is mounted there, provided that every runtime socket below
+    /// `/` is also the same socket below `/host`: a pod may have both mounted.
     pub fn resolve(asked: Option<&Path>) -> Self {
         if let Some(root) = asked {
             return Self::at(root);
@@ -80,7 +80,7 @@ impl HostRoot {
         if holds_a_node(mounted) && plain.is_only_a_view_of(&below) { below } else { plain }
     }
 
-    /// Whether every runtime socket that is seen here is one of `node`'s.
+    /// Whether every runtime socket below this root is the same socket as below `node`.
     fn is_only_a_view_of(&self, node: &Self) -> bool {
         let inode = |root: &Self, socket: &str| {
             let about = fs::metadata(root.path(socket)).ok()?;
@@ -95,17 +95,17 @@ impl HostRoot {
         Self { root: root.to_path_buf(), given: root.to_path_buf(), assumed: false }
     }
 
-    /// Where the node's `path` is for us. A path that is already below the root is left alone.
+    /// The path at which plegctl finds the node's `path`. A path that is already below the root stays as it is.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         below(&self.root, path.as_ref())
     }
 
-    /// The same for a path of the node that the user gave.
+    /// The path at which plegctl finds a node's path that the user gave.
     pub fn given_path(&self, path: impl AsRef<Path>) -> PathBuf {
         below(&self.given, path.as_ref())
     }
 
-    /// What a path that the user gave is on the node; nothing if it does not lie below the root.
+    /// The node's own name of a path that the user gave; `None` if the path is not below the root.
     pub fn on_node(&self, path: &Path) -> Option<PathBuf> {
         Some(Path::new("/").join(path.strip_prefix(&self.given).ok()?))
     }
@@ -115,7 +115,7 @@ impl HostRoot {
         &self.root
     }
 
-    /// Whether this process lives in the system that the root is of, and not in a container that only sees its files.
+    /// Whether this process runs in the same system as the root, not in a container that only sees its files.
     pub fn is_this_system(&self, proc: &Path) -> bool {
         let name_space = |process: PathBuf| fs::read_link(process.join("ns/uts")).ok();
         let own = || name_space(proc.join("self"));
@@ -142,7 +142,7 @@ mod tests {
         HostRoot::resolve(Some(Path::new(root)))
     }
 
-    /// No test of the library has a node of its own, so that these are what a user gets.
+    /// No unit test sets a node, so these are a user's values.
     #[test]
     fn without_a_setting_the_node_is_this_machine() {
         assert_eq!((proc(), healthz_port()), (PathBuf::from("/proc"), 10248));

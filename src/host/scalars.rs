@@ -1,5 +1,5 @@
-//! The scalars of a settings file in YAML or JSON by their path of keys: all that we need of crictl.yaml and the
-//! kubelet's configuration.
+//! Reads the scalars of a YAML or JSON file by their paths of keys. This is all that plegctl needs of crictl.yaml and
+//! of the kubelet's configuration.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,38 +8,38 @@ use std::path::{Path, PathBuf};
 use super::yaml::{Documents, Fault, Kind, Node};
 use crate::report::load::load;
 
-/// A configuration file is a few kilobytes; what is larger is something else.
+/// The largest configuration file. A usual one has a few kilobytes.
 const LARGEST_FILE: usize = 1024 * 1024;
 
-/// Collections in collections; a kubelet's configuration has four.
+/// The deepest nesting of collections; a kubelet's configuration has four levels.
 const DEEPEST: usize = 32;
 
-/// Why a configuration file says nothing.
+/// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScalarsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// It is not YAML.
+    /// The file is not YAML.
     #[error("`{}` is not valid YAML: {detail}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What the parser said, with line and column.
+        /// The parser's message, with line and column.
         detail: String,
     },
-    /// Its path begins at a directory that is not known.
+    /// The path is relative to an unknown directory.
     #[error("`{}` is relative to the kubelet's working directory, which cannot be read", path.display())]
     Relative {
         /// The path.
         path: PathBuf,
     },
-    /// It is YAML of another shape.
+    /// The document is not a mapping, or is nested too deeply.
     #[error("`{}` is not a mapping of settings", path.display())]
     Shape {
         /// The file.
@@ -48,13 +48,13 @@ pub enum ScalarsError {
 }
 
 impl ScalarsError {
-    /// Whether the file is simply not there.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Reads the scalars of the first document of the file `path`. An empty file has none.
+/// Reads the scalars of the first document in the file `path`. An empty file has no scalars.
 pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsError> {
     let text =
         load(path, LARGEST_FILE).map_err(|source| ScalarsError::Read { path: path.to_path_buf(), source })?;
@@ -64,17 +64,17 @@ pub fn file_scalars(path: &Path) -> Result<BTreeMap<String, String>, ScalarsErro
     })
 }
 
-/// Why a text says nothing.
+/// Why a text cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is not YAML; what the parser said.
+    /// The text is not YAML; the parser's message.
     Syntax(String),
-    /// It is YAML of another shape.
+    /// The document is not a mapping, or is nested too deeply.
     Shape,
 }
 
-/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A sequence of scalars is one text
-/// with commas; what else is below a sequence is left out.
+/// The scalars of the first document by their path of keys, `featureGates.EventedPLEG`. A list of scalars becomes one
+/// text with commas; everything else in a list is left out.
 pub fn scalars(text: &[u8]) -> Result<BTreeMap<String, String>, Trouble> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
         Fault::Syntax { whole, .. } => Trouble::Syntax(whole),

@@ -1,11 +1,11 @@
-//! A YAML document as a tree in which everything knows where it stands: settings, kubeconfigs and scenarios are read from it.
+//! Parses YAML into a tree in which every node has its position, for configuration files, kubeconfigs and scenarios.
 //!
-//! What a manifest needs beyond that (aliases followed, merges in their order, the types of go-yaml, bytes fed in its
-//! pieces) is in `manifests::reader`, over the same scanner.
+//! Manifests need more (aliases, merge keys, go-yaml's types, reading in pieces) and use `manifests::reader`, which
+//! has the same scanner.
 
 use libyaml_safer::{Event, EventData, Mark, Parser};
 
-/// A place in a file; both numbers count from one.
+/// A position in a file; line and column start at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Line.
@@ -15,56 +15,56 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where every file begins.
+    /// The start of every file.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// A value, or a key.
+/// A value or a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where it starts.
+    /// The position of its first character.
     pub at: Position,
-    /// Whether it has an anchor or a tag.
+    /// Whether the node has an anchor or a tag.
     pub adorned: bool,
-    /// What it is.
+    /// The content.
     pub kind: Kind,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Text, a number, a word.
+    /// A text, number or other scalar.
     Scalar {
-        /// Without its quotes.
+        /// The text without quotes.
         text: String,
-        /// Whether it had none.
+        /// Whether the scalar had no quotes.
         plain: bool,
     },
     /// A list.
     List(Vec<Node>),
-    /// Keys and values, in their order.
+    /// Keys and values in their order.
     Map(Vec<(Node, Node)>),
-    /// The name of an anchor.
+    /// An alias of an anchor.
     Alias,
 }
 
-/// Why there is no tree.
+/// Why a text has no tree.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not YAML.
+    /// The text is not YAML.
     Syntax {
-        /// Where.
+        /// The position.
         at: Position,
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
-        /// The same with what it was at and where.
+        /// The parser's message with its context and position.
         whole: String,
     },
-    /// Collections in collections.
+    /// Collections are nested too deeply.
     TooDeep(Position),
 }
 
-/// The documents of a text, one after the other.
+/// The documents of a text, one after another.
 pub struct Documents<'t> {
     parser: Parser<&'t [u8]>,
     deepest: usize,
@@ -72,14 +72,14 @@ pub struct Documents<'t> {
 }
 
 impl<'t> Documents<'t> {
-    /// Reads `text`; collections in more than `deepest` others are refused.
+    /// Reads `text`; more than `deepest` nested collections are an error.
     pub fn of(text: &'t [u8], deepest: usize) -> Self {
         let mut parser = Parser::new();
         parser.set_input(text);
         Self { parser, deepest, began: Position::START }
     }
 
-    /// The next document; none at the end.
+    /// The next document; `None` at the end.
     pub fn next_document(&mut self) -> Result<Option<Node>, Fault> {
         loop {
             let event = self.event()?;
@@ -95,7 +95,7 @@ impl<'t> Documents<'t> {
         }
     }
 
-    /// Where the last of them begins, with its `---`.
+    /// The position at which the last document begins, including its `---`.
     pub const fn began(&self) -> Position {
         self.began
     }
@@ -108,7 +108,7 @@ impl<'t> Documents<'t> {
         })
     }
 
-    /// The node that begins with `event`.
+    /// Parses the node that begins with `event`.
     fn node(&mut self, event: Event, depth: usize) -> Result<Node, Fault> {
         let at = position(event.start_mark);
         if depth > self.deepest {

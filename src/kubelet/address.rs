@@ -1,8 +1,8 @@
-//! Go's reading of an IP address, which is more tolerant than ours.
+//! Parses IP addresses as Go's older parser does, which accepts more than Rust's.
 
 use std::net::Ipv6Addr;
 
-/// Whether Go's older, sloppy parser takes the text: leading zeros are fine, zones are not.
+/// Whether Go's older parser accepts the text: leading zeros are valid, zones are not.
 pub fn is_address(text: &str) -> bool {
     if !text.contains(':') {
         return without_leading_zeros(text).is_some();

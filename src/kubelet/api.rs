@@ -1,4 +1,5 @@
-//! A kubelet's own HTTPS API: its base URL, whom to trust there and who we are. Documents only, by GET.
+//! The client for a kubelet's own HTTPS API: its base URL, its trusted certificates and the caller's credentials. It
+//! only sends GET requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,37 +8,37 @@ use super::http::{self, Answer, Client, Identity, PemError, Trust, certificates}
 use super::kubeconfig::Cluster;
 use crate::report::load::{LARGEST_SETTING, load};
 
-/// A node's pods can be more than what a kubelet says otherwise.
+/// The largest answer. A node's pod list is larger than any other document of a kubelet.
 const LARGEST: usize = 64 << 20;
 
-/// How it is asked.
+/// The credentials for a kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// A file with a bearer token.
     pub token: Option<PathBuf>,
-    /// A client certificate and its key.
+    /// The files of a client certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// The authority that has signed its certificate.
+    /// The file of the authority that signed the kubelet's certificate.
     pub authority: Option<PathBuf>,
-    /// Its own certificate as it lies on its disk, in PEM form: no other will do.
+    /// The kubelet's own certificate from the kubelet's disk, as PEM; only this certificate is accepted.
     pub shown: Option<Vec<u8>>,
-    /// Whether any certificate will do.
+    /// Whether every certificate is accepted.
     pub insecure: bool,
 }
 
-/// A kubelet that can be asked.
+/// A kubelet's API.
 #[derive(Clone, Debug)]
 pub struct KubeletApi {
     base: String,
     client: Client,
-    /// Whether anybody may claim to be it.
+    /// Whether every certificate is accepted.
     pub insecure: bool,
-    /// Whether an API server is asked, which asks the kubelet.
+    /// Whether requests go through the API server's node proxy.
     pub proxied: bool,
 }
 
 impl KubeletApi {
-    /// At `url`, with `credentials`.
+    /// Creates a client for the kubelet at `url`.
     pub fn new(url: &str, credentials: &Credentials) -> Result<Self, PemError> {
         let read = |path: &Path| {
             load(path, LARGEST_SETTING).map_err(|source| PemError::Read { path: path.to_path_buf(), source })
@@ -57,7 +58,7 @@ impl KubeletApi {
         };
         let token = credentials.token.as_deref().map(read).transpose()?;
         let token = token.map(|token| String::from_utf8_lossy(&token).trim().to_owned());
-        // Without TLS there is nothing to trust, and the system may have no authorities at all.
+        // Without TLS no certificate is checked, and the system may have no authorities at all.
         let client = if url.starts_with("https://") {
             Client::new(&trust, identity.as_ref())?
         } else {
@@ -71,7 +72,7 @@ impl KubeletApi {
         })
     }
 
-    /// Through the API server's node proxy.
+    /// Creates a client that uses the API server's node proxy.
     pub fn through(cluster: &Cluster, node: &str) -> Self {
         Self {
             base: format!("{}/api/v1/nodes/{}/proxy", cluster.server, http::encoded(node)),
@@ -86,7 +87,7 @@ impl KubeletApi {
         format!("{}{path}", self.base)
     }
 
-    /// Asks for a document.
+    /// Requests a document.
     pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, http::Error> {
         self.client.get(&self.url(path), limit).await
     }

@@ -1,45 +1,45 @@
-//! What the kubelet was told: the few settings that matter here, from its configuration file and its command line.
+//! The few kubelet settings that plegctl uses, from the kubelet's command line and configuration file.
 
 use std::time::Duration;
 
 use super::{Told, go_duration};
 use crate::host::truth;
 
-/// A figure and where it came from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
-    /// The figure.
+    /// The value.
     pub value: T,
-    /// A flag, a file, a series or "the kubelet's default".
+    /// A flag, a file, a metric or "the kubelet's default".
     pub source: String,
 }
 
 impl<T> Sourced<T> {
-    /// A figure from `source`.
+    /// Creates a value from `source`.
     pub fn new(value: T, source: impl Into<String>) -> Self {
         Self { value, source: source.into() }
     }
 }
 
-/// The settings.
+/// The kubelet's settings; `None` if the kubelet was given no value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Its time-out of one call.
+    /// The timeout of one CRI call.
     pub request_timeout: Option<Sourced<Duration>>,
-    /// Its endpoint of the runtime.
+    /// The runtime's endpoint.
     pub endpoint: Option<Sourced<String>>,
     /// `systemd` or `cgroupfs`.
     pub cgroup_driver: Option<String>,
-    /// Whether Evented PLEG is switched on.
+    /// Whether EventedPLEG is enabled.
     pub evented: Option<bool>,
-    /// How much it logs.
+    /// The log verbosity.
     pub verbosity: Option<u8>,
 }
 
 impl Config {
-    /// What a kubelet was told, its command line before its files.
+    /// Reads the settings; a flag overrides a file.
     pub fn of(told: &Told) -> Self {
-        // Gates that are given in several flags are all set, the later ones last.
+        // If the flag is repeated, all of its gates apply, and the last value of a gate wins.
         let gates = told.every("feature-gates").into_iter().flat_map(|gates| gates.split(','));
         let evented = gates.filter_map(|gate| gate.trim().strip_prefix("EventedPLEG=")).next_back();
         let evented = evented.and_then(truth);
@@ -57,7 +57,7 @@ impl Config {
 }
 
 impl Config {
-    /// These settings, and what they leave open as `below` has it.
+    /// Fills missing settings from `below`.
     #[must_use]
     pub fn over(self, below: Self) -> Self {
         Self {
@@ -69,14 +69,14 @@ impl Config {
         }
     }
 
-    /// The sources of its settings, for who knows them better.
+    /// The sources of all settings, so that a caller can replace them.
     pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut String> {
         let timeout = self.request_timeout.as_mut().map(|timeout| &mut timeout.source);
         timeout.into_iter().chain(self.endpoint.as_mut().map(|endpoint| &mut endpoint.source))
     }
 }
 
-/// A value that can be read: the flag's, else that of the files.
+/// The parsed value of a flag, or of a configuration key if the flag is missing or invalid.
 fn sourced<T>(told: &Told, flag: &str, key: &str, read: impl Fn(&str) -> Option<T>) -> Option<Sourced<T>> {
     let of_flag = || Some(Sourced::new(read(told.flag(flag)?)?, "the kubelet's command line"));
     let of_files = || Some(Sourced::new(read(told.key(key)?)?, "the kubelet's configuration file"));

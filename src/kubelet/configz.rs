@@ -1,4 +1,4 @@
-//! What a kubelet runs with, by its own word: `/configz`.
+//! Reads the settings that a running kubelet reports at `/configz`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use super::{Config, Told};
 use crate::host::Arguments;
 
-/// How the source of such a setting is called.
+/// The name of this source in reports.
 pub const SOURCE: &str = "the kubelet's configz";
 
-/// The settings of a running kubelet, its flags and defaults included.
+/// The settings of a running kubelet, with its flags and defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configz {
-    /// Those that matter here.
+    /// The settings that plegctl uses.
     pub config: Config,
 }
 
@@ -22,10 +22,10 @@ struct Document {
 }
 
 impl Configz {
-    /// Reads the document; `None` if it is another one.
+    /// Parses the document; `None` if it is not a configz document.
     pub fn parse(text: &str) -> Option<Self> {
         let document: Document = serde_json::from_str(text).ok()?;
-        // Its form is that of the configuration file.
+        // The document has the format of the configuration file.
         let told = Told::of(Arguments::default(), document.kubeletconfig.to_string().as_bytes());
         let mut config = Config::of(&told);
         for source in config.sources() {

@@ -1,9 +1,10 @@
-//! Durations as Go writes and reads them: in flags, in configuration files and in the kubelet's log.
+//! Parses and prints durations in Go's format, which flags, configuration files and the kubelet's log use.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A duration as Go writes and reads it: `2m0s`, `1.5h`, `90s`. Zero is Go's "use the default".
+/// Parses a duration in Go's format: `2m0s`, `1.5h`, `90s`. A zero duration is `None`, because the kubelet then uses
+/// its default.
 pub fn go_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = 0.0;
@@ -28,7 +29,7 @@ pub fn go_duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(total).ok().filter(|found| !found.is_zero())
 }
 
-/// A duration as Go prints it.
+/// Prints a duration in Go's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoDuration(pub Duration);
 
@@ -54,7 +55,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `value` / 10^`places` without trailing zeros.
+/// Writes `value` / 10^`places` without trailing zeros.
 fn decimal(f: &mut fmt::Formatter<'_>, value: u64, places: u32, unit: &str) -> fmt::Result {
     let scale = 10_u64.pow(places);
     write!(f, "{}", value / scale)?;

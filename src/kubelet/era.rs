@@ -1,47 +1,49 @@
-//! What differs between kubelet releases in how they relist, all of it.
+//! The differences between kubelet releases in how they relist.
 //!
-//! The engine asks an [`Era`] and never a version.
+//! The engine checks an [`Era`] and never a version.
 
 use std::fmt;
 
-/// A generation of the relist algorithm.
+/// A range of releases that relist in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Era {
-    /// Up to 1.31: all pods are compared first; pods whose status failed are asked again at the end.
+    /// Up to 1.31: a relist first compares all pods; pods whose status call failed get a second call at the end.
     A,
-    /// 1.32 to 1.35: one loop, one fetch a pod and relist.
+    /// 1.32 to 1.35: one loop, and one status fetch for each pod and relist.
     B,
-    /// From 1.36: the fetch uses the listed pod, on-demand relists, `PodSync` after a reinspection.
+    /// From 1.36: the status fetch uses the listed pod, single pods are relisted on demand, and a reinspected pod
+    /// emits `PodSync`.
     C,
 }
 
 impl Era {
-    /// Pods that failed in the previous relist are fetched in a second round, and those with pending events in both.
+    /// Whether pods whose status fetch failed in the previous relist are fetched in a second round, and pods with
+    /// pending events in both rounds.
     pub const fn reinspects_in_a_second_round(self) -> bool {
         matches!(self, Self::A)
     }
 
-    /// A pod that was only inspected again is announced as `PodSync`.
+    /// Whether a pod that was only inspected again emits `PodSync`.
     pub const fn announces_reinspection(self) -> bool {
         matches!(self, Self::C)
     }
 
-    /// A status fetch lists the pod again, filtered by its UID, instead of using the pass.
+    /// Whether a status fetch lists the pod again by its UID, instead of using the relist's lists.
     pub const fn lists_again_for_status(self) -> bool {
         !matches!(self, Self::C)
     }
 
-    /// A cached status is as old as the lists, not as the fetch.
+    /// Whether a cached status gets the time of the lists, not of the fetch.
     pub const fn stamps_status_with_list_time(self) -> bool {
         matches!(self, Self::C)
     }
 
-    /// Single pods are relisted on request.
+    /// Whether single pods are relisted on demand.
     pub const fn relists_on_demand(self) -> bool {
         matches!(self, Self::C)
     }
 
-    /// What relists of every pod alone cannot show of what such a kubelet sees.
+    /// What this kubelet can see that relists of all pods cannot show.
     pub const fn unseen(self) -> Option<&'static str> {
         match self {
             Self::A | Self::B => None,
@@ -52,7 +54,7 @@ impl Era {
         }
     }
 
-    /// A pod holds its members newest first, and not in the order of the lists.
+    /// Whether a pod keeps its members newest first, instead of in the order of the lists.
     pub const fn holds_members_newest_first(self) -> bool {
         matches!(self, Self::C)
     }

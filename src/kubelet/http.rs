@@ -1,7 +1,7 @@
-//! Just enough HTTP/1.1 to ask a kubelet or an API server for a document: one GET, one answer, everything bounded.
+//! A minimal HTTP/1.1 client for a kubelet or an API server: one GET, one answer, everything with limits.
 //!
-//! Over TLS where the URL says so. Credentials go over TLS only. No redirect is followed: what an answer of another server
-//! would be worth is not known here.
+//! The client uses TLS if the URL is https, and sends credentials over TLS only. It follows no redirect, because
+//! plegctl does not know whether to trust the other server.
 
 mod lines;
 mod metered;
@@ -27,119 +27,119 @@ use self::metered::{Allowance, Metered};
 pub use self::tls::{CertificateTrouble, Identity, PemError, Trust, certificates};
 use crate::threads;
 
-/// An answer above this size is none, unless somebody says otherwise.
+/// The largest answer, unless the caller sets another limit.
 const MAX_ANSWER: usize = 32 * 1024 * 1024;
 
-/// As much of a refusal's text as anybody wants to read.
+/// How many characters of an error answer's text are shown.
 const SHOWN: usize = 300;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not a URL of the kind we can ask.
+    /// The URL is not one that the client can request.
     #[error("`{url}` is not an http or https URL with a host")]
     Url {
         /// The URL.
         url: String,
     },
-    /// Nobody listens.
+    /// Nothing listens at the address.
     #[error("`{url}` refuses the connection")]
     Refused {
         /// The URL.
         url: String,
     },
-    /// The connection failed in some other way.
+    /// The connection failed for another reason.
     #[error("cannot ask `{url}`: {detail}")]
     Io {
         /// The URL.
         url: String,
-        /// The operating system's words.
+        /// The operating system's message.
         detail: String,
     },
-    /// The other side's certificate, or ours, is not accepted.
+    /// One side does not accept the other side's certificate.
     #[error("`{url}` {trouble}")]
     Certificate {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the certificate.
         trouble: CertificateTrouble,
     },
-    /// It did not answer in time.
+    /// No answer arrived in time.
     #[error("`{url}` did not answer within {}", humantime::format_duration(*.waited))]
     Silent {
         /// The URL.
         url: String,
-        /// How long we waited.
+        /// The time limit.
         waited: Duration,
     },
-    /// It began an answer and fell silent.
+    /// An answer began but did not end in time.
     #[error("`{url}` fell silent after {received} bytes of its answer, within {}", humantime::format_duration(*.waited))]
     SilentMidAnswer {
         /// The URL.
         url: String,
-        /// How long we waited.
+        /// The time limit.
         waited: Duration,
-        /// What had come.
+        /// How many bytes of the answer had arrived.
         received: usize,
     },
-    /// The connection ended before the answer did.
+    /// The connection ended before the answer ended.
     #[error("`{url}` ended the connection after {received} bytes of its answer")]
     Cut {
         /// The URL.
         url: String,
-        /// What had come.
+        /// How many bytes of the answer had arrived.
         received: usize,
     },
-    /// The answer is larger than anything a kubelet says.
+    /// The answer is larger than the limit.
     #[error("`{url}` answers with more than {} MiB", largest / 1024 / 1024)]
     TooLarge {
         /// The URL.
         url: String,
-        /// What was allowed.
+        /// The limit in bytes.
         largest: usize,
     },
-    /// What came back is not HTTP.
+    /// The answer is not HTTP.
     #[error("what `{url}` answers is not HTTP")]
     NotHttp {
         /// The URL.
         url: String,
     },
-    /// 401: it does not know who asks.
+    /// Status 401: the server does not know the caller.
     #[error("`{url}` does not accept the credentials (401)")]
     Unauthorized {
         /// The URL.
         url: String,
     },
-    /// 403: it knows who asks and does not answer.
+    /// Status 403: the server knows the caller and refuses.
     #[error("`{url}` forbids it (403): {text}")]
     Forbidden {
         /// The URL.
         url: String,
-        /// Its words.
+        /// The server's message.
         text: String,
     },
-    /// It sends us elsewhere.
+    /// The server redirects to another URL.
     #[error("`{url}` redirects to `{to}`, which is not followed")]
     Redirect {
         /// The URL.
         url: String,
-        /// Where to.
+        /// The other URL.
         to: String,
     },
-    /// Another answer than 200.
+    /// The status is not 200.
     #[error("`{url}` answers {status}: {text}")]
     Status {
         /// The URL.
         url: String,
         /// The status.
         status: u16,
-        /// Its words.
+        /// The server's message.
         text: String,
     },
 }
 
 impl Error {
-    /// What to do instead.
+    /// What the user can do.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Certificate { trouble, .. } => trouble.hint(),
@@ -151,7 +151,7 @@ impl Error {
         }
     }
 
-    /// Whether it was asked and said nothing, or stopped in the middle.
+    /// Whether the server did not answer, or stopped in the middle of an answer.
     pub const fn is_silent(&self) -> bool {
         matches!(self, Self::Silent { .. } | Self::SilentMidAnswer { .. })
     }
@@ -162,26 +162,26 @@ impl Error {
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// Its bytes, as they came.
+    /// The body.
     pub body: Vec<u8>,
-    /// Where a redirect leads.
+    /// The URL of a redirect.
     pub location: Option<String>,
-    /// Seconds since the epoch by the clock of who answered.
+    /// The server's time in seconds since the epoch, from the `Date` header.
     pub date: Option<f64>,
 }
 
 impl Answer {
-    /// The text; what is no text shows as such.
+    /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
-    /// The document, or what the status says instead.
+    /// The body as text if the status is 200, otherwise the error.
     pub fn document(self, url: &str) -> Result<String, Error> {
         self.bytes(url).map(|body| String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The same, byte for byte.
+    /// The body if the status is 200, otherwise the error.
     pub fn bytes(self, url: &str) -> Result<Vec<u8>, Error> {
         let text = || shown(&self.text());
         let url = url.to_owned();
@@ -195,7 +195,7 @@ impl Answer {
     }
 }
 
-/// A date as every server writes it today: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses a date in the format that every server uses today: `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn epoch_seconds(date: &str) -> Option<f64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -208,7 +208,7 @@ fn epoch_seconds(date: &str) -> Option<f64> {
     Some(then.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs_f64())
 }
 
-/// The words of a refusal. The API server's are in a Status object.
+/// The message of an error answer. The API server sends it in a Status object.
 fn shown(body: &str) -> String {
     let message = serde_json::from_str::<serde_json::Value>(body)
         .ok()
@@ -249,12 +249,12 @@ fn place(url: &str) -> Result<Place<'_>, Error> {
     Ok(Place { tls, authority, host, address, path })
 }
 
-/// Whether a URL can be asked at all, so that a bad one is found before anything is done.
+/// Whether the client can request a URL, so that a bad URL is found before anything else happens.
 pub fn check(url: &str) -> Result<(), Error> {
     place(url).map(|_| ())
 }
 
-/// What may not stand in a query as it is, in per cent.
+/// Percent-encodes a text for a query.
 pub fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -267,12 +267,13 @@ pub fn encoded(text: &str) -> String {
     out
 }
 
-/// Asks once, without credentials; over TLS the other side's certificate is held against the system's authorities.
+/// Requests a URL once, without credentials. For https, the server's certificate is checked with the system's
+/// authorities.
 pub async fn get(url: &str, limit: Duration) -> Result<Answer, Error> {
     Client::default().get(url, limit).await
 }
 
-/// How a server is to be asked.
+/// How to send requests to a server.
 #[derive(Clone)]
 pub struct Client {
     tls: Option<TlsConnector>,
@@ -289,7 +290,7 @@ impl Default for Client {
 }
 
 impl fmt::Debug for Client {
-    /// Without its secrets.
+    /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("server_name", &self.server_name)
@@ -299,62 +300,62 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// One that trusts `trust` and shows `identity`.
+    /// Creates a client that trusts `trust` and presents `identity`.
     pub fn new(trust: &Trust, identity: Option<&Identity>) -> Result<Self, PemError> {
         let tls = Some(TlsConnector::from(Arc::new(tls::config(trust, identity)?)));
         Ok(Self { tls, ..Self::default() })
     }
 
-    /// The name that has to be in the other side's certificate, where that is not the host of the URL.
+    /// Sets the name that the server's certificate must have, if that is not the host of the URL.
     pub fn with_server_name(mut self, name: Option<String>) -> Self {
         self.server_name = name;
         self
     }
 
-    /// Headers to send besides our own.
+    /// Sets additional headers to send.
     pub fn with_headers(mut self, headers: &[(String, String)]) -> Self {
         self.headers = headers.to_vec();
         self
     }
 
-    /// How many bytes of an answer are read at most.
+    /// Sets the largest answer in bytes.
     pub const fn with_largest(mut self, largest: usize) -> Self {
         self.largest = largest;
         self
     }
 
-    /// A bearer token.
+    /// Sets the bearer token.
     pub fn with_token(mut self, token: Option<&str>) -> Self {
         self.token = token.map(Arc::from);
         self
     }
 
-    /// Asks once, on a connection of its own.
+    /// Sends one request on a new connection.
     pub async fn get(&self, url: &str, limit: Duration) -> Result<Answer, Error> {
         Session { client: self, open: None }.get(url, limit).await
     }
 
-    /// Asks several times, on one connection as long as the other side keeps it.
+    /// Starts a session, whose requests share a connection as long as the server keeps it open.
     pub const fn session(&self) -> Session<'_> {
         Session { client: self, open: None }
     }
 }
 
-/// Questions to one server, one after the other.
+/// Requests to one server, one after another, on one connection.
 #[derive(Debug)]
 pub struct Session<'a> {
     client: &'a Client,
     open: Option<(String, Connection)>,
 }
 
-/// A connection to a server.
+/// An open connection to a server.
 #[derive(Debug)]
 struct Connection {
     sender: SendRequest<Empty<Bytes>>,
     allowance: Allowance,
 }
 
-/// Why an exchange ended, before it is known how to say so.
+/// Why an exchange failed, before the URL and the limits are added.
 enum Trouble {
     Io(io::Error),
     Http(hyper::Error),
@@ -363,7 +364,7 @@ enum Trouble {
 }
 
 impl Session<'_> {
-    /// Asks once.
+    /// Sends one request.
     pub async fn get(&mut self, url: &str, limit: Duration) -> Result<Answer, Error> {
         let place = place(url)?;
         let mut received = 0;
@@ -412,7 +413,7 @@ impl Session<'_> {
     }
 }
 
-/// The whole of an answer.
+/// Reads a whole answer.
 async fn answered(
     response: Response<Incoming>,
     received: &mut usize,
@@ -428,9 +429,9 @@ async fn answered(
 }
 
 impl Trouble {
-    /// The same in words. `received` is what had come of the answer, if it had begun.
+    /// Adds the URL and the limits. `received` is the number of bytes that had arrived, if the answer had begun.
     fn told(self, url: String, received: Option<usize>, largest: usize) -> Error {
-        // With TLS 1.3 the other side judges our certificate after the handshake.
+        // With TLS 1.3 the server checks the client's certificate after the handshake.
         if let Self::Http(why) = &self
             && let Some(trouble) = certificate_trouble(why)
         {
@@ -452,7 +453,7 @@ impl Trouble {
 }
 
 impl Client {
-    /// Sends the question; the answer has begun when this returns.
+    /// Sends the request; the answer has begun when this returns.
     async fn send(
         &self,
         connection: &mut Connection,
@@ -524,7 +525,7 @@ impl Client {
     }
 }
 
-/// Starts HTTP on a connection; what drives it goes on beside us until either side ends it.
+/// Starts HTTP on a connection. A spawned task drives the connection until either side closes it.
 async fn converse<S>(stream: S) -> Result<Connection, Trouble>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -543,7 +544,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers the only connection with these bytes and then does what `stay` says: keeps it open, or ends it.
+    /// Answers the only connection with these bytes, then keeps it open if `stay` is true, and otherwise closes it.
     async fn serve_once(answer: &'static [u8], stay: bool) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/healthz", listener.local_addr().unwrap());

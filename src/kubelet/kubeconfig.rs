@@ -1,7 +1,8 @@
-//! A kubeconfig: which API server, whom to trust, who we are. As kubectl reads one file or several, or the account of a pod.
+//! Reads a kubeconfig, or the service account of a pod, as kubectl does: the API server, its trusted authorities and
+//! the user's credentials.
 //!
-//! Of the ways to say who one is these are known: a token, a token's file, a client certificate, and a program that is run
-//! for a credential (`exec`, as the cloud providers have it). User and password, and the old `auth-provider`, are not.
+//! It supports a token, a token file, a client certificate, and a credential program (`exec`, which cloud providers
+//! use). It does not support user name and password, nor the old `auth-provider`.
 
 use std::fmt;
 use std::io;
@@ -25,16 +26,16 @@ use crate::threads;
 
 use super::http::{Client, Identity, PemError, Trust, certificates};
 
-/// Where a pod's account lies.
+/// The directory of a pod's service account.
 pub const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A kubeconfig is a few kilobytes; with many clusters some hundred.
+/// The largest kubeconfig. A usual one has a few kilobytes, and one with many clusters some hundred.
 const LARGEST: usize = 4 * 1024 * 1024;
 
-/// Collections in collections; a kubeconfig has five.
+/// The deepest nesting of collections; a kubeconfig has five levels.
 const DEEPEST: usize = 32;
 
-/// Why there is no way to the API server.
+/// Why the API server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     /// A file cannot be read.
@@ -42,54 +43,54 @@ pub enum KubeconfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Nobody could be sent to look for it.
+    /// The thread for the reading cannot be started.
     #[error("cannot look for a kubeconfig: {0}")]
     Unread(#[source] io::Error),
-    /// It is no kubeconfig.
+    /// The file is not a kubeconfig.
     #[error("`{name}` is no kubeconfig: {why}")]
     Shape {
-        /// What was read.
+        /// The name of the file.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
-    /// A name that it uses and does not define.
+    /// The file uses a name that it does not define.
     #[error("the kubeconfig `{name}` has no {kind} `{missing}`; it has {}", listed(.known))]
     Missing {
-        /// What was read.
+        /// The name of the file.
         name: String,
         /// `context`, `cluster` or `user`.
         kind: &'static str,
-        /// What was looked for.
+        /// The missing name.
         missing: String,
-        /// What there is.
+        /// The names that exist.
         known: Vec<String>,
     },
-    /// A way to say who one is that is not known here.
+    /// The user authenticates in a way that plegctl does not support.
     #[error("the user `{user}` of the kubeconfig `{name}` authenticates by {way}")]
     Way {
-        /// What was read.
+        /// The name of the file.
         name: String,
         /// The user.
         user: String,
-        /// The way.
+        /// The way to authenticate.
         way: &'static str,
     },
-    /// The program for the credential did not give one.
+    /// The credential program did not print a credential.
     #[error("`{command}`, which the kubeconfig runs for a credential, {why}")]
     Exec {
         /// The program.
         command: String,
-        /// What it did instead.
+        /// What the program did instead.
         why: String,
     },
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Pem(#[from] PemError),
-    /// There is none.
+    /// There is no kubeconfig.
     #[error(
         "no kubeconfig: neither --kubeconfig nor $KUBECONFIG nor ~/.kube/config, and this is no pod with an account"
     )]
@@ -100,16 +101,16 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// The way to an API server.
+/// An API server and how to reach it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// `https://host:port`, without a slash at the end.
     pub server: String,
-    /// How it is asked.
+    /// The client for its requests.
     pub client: Client,
-    /// The context, or what stands for it.
+    /// The name of the context, or a description of the service account.
     pub context: String,
-    /// Whether anybody may claim to be it.
+    /// Whether every certificate is accepted.
     pub insecure: bool,
 }
 
@@ -122,13 +123,13 @@ struct File {
     users: Vec<Named<UserEntry>>,
 }
 
-/// `{name: …, cluster: …}`: the second key depends on the list.
+/// A named list entry: `{name: …, cluster: …}`. The second key depends on the list.
 #[derive(Debug, Deserialize)]
 struct Named<T> {
     name: String,
     #[serde(alias = "cluster", alias = "context", alias = "user")]
     entry: T,
-    /// The directory of the file that has it, to which its own paths are relative.
+    /// The directory of its file. Relative paths in the entry begin there.
     #[serde(skip)]
     base: PathBuf,
 }
@@ -148,14 +149,14 @@ impl File {
         let mut file: Self = serde_json::from_value(value).map_err(|why| shape(why.to_string()))?;
         let base = path.parent().unwrap_or(Path::new("."));
         let of_clusters = file.clusters.iter_mut().map(|named| &mut named.base);
-        // A context names no files.
+        // A context contains no file names.
         for place in of_clusters.chain(file.users.iter_mut().map(|named| &mut named.base)) {
             base.clone_into(place);
         }
         Ok(file)
     }
 
-    /// Several as kubectl merges them: of what has one name the first counts, and of the current contexts too.
+    /// Merges two files as kubectl does: for each name the first entry wins, and so does the first current context.
     fn followed_by(mut self, next: Self) -> Self {
         self.current_context = self.current_context.filter(|name| !name.is_empty()).or(next.current_context);
         self.clusters.extend(next.clusters);
@@ -198,7 +199,7 @@ struct UserEntry {
 }
 
 impl fmt::Debug for UserEntry {
-    /// Without its secrets.
+    /// Omits secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UserEntry").field("exec", &self.exec).finish_non_exhaustive()
     }
@@ -219,7 +220,7 @@ struct EnvironmentVariable {
     value: String,
 }
 
-/// What a credential program prints.
+/// The output of a credential program.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ExecCredential {
@@ -234,24 +235,25 @@ struct ExecStatus {
     client_key_data: Option<String>,
 }
 
-/// Where a kubeconfig is looked for.
+/// Where to look for a kubeconfig.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// The one that was named.
+    /// The file that the user named.
     pub flag: Option<PathBuf>,
-    /// `$KUBECONFIG`: one file, or several with colons between them, of which those that are there are merged.
+    /// `$KUBECONFIG`: file names, separated by colons. The files that exist are merged.
     pub variable: Option<String>,
-    /// The user's home.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
-    /// `host:port` of the API server as a pod is told, and the directory of its account.
+    /// `host:port` of the API server and the directory of the service account, if plegctl runs in a pod.
     pub pod: Option<(String, PathBuf)>,
-    /// The node that the named one belongs to, where it is not our own: its paths are below the node's root, and no
-    /// program of it is run, which nobody has asked for.
+    /// The root of the node to which `flag` belongs, if that is not plegctl's own root. File names in the kubeconfig
+    /// are then below the node's root, and credential programs are not run, because the user did not name this
+    /// kubeconfig.
     pub node: Option<HostRoot>,
 }
 
 impl Places {
-    /// As the environment has them.
+    /// Reads the environment.
     pub fn of_environment(flag: Option<PathBuf>) -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let host = variable("KUBERNETES_SERVICE_HOST");
@@ -264,14 +266,14 @@ impl Places {
         Self { flag, variable: variable("KUBECONFIG"), home, pod, node: None }
     }
 
-    /// The kubelet's own, at this path of its node.
+    /// The kubelet's own kubeconfig at this path of its node.
     pub fn of_kubelet(path: &str, node: &HostRoot) -> Self {
         Self { flag: Some(node.path(path)), node: Some(node.clone()), ..Self::default() }
     }
 }
 
-/// The way to the API server of a context, or of the current one. Reads files and may run the program that the kubeconfig
-/// names, for `patience` at most: it blocks.
+/// Finds the API server of a context, or of the current context. This reads files, may run the kubeconfig's
+/// credential program for at most `patience`, and blocks.
 pub fn cluster(
     places: &Places,
     context: Option<&str>,
@@ -315,7 +317,7 @@ fn of_files(
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let name = names.join(":");
     let shape = |why: String| KubeconfigError::Shape { name: name.clone(), why };
-    // Of several those that are not there are passed over, unless none is.
+    // Of several files, missing ones are skipped, unless all are missing.
     let there = paths.iter().filter(|path| paths.len() > 1 && path.exists());
     let there: Vec<&PathBuf> = there.collect();
     let there = if there.is_empty() { paths.iter().take(1).collect() } else { there };
@@ -329,7 +331,7 @@ fn of_files(
     };
     let context = &named(&file.contexts, &wanted, "context", &name)?.entry;
     let cluster = named(&file.clusters, &context.cluster, "cluster", &name)?;
-    // Who names no user is nobody, as to kubectl.
+    // As in kubectl, a context without a user is anonymous.
     let nobody = Named { name: String::new(), entry: UserEntry::default(), base: PathBuf::new() };
     let user = match context.user.as_str() {
         "" => &nobody,
@@ -358,14 +360,14 @@ fn named<'a, T>(
     })
 }
 
-/// What is read.
+/// The kubeconfig that is read.
 struct Origin<'a> {
     name: &'a str,
     node: Option<&'a HostRoot>,
 }
 
 impl Origin<'_> {
-    /// A file that an entry names which lies in `base`.
+    /// Reads a file that an entry in `base` names.
     fn read(&self, base: &Path, file: &Path) -> Result<Vec<u8>, KubeconfigError> {
         let path = base.join(file);
         read(&self.node.map_or_else(|| path.clone(), |node| node.path(&path)))
@@ -441,7 +443,7 @@ fn client(
 )]
 fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, KubeconfigError> {
     let failed = |why: String| KubeconfigError::Exec { command: exec.command.clone(), why };
-    // A command with a slash in it is relative to the kubeconfig; one without is looked for in PATH.
+    // A command with a slash is relative to the kubeconfig's directory; other commands are searched in PATH.
     let program =
         if exec.command.contains('/') { base.join(&exec.command) } else { PathBuf::from(&exec.command) };
     let question = serde_json::json!({
@@ -462,14 +464,14 @@ fn run(exec: &Exec, base: &Path, patience: Duration) -> Result<ExecStatus, Kubec
     let closed = Arc::new(AtomicBool::new(false));
     let has_closed = Arc::clone(&closed);
     let (sender, answer) = std::sync::mpsc::channel();
-    // Read and waited for in a thread, so that one that says nothing, or does not end, can be left.
+    // A thread reads the output and waits for the end, so that a program that hangs can be abandoned.
     let reading = threads::spawn("credential", move || {
         let mut text = Vec::new();
         let read =
             stdout.map(|stdout| io::Read::read_to_end(&mut io::Read::take(stdout, 1 << 20), &mut text));
         has_closed.store(true, Ordering::Relaxed);
         let ended = waited_for.wait();
-        // Nobody may be waiting any more.
+        // The receiver may be gone.
         let _ = sender.send(read.transpose().and(ended).map(|status| (text, status)));
     });
     let late = |_| {
@@ -499,7 +501,8 @@ fn read(path: &Path) -> Result<Vec<u8>, KubeconfigError> {
     load(path, LARGEST_SETTING).map_err(|source| KubeconfigError::Read { path: path.to_path_buf(), source })
 }
 
-/// The first document as a value. Aliases are refused: no kubeconfig has them, and they can make much of little.
+/// Parses the first YAML document. Aliases are refused: no kubeconfig uses them, and a few of them can expand to a
+/// huge value.
 fn yaml(text: &[u8]) -> Result<Value, String> {
     let document = Documents::of(text, DEEPEST).next_document().map_err(|fault| match fault {
         Fault::Syntax { whole, .. } => whole,
@@ -508,10 +511,11 @@ fn yaml(text: &[u8]) -> Result<Value, String> {
     document.map_or(Ok(Value::Null), value_of)
 }
 
-/// The only key of a kubeconfig that is read here and is a truth.
+/// The only boolean key that plegctl reads.
 const TRUTH: &str = "insecure-skip-tls-verify";
 
-/// As kubectl reads it: a key without a value is not there, and a truth where text is wanted is its word.
+/// Converts a YAML node as kubectl does: a key without a value is missing, and a boolean becomes text except for
+/// [`TRUTH`].
 fn value_of(node: Node) -> Result<Value, String> {
     Ok(match node.kind {
         Kind::Scalar { text, plain } => scalar(text, plain),
@@ -534,7 +538,7 @@ fn value_of(node: Node) -> Result<Value, String> {
     })
 }
 
-/// A truth as text; anything else as it is.
+/// Converts a boolean to text and leaves other values unchanged.
 fn worded(value: Value) -> Value {
     match value {
         Value::Bool(truth) => Value::String(truth.to_string()),
@@ -549,7 +553,7 @@ fn text_of(value: Value) -> String {
     }
 }
 
-/// Only what a kubeconfig tells apart: truth, nothing, and text. The words of YAML 1.1, as kubectl's library has them.
+/// Distinguishes booleans, nulls and texts, with the words of YAML 1.1 that kubectl's library accepts.
 fn scalar(text: String, plain: bool) -> Value {
     match text.as_str() {
         _ if !plain => Value::String(text),

@@ -1,6 +1,6 @@
-//! The few series of the kubelet's metrics that matter here, out of the Prometheus text format.
+//! Reads the few kubelet metrics that plegctl uses from the Prometheus text format.
 
-/// What was found. A series that is not there is `None`.
+/// The metrics that were found; a missing series is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// `kubelet_pleg_last_seen_seconds`
@@ -19,26 +19,26 @@ pub struct Metrics {
     pub exec_calls: Option<f64>,
     /// `kubelet_runtime_operations_errors_total{operation_type="exec_sync"}`
     pub exec_errors: Option<f64>,
-    /// `kubelet_pleg_relist_duration_seconds_bucket`: upper bound and cumulative count
+    /// `kubelet_pleg_relist_duration_seconds_bucket`: upper bound and cumulative count.
     pub relist_buckets: Vec<(f64, f64)>,
-    /// All of `kubelet_runtime_operations_errors_total`
+    /// The sum of all `kubelet_runtime_operations_errors_total`.
     pub runtime_errors: Option<f64>,
-    /// All of `kubelet_runtime_operations_total`
+    /// The sum of all `kubelet_runtime_operations_total`.
     pub runtime_calls: Option<f64>,
     /// `git_version` of `kubernetes_build_info`
     pub version: Option<String>,
 }
 
-/// Why a text is no metrics.
+/// Why a text has no kubelet metrics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not the Prometheus text format.
+    /// The text is not in the Prometheus text format.
     #[error("line {line} is not in the Prometheus text format")]
     NotMetrics {
         /// Line number, from 1.
         line: usize,
     },
-    /// The format is right and none of the series is the kubelet's.
+    /// The text is valid, but none of its series is a kubelet's.
     #[error("none of its series is a kubelet's")]
     NotKubelet,
 }
@@ -56,7 +56,7 @@ impl Series<'_> {
 }
 
 impl Metrics {
-    /// Reads a whole text.
+    /// Parses a whole text.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut found = Self::default();
         let mut any = false;
@@ -72,7 +72,7 @@ impl Metrics {
         if any { Ok(found) } else { Err(Error::NotKubelet) }
     }
 
-    /// The lines of a whole text that are read here, so that a small part of it says as much.
+    /// Keeps only the lines of a text that [`Self::parse`] uses.
     pub fn relevant(text: &str) -> String {
         const NAMES: [&str; 4] = [
             "kubelet_pleg_",

@@ -1,7 +1,7 @@
-//! A kubelet as a program: how it is found under each of its names, what it was told, which release it is and how that one
-//! relists, its times and limits, how it reads durations and addresses, and what it answers over HTTP.
+//! Everything that plegctl knows about the kubelet as a program: its process, flags and configuration, its releases
+//! and how each relists, its times and limits, its duration and address formats, and its HTTP API.
 //!
-//! One home for what we know of it. Nothing here judges what is found.
+//! This module collects facts and makes no findings.
 //!
 //! ```
 //! use plegctl::kubelet::{Era, KubeletVersion, go_duration};

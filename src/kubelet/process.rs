@@ -1,4 +1,4 @@
-//! The kubelet that runs on this node: its process under each of its names, and what the node is called by it.
+//! Finds the process of the kubelet on this node, and the node's name.
 
 use std::fmt;
 use std::fs;
@@ -12,20 +12,20 @@ use crate::host::proc::{
 use crate::host::{Arguments, HostRoot, KernelDir, ScalarsError, kernel_text};
 use crate::report::load::load;
 
-/// A file of certificates above this size is none.
+/// The largest certificate file that is read.
 const LARGEST_CERTIFICATE: usize = 1 << 20;
 
-/// A running kubelet and what it was told.
+/// A running kubelet, with its command line and configuration.
 #[derive(Clone)]
 pub struct KubeletProcess {
-    /// Process id, as seen in the process table that was read.
+    /// The process id in the process table that was read.
     pub pid: u32,
     told: Told,
     certificate: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for KubeletProcess {
-    /// Without the certificate, whose file may have its key too.
+    /// Omits the certificate, because its file may contain the key too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubeletProcess")
             .field("pid", &self.pid)
@@ -35,58 +35,58 @@ impl fmt::Debug for KubeletProcess {
 }
 
 impl KubeletProcess {
-    /// Reads the files of the kubelet that runs here, which can wait for a disk for ever: this belongs into a thread that
-    /// can be left behind.
+    /// Reads the files of the kubelet's process. A read can wait for a disk forever, so call this in a thread that
+    /// can be abandoned.
     fn read(pid: u32, dir: &KernelDir, arguments: Arguments, host: &HostRoot) -> Self {
-        // A process that waits in the kernel has no arguments here, and is asked for nothing else.
+        // A process that waits in the kernel has no arguments here, and nothing else of it is read.
         let cwd = if arguments.is_empty() { None } else { dir.link("cwd").ok() };
         let told = Told::read(arguments, cwd.as_deref(), host);
         let certificate = certificate(&told, host);
         Self { pid, told, certificate }
     }
 
-    /// The certificate that it shows on its port, in PEM form, as far as its file can be read.
+    /// The certificate that the kubelet serves, as PEM; `None` if its file cannot be read.
     pub fn certificate(&self) -> Option<&[u8]> {
         self.certificate.as_deref()
     }
 
-    /// The port of a setting, or the usual one. Zero is a port that is closed.
+    /// The port of a setting, or `usual`. Port 0 means that the port is closed.
     pub fn port(&self, flag: &str, key: &str, usual: u16) -> u16 {
         let told = self.setting(flag, key).ok().flatten();
         told.and_then(|port| port.value.parse().ok()).unwrap_or(usual)
     }
 
-    /// What it was told.
+    /// The command line and the configuration files.
     pub fn told(&self) -> &Told {
         &self.told
     }
 
-    /// The value of a flag; the last one, as the kubelet takes it.
+    /// The value of a flag; the last one if it is repeated, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.told.flag(name)
     }
 
-    /// A setting: the flag if it is given, else the key of its configuration.
+    /// A setting: the flag if present, otherwise the configuration key.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         self.told.setting(flag, key)
     }
 }
 
-/// What was found in a process table.
+/// The result of searching a process table for the kubelet.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
-    /// The kubelet.
+    /// The kubelet, if exactly one process qualifies.
     pub kubelet: Option<KubeletProcess>,
-    /// Why processes that are named like one are not taken for it.
+    /// Why processes with a kubelet's name do not qualify.
     pub refused: Vec<String>,
-    /// The same of those that have a process table of their own: a node inside a container, as kind and vcluster have them, is
-    /// another node and no news.
+    /// The same for processes in another PID namespace. A node inside a container, as kind and vcluster have, is
+    /// another node and needs no warning.
     pub elsewhere: Vec<String>,
 }
 
 impl Search {
-    /// Looks for the kubelet of the node whose root is `host` in the process table at `proc`. Of a process that does not
-    /// count nothing is opened that it names.
+    /// Searches the process table at `proc` for the kubelet of the node with the root `host`. Files that a process
+    /// names are only opened once the process qualifies.
     pub fn of(proc: &Path, host: &HostRoot) -> Self {
         let Ok(table) = KernelDir::open(proc) else { return Self::default() };
         let trust = Trust::of_node(proc, host);
@@ -115,13 +115,13 @@ impl Search {
     }
 }
 
-/// Why none of several is taken.
+/// Why none of several kubelets is chosen.
 pub fn several(pids: &[u32]) -> String {
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     format!("several kubelets run here (pids {}), and nothing tells which is the node's", pids.join(", "))
 }
 
-/// A process that counts as a kubelet.
+/// A process that qualifies as a kubelet.
 struct Seen {
     candidate: Candidate,
     dir: KernelDir,
@@ -129,7 +129,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// The process `pid`, if it is named like a kubelet; or why it does not count as one.
+    /// Checks the process `pid`: `None` if it is not named like a kubelet, `Err` if it is named so but does not
+    /// qualify.
     fn look(
         pid: u32,
         proc: &Path,
@@ -142,7 +143,7 @@ impl Seen {
             return None;
         }
         let path = proc.join(pid.to_string());
-        // Opened once, so that all that is read from here on is of one process.
+        // Open the directory once, so that all reads are of the same process.
         let dir = KernelDir::open(&path).ok()?;
         let awake = !waits_uninterruptibly(&path);
         let bytes = if awake { dir.bytes("cmdline").unwrap_or_default() } else { Vec::new() };
@@ -178,7 +179,8 @@ fn parent(dir: &KernelDir) -> u32 {
     fields_of_stat(dir).get(1).and_then(|parent| parent.parse().ok()).unwrap_or(0)
 }
 
-/// The file that it was told, else where kubelets keep it: renewed by the cluster, or made by itself.
+/// The certificate from the configured file, or from the usual paths: a certificate that the cluster renews, or one
+/// that the kubelet made.
 fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
     let named = told.setting("tls-cert-file", "tlsCertFile").ok().flatten().map(|named| named.value);
     let folder = told.flag("cert-dir").unwrap_or("/var/lib/kubelet/pki");
@@ -190,13 +192,13 @@ fn certificate(told: &Told, host: &HostRoot) -> Option<Vec<u8>> {
     ];
     named.into_iter().chain(usual).find_map(|path| {
         let path = host.path(path);
-        // A link to what is renewed is absolute, and means the node's root.
+        // The link to a renewed certificate is absolute and relative to the node's root.
         let path = fs::read_link(&path).map_or(path, |to| host.path(to));
         load(&path, LARGEST_CERTIFICATE).ok()
     })
 }
 
-/// The kubelet of a process table that was read already; none if several could be it.
+/// The kubelet in a process table that was already read; `None` if several processes qualify.
 pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     match choice(sample) {
         Choice::One(pid) => sample.processes.get(&pid),
@@ -204,7 +206,7 @@ pub fn kubelet_of(sample: &ProcSample) -> Option<&Process> {
     }
 }
 
-/// Why a kubelet may run here although none is taken for it; nothing where it is clear that none does.
+/// Why a kubelet may run here although none was found; `None` if it is clear that no kubelet runs.
 pub fn doubt(sample: &ProcSample) -> Option<String> {
     match choice(sample) {
         Choice::One(_) => None,
@@ -230,8 +232,8 @@ fn choice(sample: &ProcSample) -> Choice {
     Choice::among(&candidates)
 }
 
-/// Whether a program of such a name has a kubelet inside: k3s and hyperkube are many things, by their first word. One
-/// whose words may not be read is taken by its name.
+/// Whether a program with this name runs a kubelet. For k3s and hyperkube, the first argument decides. If the
+/// arguments cannot be read, the name decides.
 fn is_kubelet(comm: &str, arguments: &Arguments) -> bool {
     let starts = |words: &[&str]| arguments.get(1).is_none_or(|first| words.contains(&first.as_str()));
     match comm {
@@ -241,10 +243,10 @@ fn is_kubelet(comm: &str, arguments: &Arguments) -> bool {
     }
 }
 
-/// What the kubelet of this node calls it: its override, else the kernel's name of the machine, in lower case.
+/// The name that the kubelet gives to this node: its `--hostname-override`, otherwise the kernel's hostname, in lower
+/// case.
 ///
-/// A container has a name of its own. Where we look at the node from one, the node's `/etc/hostname` is the better
-/// witness.
+/// A container has its own hostname. If plegctl runs in a container, the node's `/etc/hostname` is the better source.
 pub fn node_name(told: Option<&Told>, host: &HostRoot, proc: &Path) -> Option<String> {
     if let Some(name) = told.and_then(|told| told.flag("hostname-override")) {
         return non_empty(name);
@@ -267,7 +269,7 @@ mod tests {
     use super::*;
     use crate::host::proc::copies::{Copied, KUBELET, Table};
 
-    /// A root with a process table in it, which goes when the test ends.
+    /// A root with a process table; it is deleted when the test ends.
     struct Node(PathBuf);
 
     impl Node {
@@ -278,7 +280,7 @@ mod tests {
             Self(path)
         }
 
-        /// A process of two threads in these states.
+        /// Adds a process with two threads in these states.
         fn process(self, pid: u32, comm: &str, states: [char; 2], line: &str) -> Self {
             let directory = self.0.join(format!("proc/{pid}"));
             for (thread, state) in [pid, pid + 1].into_iter().zip(states) {
@@ -352,7 +354,7 @@ mod tests {
         let found = searched(&table);
         assert!(found.kubelet.is_none());
         assert_eq!((found.refused.len(), found.elsewhere.len()), (3, 1), "{found:?}");
-        // The same file is read for a kubelet that counts.
+        // The same file is read for a kubelet that qualifies.
         table.process(9, &Copied { line: &line, ..KUBELET });
         let kubelet = searched(&table).kubelet.unwrap();
         assert_eq!(kubelet.setting("x", "staticPodPath").unwrap().unwrap().value, "/found");
@@ -370,7 +372,7 @@ mod tests {
             found.refused,
             ["several kubelets run here (pids 3, 7), and nothing tells which is the node's"]
         );
-        // One that somebody started by hand is not the service.
+        // A kubelet that somebody started by hand is not the service.
         let table = Table::new("hand");
         table.process(3, &Copied { cgroup: "/user.slice/user-0.slice/session-1.scope", ..KUBELET });
         table.process(7, &KUBELET);

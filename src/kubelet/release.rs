@@ -1,17 +1,17 @@
-//! Kubelet releases: which are known, when they came out and how each relists.
+//! The kubelet releases that plegctl knows, with their dates and eras.
 
 use std::fmt;
 
 use super::Era;
 
-/// What is known of one minor release.
+/// One minor release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// 30 for 1.30.
     pub minor: u8,
-    /// The day on which its `.0` came out.
+    /// The date of its `.0` release.
     pub released: &'static str,
-    /// How it relists.
+    /// How this release relists.
     pub era: Era,
 }
 
@@ -19,8 +19,8 @@ const fn release(minor: u8, released: &'static str, era: Era) -> Release {
     Release { minor, released, era }
 }
 
-/// The releases whose relist and whose rules for manifests are known from their own code, oldest first. Everything that
-/// differs between releases is known for each of these and for no other: see `docs/adding-a-kubelet-release.md`.
+/// The releases whose relist and manifest rules plegctl knows from the kubelet's code, oldest first. Everything that
+/// differs between releases is known for these and no others: see `docs/adding-a-kubelet-release.md`.
 pub const RELEASES: [Release; 9] = [
     release(28, "2023-08-15", Era::A),
     release(29, "2023-12-13", Era::A),
@@ -33,33 +33,33 @@ pub const RELEASES: [Release; 9] = [
     release(36, "2026-04-22", Era::C),
 ];
 
-/// A text that is no kubelet version.
+/// The text is not a kubelet version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no kubelet version: give it as 1.30 or v1.30.4")]
 pub struct BadVersion {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 
-/// The release of a kubelet: its minor, which decides how it relists, which fields exist and which rules apply.
+/// The minor release of a kubelet, which decides how it relists, which fields exist and which rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KubeletVersion {
     minor: u8,
 }
 
 impl KubeletVersion {
-    /// The oldest release that is known.
+    /// The oldest known release.
     pub const OLDEST: Self = match RELEASES.first() {
         Some(oldest) => Self { minor: oldest.minor },
         None => Self { minor: 0 },
     };
-    /// The newest release that is known.
+    /// The newest known release.
     pub const NEWEST: Self = match RELEASES.last() {
         Some(newest) => Self { minor: newest.minor },
         None => Self { minor: 0 },
     };
 
-    /// Reads `1.30`, `v1.30.4+rke2r1`, `v1.29.3-eks-…` and the like; what follows the minor does not count.
+    /// Parses `1.30`, `v1.30.4+rke2r1`, `v1.29.3-eks-…` and the like; everything after the minor number is ignored.
     pub fn parse(text: &str) -> Result<Self, BadVersion> {
         let bad = || BadVersion { text: text.to_owned() };
         let rest = text.trim();
@@ -73,12 +73,12 @@ impl KubeletVersion {
         minor.parse().map(|minor| Self { minor }).map_err(|_| bad())
     }
 
-    /// The release `1.minor`, or the nearest one that is known.
+    /// The known release that is nearest to `1.minor`.
     pub fn nearest(minor: u8) -> Self {
         Self { minor }.known()
     }
 
-    /// The same release where it is known, else the nearest one that is.
+    /// This release if it is known, otherwise the nearest known release.
     #[must_use]
     pub fn known(self) -> Self {
         self.clamp(Self::OLDEST, Self::NEWEST)
@@ -89,24 +89,24 @@ impl KubeletVersion {
         self.minor
     }
 
-    /// True from release `1.minor` on.
+    /// Whether this is release `1.minor` or later.
     pub const fn at_least(self, minor: u8) -> bool {
         self.minor >= minor
     }
 
-    /// Whether the `EventedPLEG` of this release is a hint only: an event that a container stopped has its pod listed, and the
-    /// relists of every pod go on each second. So from 1.37 on, as read in its code; no kubelet was recorded doing it.
+    /// Whether `EventedPLEG` only speeds up relists: a stop event makes the kubelet list that pod, and full relists
+    /// still run every second. This is so from 1.37 on according to the kubelet's code; no such kubelet was recorded.
     pub const fn evented_is_a_hint(self) -> bool {
         self.at_least(37)
     }
 
-    /// How this release relists, or the nearest one that is known.
+    /// The era of this release, or of the nearest known release.
     pub fn era(self) -> Era {
         let known = RELEASES.iter().find(|release| release.minor == self.known().minor);
         known.map_or(Era::C, |release| release.era)
     }
 
-    /// A word of warning where the release itself is not known and the nearest one stands in.
+    /// A warning if the release is not known and the nearest known one is used.
     pub fn note(self) -> Option<String> {
         let nearest = self.known();
         let newer = if self > nearest { "; a newer plegctl may know it" } else { "" };

@@ -1,7 +1,7 @@
-//! What a kubelet was told: its command line, its configuration file and the drop-ins beside it.
+//! Reads the settings that a kubelet was given: its command line, its configuration file and its drop-in files.
 //!
-//! A flag beats every file, and of files the later one beats the earlier. Single values are kept, and lists of them as one
-//! text with commas, as a flag has them.
+//! A flag overrides every file, and a later file overrides an earlier one. Only single values are kept; a list
+//! becomes one text with commas, as in a flag.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use crate::host::{Arguments, HostRoot, ScalarsError, file_scalars, scalars};
 use crate::report::load::load;
 
-/// Drop-ins that are read; a directory with more of them is none.
+/// The most drop-in files that are read.
 const MOST_DROP_INS: usize = 256;
-/// How deep below the directory they may lie.
+/// How deep below the drop-in directory files are read.
 const DEEPEST: usize = 8;
-/// A file of arguments above this size is none.
+/// The largest file of arguments that is read.
 const LARGEST_ARGUMENTS: usize = 64 * 1024;
 
 /// Flags whose value is a path, which may be relative to the kubelet's working directory.
@@ -31,22 +31,23 @@ const PATH_FLAGS: [&str; 10] = [
     "tls-cert-file",
     "tls-private-key-file",
 ];
-/// Keys whose value is a path. The kubelet resolves it from the directory of its configuration file, and in a drop-in from
-/// its working directory (`KubeletConfigurationPathRefs` and `Load` in its `configfiles.go`).
+/// Configuration keys whose value is a path. The kubelet resolves a relative path from the directory of its
+/// configuration file, and in a drop-in from its working directory (`KubeletConfigurationPathRefs` and `Load` in its
+/// `configfiles.go`).
 const PATH_KEYS: [&str; 4] =
     ["authentication.x509.clientCAFile", "staticPodPath", "tlsCertFile", "tlsPrivateKeyFile"];
 
-/// The settings of a kubelet, as far as they are single values.
+/// The settings that a kubelet was given, as far as they are single values.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     arguments: Arguments,
-    /// Relative paths of flags as absolute ones; nothing where the working directory is not known.
+    /// The absolute paths of flags with relative paths; `None` if the working directory is unknown.
     placed: BTreeMap<&'static str, Option<String>>,
     files: BTreeMap<String, Setting>,
     trouble: Option<Arc<ScalarsError>>,
 }
 
-/// A value that the kubelet was given, and where.
+/// A value that the kubelet was given, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The value.
@@ -56,9 +57,9 @@ pub struct Setting {
 }
 
 impl Told {
-    /// Reads what the command line of a process with the working directory `cwd` leads to, below `host`. A relative path is
-    /// never looked up in our own directory. A file may be on a disk that does not answer: this belongs into a thread that
-    /// can be left behind.
+    /// Reads the configuration of a process with this command line and the working directory `cwd`, below `host`.
+    /// Relative paths are never resolved from plegctl's own directory. A file may be on a disk that does not answer,
+    /// so call this in a thread that can be abandoned.
     pub fn read(arguments: Arguments, cwd: Option<&Path>, host: &HostRoot) -> Self {
         let outer = Self { placed: placed(&arguments, cwd), arguments, ..Self::default() };
         let arguments = with_inner_arguments(&outer, host);
@@ -77,7 +78,7 @@ impl Told {
         told
     }
 
-    /// Takes over the settings of a file whose relative paths begin at `base`.
+    /// Reads the settings of a file. Its relative paths begin at `base`.
     fn take_file(&mut self, file: &Path, base: Option<&Path>) {
         let mut scalars = match file_scalars(file) {
             Ok(scalars) => scalars,
@@ -98,7 +99,7 @@ impl Told {
         self.take(scalars, file);
     }
 
-    /// A command line and the text of its configuration file. A text that is not what it should be says nothing.
+    /// Combines a command line with the text of a configuration file. An invalid text has no settings.
     pub fn of(arguments: Arguments, file: &[u8]) -> Self {
         let mut told = Self { arguments, ..Self::default() };
         told.take(scalars(file).unwrap_or_default(), Path::new("the configuration file"));
@@ -112,7 +113,7 @@ impl Told {
         }
     }
 
-    /// The value of a flag; the last one, as the kubelet takes it.
+    /// The value of a flag; the last one if it is repeated, as in the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
         match self.placed.get(name) {
             Some(placed) => placed.as_deref(),
@@ -120,31 +121,32 @@ impl Told {
         }
     }
 
-    /// Why the path of a flag is not known although the flag is given.
+    /// Why the path of a flag cannot be resolved although the flag is given.
     pub fn misplaced(&self, flag: &str) -> Option<ScalarsError> {
         let is_unknown = self.placed.get(flag).is_some_and(Option::is_none);
         let path = self.arguments.flag(flag).filter(|_| is_unknown)?;
         Some(ScalarsError::Relative { path: PathBuf::from(path) })
     }
 
-    /// Every value of a flag that adds up, in order.
+    /// All values of a flag that may be repeated, in order.
     pub fn every(&self, name: &str) -> Vec<&str> {
         self.arguments.every(name)
     }
 
-    /// The value of a key of the files.
+    /// The value of a configuration key.
     pub fn key(&self, key: &str) -> Option<&str> {
         self.files.get(key).map(|setting| setting.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Whether it is a kubelet of its own that was given no API server. What has a kubelet inside gives it one by itself.
+    /// Whether this is a kubelet without an API server. Programs that contain a kubelet (k3s and others) always give
+    /// it an API server.
     pub fn is_standalone(&self) -> bool {
         let program = self.arguments.first().and_then(|program| Path::new(program).file_name());
         program.is_some_and(|name| name == "kubelet")
             && ["kubeconfig", "bootstrap-kubeconfig"].iter().all(|flag| self.flag(flag).is_none())
     }
 
-    /// The headers that it sends to its manifest URL: those of the flags, else those of the files.
+    /// The headers that the kubelet sends to its manifest URL, from the flags or, without flags, from the files.
     pub fn url_headers(&self) -> Vec<(String, String)> {
         let flags = self.every("manifest-url-header");
         let pair = |(key, value): (&str, &str)| (key.trim().to_owned(), value.trim().to_owned());
@@ -152,14 +154,14 @@ impl Told {
             let pairs = flags.into_iter().flat_map(|flag| flag.split(','));
             return pairs.filter_map(|text| text.split_once(':')).map(pair).collect();
         }
-        // Several values of one header are one with commas, to whoever reads it.
+        // HTTP allows several values of a header as one value with commas.
         let headers = self.files.iter().filter_map(|(key, setting)| {
             Some(pair((key.strip_prefix("staticPodURLHeader.")?, &setting.value)))
         });
         headers.collect()
     }
 
-    /// A setting: the flag if it is given, else the key of the files.
+    /// A setting: the flag if present, otherwise the configuration key.
     pub fn setting(&self, flag: &str, key: &str) -> Result<Option<Setting>, Arc<ScalarsError>> {
         if let Some(why) = self.misplaced(flag) {
             return Err(Arc::new(why));
@@ -175,7 +177,7 @@ impl Told {
     }
 }
 
-/// The path flags of a command line whose value is relative, with the absolute path where it is known.
+/// The path flags with relative values, each with its absolute path if that is known.
 fn placed(arguments: &Arguments, cwd: Option<&Path>) -> BTreeMap<&'static str, Option<String>> {
     let relative = |flag: &'static str| {
         let path = arguments.flag(flag).filter(|path| is_relative(path))?;
@@ -193,8 +195,8 @@ fn absolute(base: Option<&Path>, path: &str) -> Option<String> {
     Some(base.join(path).to_string_lossy().into_owned())
 }
 
-/// The files of a drop-in directory in the order in which the kubelet merges them: by name, directories in their place,
-/// and only `.conf`.
+/// The `.conf` files of a drop-in directory and its subdirectories, in the order in which the kubelet merges them: by
+/// name.
 fn drop_ins(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(directory, 0, &mut found);
@@ -219,8 +221,8 @@ fn walk(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The kubelet's own arguments where another program has it inside: k3s hands on `--kubelet-arg`, and kubelite of
-/// `MicroK8s` reads them from a file.
+/// Adds the kubelet's own arguments of a program that contains a kubelet: k3s passes on `--kubelet-arg`, and kubelite
+/// of `MicroK8s` reads them from a file.
 fn with_inner_arguments(told: &Told, host: &HostRoot) -> Arguments {
     let arguments = &told.arguments;
     let handed_on = arguments.every("kubelet-arg").into_iter().map(|argument| format!("--{argument}"));
@@ -230,7 +232,7 @@ fn with_inner_arguments(told: &Told, host: &HostRoot) -> Arguments {
     arguments.iter().cloned().chain(inner).collect()
 }
 
-/// One argument a line. `$SNAP_DATA` is the directory that the file's own is in.
+/// Reads a file with one argument per line. `$SNAP_DATA` is the parent of the file's directory.
 fn arguments_of_file(file: &str, host: &HostRoot) -> Vec<String> {
     let Ok(text) = load(&host.path(file), LARGEST_ARGUMENTS) else { return Vec::new() };
     let text = String::from_utf8_lossy(&text);
@@ -246,7 +248,7 @@ fn arguments_of_file(file: &str, host: &HostRoot) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A directory below the temporary one that goes when the test ends.
+    /// A temporary directory that is deleted when the test ends.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -267,7 +269,7 @@ mod tests {
             self.told_in(line, None)
         }
 
-        /// The same of a process with this working directory.
+        /// Reads the settings of a process with this working directory.
         fn told_in(&self, line: &str, cwd: Option<&str>) -> Told {
             Told::read(line.split(' ').collect(), cwd.map(Path::new), &HostRoot::resolve(Some(&self.0)))
         }
@@ -339,7 +341,7 @@ mod tests {
         let by_flag = host.told_in("kubelet --pod-manifest-path=m", Some("/etc"));
         assert_eq!(value(&by_flag, "pod-manifest-path", "staticPodPath"), "/etc/m");
 
-        // Of a process whose directory may not be read nothing is known, and it is not as if nothing had been given.
+        // Without a known working directory the path is unknown, which is not the same as no path.
         let unknown = host.told_in(line, None);
         assert_eq!((unknown.flag("kubeconfig"), unknown.flag("config")), (None, None));
         let why = unknown.setting("pod-manifest-path", "staticPodPath").unwrap_err();

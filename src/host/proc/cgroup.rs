@@ -1,17 +1,18 @@
-//! From a cgroup path to the pod and the container it belongs to.
+//! Finds the pod and the container of a cgroup path.
 
-/// The 64 hex digits of a path component such as `cri-containerd-<id>.scope`, `crio-<id>.scope` or `<id>`.
+/// The container id in a path component such as `cri-containerd-<id>.scope`, `crio-<id>.scope` or `<id>`: 64 hex
+/// digits.
 pub fn container_id(component: &str) -> Option<&str> {
     const DIGITS: usize = 64;
     let stem = component.strip_suffix(".scope").unwrap_or(component);
-    // Looked at from its end: a node has thousands of paths, and few of them end in an id.
+    // Start at the end: a node has thousands of paths, and few of them end in an id.
     let (front, id) = stem.split_at_checked(stem.len().checked_sub(DIGITS)?)?;
     // systemd-style cgroups of containerd write `<slice>:cri-containerd:<id>`.
     let apart = matches!(front.as_bytes().last(), None | Some(b'-' | b':'));
     (apart && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
 }
 
-/// The UID in a component such as `pod<uid>` or `kubepods-burstable-pod<uid with underscores>.slice`.
+/// The pod UID in a component such as `pod<uid>` or `kubepods-burstable-pod<uid with underscores>.slice`.
 fn pod_uid(component: &str) -> Option<String> {
     let stem = component.strip_suffix(".slice").unwrap_or(component);
     let start = match stem.rfind("-pod") {
@@ -23,11 +24,11 @@ fn pod_uid(component: &str) -> Option<String> {
     (!uid.is_empty()).then_some(uid)
 }
 
-/// The deepest path in a `/proc/<pid>/cgroup` file, the line that says most, and the container id in it.
+/// The most specific path in a `/proc/<pid>/cgroup` file, preferably one with a container id, and that id.
 pub fn path_of(text: &str) -> (&str, Option<&str>) {
     let mut best = ("", None);
     for path in text.lines().filter_map(|line| line.splitn(3, ':').nth(2)) {
-        // Most hierarchies have a process in the same place.
+        // In most hierarchies, a process has the same path.
         if path != best.0 {
             let id = path.rsplit('/').find_map(container_id);
             if (id.is_some(), path.len()) >= (best.1.is_some(), best.0.len()) {

@@ -1,8 +1,8 @@
-//! The node as `/proc` and the cgroup file system show it.
+//! Reads the node's state from `/proc` and the cgroup file system.
 //!
-//! Everything here is meant to run in a thread that can be left behind, and hands over what it has section by
-//! section. Nothing is opened that a dead file server could keep us from closing: no mount point is looked at, and of
-//! a task that waits uninterruptibly only what the kernel answers by itself.
+//! Call this code in a thread that can be abandoned; it sends its results section by section. It opens nothing that a
+//! dead file server could block: it does not access mount points, and for a task in uninterruptible sleep it reads
+//! only what the kernel answers without the task.
 
 pub mod cgroup;
 mod node;
@@ -24,59 +24,59 @@ pub use trust::{Candidate, Choice, Refusal, Trust, is_service};
 
 use crate::host::{KernelDir, kernel_text};
 
-/// Whose process table it is.
+/// Whether a process table belongs to the runtime that was called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
-    /// Nobody knows yet.
+    /// Not known yet.
     #[default]
     Unknown,
-    /// The runtime that was asked lives here.
+    /// The runtime runs in this process table.
     Ours {
-        /// Its daemon, if that is known.
+        /// The runtime's daemon, if known.
         daemon: Option<u32>,
     },
-    /// Neither the owner of the socket nor one of its containers is here.
+    /// Neither the owner of the socket nor any listed container is in this process table.
     Foreign,
 }
 
-/// One look at the node.
+/// One reading of the node's state.
 #[derive(Clone, Debug, Default)]
 pub struct ProcSample {
-    /// Whether every section came.
+    /// Whether every section arrived.
     pub complete: bool,
     /// Processes by id.
     pub processes: BTreeMap<u32, Process>,
-    /// How its shims were read.
+    /// How much of the shims was read.
     pub shims: Shims,
     /// The process that listens on the runtime's socket.
     pub socket_owner: Option<u32>,
-    /// Waiting, by resource.
+    /// Pressure (PSI) by resource.
     pub pressure: Pressure,
     /// Memory.
     pub memory: Memory,
     /// CPU time by kind.
     pub cpu: CpuTimes,
-    /// Counters of the memory manager.
+    /// Counters of the kernel's memory management.
     pub vmstat: BTreeMap<String, u64>,
-    /// How many tasks there are and may be.
+    /// The number of tasks and its limits.
     pub tasks: Tasks,
-    /// Pids in use by the cgroups of kubelet, daemon and pods, where they have a limit.
+    /// The numbers of processes in the cgroups of the kubelet, the daemon and the pods, where they have a limit.
     pub pids: Vec<PidsCgroup>,
-    /// All mounts, as this process sees them.
+    /// All mounts that this process sees.
     pub mounts: Vec<Mount>,
-    /// Cgroups of pods that do not run.
+    /// Frozen cgroups of pods.
     pub frozen: Vec<Freeze>,
-    /// How the daemon's own cgroup is held back.
+    /// How much the daemon's own cgroup is throttled.
     pub daemon_throttled: Option<Throttled>,
 }
 
 impl ProcSample {
-    /// Processes of this role.
+    /// Processes with this role.
     pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |process| process.role == role)
     }
 
-    /// Processes that are named like this role and do not count as it, and why not.
+    /// Processes that are named like this role but do not qualify, with the reason.
     pub fn impostors(&self, role: Role) -> impl Iterator<Item = (&Process, &Refusal)> {
         self.processes.values().filter_map(move |process| {
             let (claimed, why) = process.impostor.as_ref()?;
@@ -84,12 +84,12 @@ impl ProcSample {
         })
     }
 
-    /// Mounts whose other end can be away.
+    /// Mounts whose server may be unreachable.
     pub fn remote_mounts(&self) -> impl Iterator<Item = &Mount> {
         self.mounts.iter().filter(|mount| mount.is_remote())
     }
 
-    /// Ids of containers that have a process.
+    /// Ids of containers that have a running process.
     pub fn living_containers(&self) -> BTreeSet<&str> {
         self.processes
             .values()
@@ -98,7 +98,7 @@ impl ProcSample {
             .collect()
     }
 
-    /// Whether `ancestor` is above `pid`.
+    /// Whether `ancestor` is an ancestor of `pid`.
     pub fn descends(&self, pid: u32, ancestor: u32) -> bool {
         let mut at = pid;
         for _ in 0..self.processes.len() {
@@ -113,7 +113,8 @@ impl ProcSample {
         false
     }
 
-    /// Whose table this is: the daemon's if it listens on the socket, or if the containers that were listed are here.
+    /// Whose process table this is: it is the daemon's if the daemon listens on the socket, or if one of the listed
+    /// containers runs here.
     pub fn ownership<'a>(&self, mut listed: impl Iterator<Item = &'a str>) -> Ownership {
         if let Some(owner) = self.socket_owner {
             return Ownership::Ours { daemon: Some(owner) };
@@ -128,7 +129,7 @@ impl ProcSample {
         Ownership::Foreign
     }
 
-    /// Takes what was read again for the truth, and what is blocked in both readings for blocked.
+    /// Replaces processes with a second reading. A task only counts as blocked if it is blocked in both readings.
     pub fn confirm(&mut self, asked: &[u32], mut again: BTreeMap<u32, Process>) {
         for pid in asked {
             match (self.processes.get_mut(pid), again.remove(pid)) {
@@ -169,39 +170,39 @@ impl ProcSample {
     }
 }
 
-/// A part of a sample, handed over as soon as it is read.
+/// A part of a sample, sent as soon as it is read.
 #[derive(Debug)]
 pub enum Section {
-    /// Pressure, memory, limits, mounts.
+    /// Pressure, memory, limits and mounts.
     Node(Box<NodeSection>),
-    /// The process table, and how its shims were read.
+    /// The process table, and how much of the shims was read.
     Processes(BTreeMap<u32, Process>, Shims),
-    /// Who listens on the socket.
+    /// The process that listens on the socket.
     SocketOwner(Option<u32>),
     /// Limits and freezers of cgroups.
     Cgroups(CgroupSection),
 }
 
-/// Where to look.
+/// The paths to read.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// `/proc`
     pub proc: PathBuf,
     /// `/sys/fs/cgroup`
     pub cgroup: PathBuf,
-    /// The runtime's socket as its daemon calls it.
+    /// The runtime's socket, as its daemon names it.
     pub socket: Option<PathBuf>,
 }
 
 impl Places {
-    /// Whether this is a process file system, or a copy of one.
+    /// Whether this is a process file system or a copy of one.
     pub fn is_proc(&self) -> bool {
         ["stat", "meminfo", "self", "1"].iter().any(|name| self.proc.join(name).symlink_metadata().is_ok())
     }
 }
 
-/// Reads everything and hands it over section by section. Shims are looked into all the same where they may be what
-/// tells whose process table it is.
+/// Reads everything and sends it section by section. Shims are read completely if nobody listens on the socket,
+/// because their container ids may then show whose process table this is.
 pub fn read(places: &Places, shims: Shims, send: &dyn Fn(Section)) {
     send(Section::Node(Box::new(node::read(&places.proc))));
     let uptime = uptime(&places.proc);
@@ -229,24 +230,24 @@ fn read_each(places: &Places, pids: Vec<u32>, uptime: Duration, shims: Shims) ->
     pids.into_iter().filter_map(|pid| Some((pid, process::read(&table, pid, shims)?))).collect()
 }
 
-/// Reads some processes again, all of them.
+/// Reads some processes again, with all details.
 pub fn read_again(places: &Places, pids: Vec<u32>) -> BTreeMap<u32, Process> {
     read_each(places, pids, uptime(&places.proc), Shims::LookedInto)
 }
 
-/// How `process` is held back by the limit of its cgroup, now.
+/// How much the limit of `process`'s cgroup throttles it now.
 pub fn throttled_now(places: &Places, process: &Process) -> Option<Throttled> {
     node::throttled(&places.cgroup, &process.cgroup)
 }
 
-/// One whole sample, in this thread.
+/// Reads one whole sample in this thread.
 pub fn sample(places: &Places) -> ProcSample {
     let parts = std::cell::RefCell::new(Vec::new());
     read(places, Shims::LookedInto, &|section| parts.borrow_mut().push(section));
     assemble(parts.into_inner(), true)
 }
 
-/// A sample of the sections that came.
+/// Builds a sample from the sections that arrived.
 pub fn assemble(sections: impl IntoIterator<Item = Section>, complete: bool) -> ProcSample {
     let mut sample = ProcSample { complete, ..ProcSample::default() };
     for section in sections {
@@ -261,8 +262,8 @@ fn uptime(proc: &Path) -> Duration {
     seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
-/// The daemon that listens on `socket`. Only processes that look like a daemon are looked into, and none that has a
-/// task waiting uninterruptibly.
+/// The daemon that listens on `socket`. Only processes named like a daemon are examined, and none with a task in
+/// uninterruptible sleep.
 fn socket_owner(proc: &Path, socket: &Path, processes: &BTreeMap<u32, Process>) -> Option<u32> {
     processes
         .values()
@@ -277,7 +278,7 @@ fn listens(dir: &Path, socket: &Path) -> bool {
     let name = wanted.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let inodes: BTreeSet<String> = table
         .lines()
-        // Most of a node's sockets are not even called so; to spell out the path of each takes long.
+        // Most sockets have another name, and comparing whole paths is slow.
         .filter(|line| line.ends_with(name))
         .filter_map(|line| {
             let mut fields = line.split_ascii_whitespace().skip(6);
@@ -296,12 +297,12 @@ fn listens(dir: &Path, socket: &Path) -> bool {
         .any(|link| link.to_str().is_some_and(|link| inodes.contains(link)))
 }
 
-/// Whether two paths are the same socket to the node.
+/// Whether two paths name the same socket on the node.
 pub fn same_socket(one: &Path, other: &Path) -> bool {
     same_run(one) == same_run(other)
 }
 
-/// `/var/run` is `/run` everywhere that matters.
+/// On every supported node, `/var/run` is a link to `/run`.
 fn same_run(path: &Path) -> PathBuf {
     path.strip_prefix("/var/run").map_or_else(|_| path.to_owned(), |rest| Path::new("/run").join(rest))
 }

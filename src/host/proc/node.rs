@@ -1,4 +1,4 @@
-//! What the kernel says of the node as a whole: waiting, memory, limits, mounts, and the cgroups of pods.
+//! Reads the kernel's figures for the whole node: pressure, memory, limits, mounts and the cgroups of pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::time::Duration;
 use super::{Process, Role, cgroup};
 use crate::host::{kernel_record, kernel_text};
 
-/// File systems whose server can be away.
+/// File system types whose server may be unreachable.
 const REMOTE: [&str; 12] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "9p", "afs", "beegfs", "ocfs2", "gfs2"];
-/// Counters of `vmstat` that the rules look at.
+/// The counters of `vmstat` that the rules use.
 const VMSTAT: [&str; 3] = ["oom_kill", "pgmajfault", "allocstall_normal"];
 
-/// Share of the last ten seconds in which something waited, in percent.
+/// The share of the last ten seconds in which tasks waited, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Psi {
     /// At least one task waited.
     pub some: f64,
-    /// Everybody waited.
+    /// All tasks waited.
     pub full: f64,
 }
 
-/// Pressure by resource; absent where the kernel does not keep it.
+/// Pressure by resource; absent if the kernel does not record it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// CPU.
@@ -36,25 +36,25 @@ pub struct Pressure {
 /// Memory in kibibytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it.
+    /// Total memory.
     pub total: u64,
-    /// What could be had without swapping.
+    /// Memory that is available without swapping.
     pub available: u64,
 }
 
 /// CPU time in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// All of it.
+    /// Total time.
     pub total: u64,
-    /// Taken by the hypervisor.
+    /// Time that the hypervisor took (steal).
     pub steal: u64,
 }
 
-/// How many tasks there are and may be.
+/// The number of tasks and its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// Tasks now.
+    /// Current number of tasks.
     pub now: u64,
     /// `pid_max`
     pub pid_max: u64,
@@ -62,10 +62,10 @@ pub struct Tasks {
     pub threads_max: u64,
 }
 
-/// One mount, from the text of `mountinfo`.
+/// One line of `mountinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// Where.
+    /// The mount point.
     pub target: String,
     /// `nfs4`, `fuse.s3fs`, …
     pub kind: String,
@@ -73,51 +73,51 @@ pub struct Mount {
     pub source: String,
     /// `major:minor`
     pub device: String,
-    /// The file system itself, not only this mount of it, takes no writes: so it is after an error of the disk.
+    /// Whether the file system itself is read-only, not only this mount: a file system becomes so after a disk error.
     pub read_only: bool,
 }
 
 impl Mount {
-    /// Those of a `mountinfo`.
+    /// Parses a `mountinfo` file.
     pub fn all(mountinfo: &str) -> Vec<Self> {
         mountinfo.lines().filter_map(parse_mount).collect()
     }
 
-    /// Whether the other end can be away.
+    /// Whether the server may be unreachable.
     pub fn is_remote(&self) -> bool {
         REMOTE.contains(&self.kind.as_str()) || self.kind == "fuse" || self.kind.starts_with("fuse.")
     }
 
-    /// The pod whose volume it is.
+    /// The pod that has this mount as a volume.
     pub fn pod_uid(&self) -> Option<&str> {
         let (_, rest) = self.target.split_once("/pods/")?;
         rest.split('/').next()
     }
 }
 
-/// A cgroup that has a limit of processes.
+/// A cgroup with a limit of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PidsCgroup {
     /// Path.
     pub path: String,
-    /// Now.
+    /// Current number of processes.
     pub current: u64,
-    /// At most.
+    /// The limit.
     pub max: u64,
 }
 
-/// A cgroup that does not run.
+/// A frozen cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freeze {
     /// Path.
     pub path: String,
-    /// Its container.
+    /// The container.
     pub container_id: Option<String>,
-    /// Its pod.
+    /// The pod.
     pub pod_uid: Option<String>,
 }
 
-/// Everything that is not about one process.
+/// Everything that is not about a single process.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSection {
     /// See [`Pressure`].
@@ -134,27 +134,27 @@ pub struct NodeSection {
     pub mounts: Vec<Mount>,
 }
 
-/// What the cgroup file system says.
+/// What the cgroup file system shows.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupSection {
-    /// Cgroups that have a limit of processes.
+    /// Cgroups with a limit of processes.
     pub pids: Vec<PidsCgroup>,
-    /// Cgroups of pods that do not run.
+    /// Frozen cgroups of pods.
     pub frozen: Vec<Freeze>,
-    /// How the daemon's own cgroup is held back, if it has a limit.
+    /// How much the daemon's own cgroup is throttled, if it has a limit.
     pub daemon_throttled: Option<Throttled>,
 }
 
-/// How much of a processor a cgroup may use, and how long that held it back so far.
+/// The CPU limit of a cgroup, and how long the cgroup was throttled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Throttled {
-    /// Processors, where a limit is set.
+    /// The limit in CPUs, if set.
     pub limit: Option<f64>,
-    /// In all since it was made.
+    /// The total throttled time since the cgroup was created.
     pub held_back: Duration,
 }
 
-/// Reads what is not about one process.
+/// Reads what is not about a single process.
 pub(super) fn read(proc: &Path) -> NodeSection {
     let text = |name: &str| kernel_text(&proc.join(name)).unwrap_or_default();
     NodeSection {
@@ -202,7 +202,7 @@ fn parse_cpu(text: &str) -> CpuTimes {
     };
     let ticks: Vec<u64> = line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
     CpuTimes {
-        // Guest time is in user time already.
+        // User time already includes guest time.
         total: ticks.iter().take(8).sum(),
         steal: ticks.get(7).copied().unwrap_or(0),
     }
@@ -218,7 +218,7 @@ fn parse_vmstat(text: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The fourth field of `loadavg` is running/existing tasks.
+/// The fourth field of `loadavg` is the number of running and existing tasks.
 fn parse_tasks(text: &str) -> u64 {
     text.split_ascii_whitespace().nth(3).and_then(|word| word.split_once('/')?.1.parse().ok()).unwrap_or(0)
 }
@@ -236,7 +236,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes what would break its lines as three octal digits.
+/// The kernel writes blanks and line breaks as three octal digits.
 fn unescaped(text: &str) -> String {
     const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     if !text.contains('\\') {
@@ -245,7 +245,7 @@ fn unescaped(text: &str) -> String {
     ESCAPES.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// Reads the cgroups that processes of interest live in.
+/// Reads the cgroups of processes that matter.
 pub(super) fn read_cgroups(
     root: &Path,
     processes: &BTreeMap<u32, Process>,
@@ -267,14 +267,14 @@ pub(super) fn read_cgroups(
     section
 }
 
-/// Where the cgroups of a controller are: in the first version each has a tree of its own.
+/// The directory of a controller's cgroups: in cgroup v1 each controller has its own tree.
 fn hierarchy(root: &Path, controller: &str) -> PathBuf {
     let own = root.join(controller);
     let is_first = own.is_dir() && !root.join("cgroup.controllers").exists();
     if is_first { own } else { root.to_owned() }
 }
 
-/// A cgroup may be frozen through any of its parents.
+/// Finds frozen cgroups. A cgroup may be frozen through any of its parents.
 fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
     let base = hierarchy(root, "freezer");
     let name = if base == root { "cgroup.events" } else { "freezer.state" };
@@ -303,13 +303,13 @@ fn frozen(root: &Path, paths: &BTreeSet<&str>) -> Vec<Freeze> {
 
 fn pids(root: &Path, path: &str) -> Option<PidsCgroup> {
     let dir = root.join(path.trim_start_matches('/'));
-    // Most have no limit, and then nothing else is of interest.
+    // Most cgroups have no limit, and then nothing else is read.
     let max = kernel_record(&dir.join("pids.max")).ok()?.trim().parse().ok()?;
     let current = kernel_text(&dir.join("pids.current")).ok()?.trim().parse().ok()?;
     Some(PidsCgroup { path: path.to_owned(), current, max })
 }
 
-/// How the cgroup at `path` is held back by its own limit.
+/// How much the limit of the cgroup at `path` throttles it.
 pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
     let dir = hierarchy(root, "cpu").join(path.trim_start_matches('/'));
     let stat = kernel_text(&dir.join("cpu.stat")).ok()?;
@@ -321,7 +321,7 @@ pub(super) fn throttled(root: &Path, path: &str) -> Option<Throttled> {
     Some(Throttled { limit, held_back: held_back(&stat)? })
 }
 
-/// Microseconds in the second version of cgroups, nanoseconds in the first.
+/// The throttled time: microseconds in cgroup v2, nanoseconds in v1.
 fn held_back(stat: &str) -> Option<Duration> {
     let value = |name: &str| {
         let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -331,7 +331,7 @@ fn held_back(stat: &str) -> Option<Duration> {
     micros.or_else(|| value("throttled_time").map(Duration::from_nanos))
 }
 
-/// Quota and period; `max` or a negative quota is no limit.
+/// Parses quota and period; `max` or a negative quota means no limit.
 fn cpu_limit<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<f64> {
     let mut next = || words.next()?.parse::<f64>().ok();
     let (quota, period) = (next()?, next()?);

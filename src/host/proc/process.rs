@@ -1,5 +1,5 @@
-//! One process, read without touching what can block: never `cmdline`, `exe`, `fd` or `cwd` of a task that waits
-//! uninterruptibly.
+//! Reads one process without anything that can block: never `cmdline`, `exe`, `fd` or `cwd` of a process with a task
+//! in uninterruptible sleep.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,31 @@ use super::cgroup;
 use super::trust::{Refusal, Trust};
 use crate::host::{Arguments, KernelDir, kernel_bytes, kernel_record, kernel_text};
 
-/// `/proc` counts in these, whatever the kernel ticks at (`USER_HZ`).
+/// The unit of CPU times in `/proc`, whatever the kernel's own tick is (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
-/// The flag in `/proc/<pid>/stat` of a thread of the kernel (`PF_KTHREAD`).
+/// The flag of a kernel thread in `/proc/<pid>/stat` (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Page size that `/proc/<pid>/stat` counts in.
+/// The page size in `/proc/<pid>/stat`.
 const PAGE: u64 = 4096;
 
-/// What a process is to us.
+/// The role of a process on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// The kubelet, or a program that may have it inside.
+    /// The kubelet, or a program that may contain the kubelet.
     Kubelet,
     /// The runtime's daemon.
     Daemon,
-    /// A shim, or CRI-O's monitor.
+    /// A shim, or CRI-O's conmon.
     Shim,
-    /// runc and its like.
+    /// An OCI runtime such as runc.
     OciRuntime,
-    /// Anything else.
+    /// Any other process.
     #[default]
     Other,
 }
 
 impl Role {
-    /// By the kernel's name of the process, which is cut to 15 bytes.
+    /// The role for the kernel's name of the process, which has at most 15 bytes.
     pub fn of(comm: &str) -> Self {
         match comm {
             "kubelet" | "kubelite" | "hyperkube" | "k3s" | "k3s-server" | "k3s-agent" | "k3s server"
@@ -48,24 +48,25 @@ impl Role {
     }
 }
 
-/// How shims are read. A node has hundreds, each with a dozen threads, and of those that answer there is nothing to tell.
+/// How much of the shims is read. A node has hundreds of shims with a dozen threads each, and for shims that answer
+/// the details do not matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shims {
-    /// Only that they are there, and in which state.
+    /// Only their existence and state.
     Counted,
-    /// With their threads and their command lines.
+    /// Their threads and command lines too.
     #[default]
     LookedInto,
 }
 
-/// A task of a process that waits uninterruptibly.
+/// A task in uninterruptible sleep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     /// Thread id.
     pub tid: u32,
-    /// Kernel function it waits in, if readable.
+    /// The kernel function in which it waits, if readable.
     pub wchan: String,
-    /// Kernel stack, if readable (root).
+    /// The kernel stack, if readable (root only).
     pub stack: Vec<String>,
 }
 
@@ -74,81 +75,81 @@ pub struct Blocked {
 pub struct Process {
     /// Process id.
     pub pid: u32,
-    /// Its parent.
+    /// Id of its parent.
     pub parent: u32,
-    /// Kernel's name of it.
+    /// The kernel's name of the process.
     pub comm: String,
-    /// What it is to us.
+    /// The role.
     pub role: Role,
-    /// The role that its name claims and that it does not have, and why not.
+    /// The role that its name claims, if the process does not qualify for it, and the reason.
     pub impostor: Option<(Role, Refusal)>,
-    /// Whether it runs as we do, where we are not root.
+    /// Whether it runs as plegctl's own user, if that is not root.
     pub is_own: bool,
     /// State letter.
     pub state: char,
-    /// Age when it was read.
+    /// Age at the time of reading.
     pub age: Duration,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Resident bytes.
+    /// Resident memory in bytes.
     pub resident: u64,
-    /// Whether it is a thread of the kernel, which belongs to no container.
+    /// Whether it is a kernel thread, which belongs to no container.
     pub of_the_kernel: bool,
-    /// CPU time used so far.
+    /// CPU time so far.
     pub cpu: Duration,
-    /// The cgroup path that says most.
+    /// The most specific cgroup path.
     pub cgroup: String,
-    /// The container it belongs to by its cgroup.
+    /// The container, from the cgroup.
     pub container_id: Option<String>,
-    /// The pod it belongs to by its cgroup.
+    /// The pod, from the cgroup.
     pub pod_uid: Option<String>,
-    /// Tasks of it that wait uninterruptibly.
+    /// Its tasks in uninterruptible sleep.
     pub blocked: Vec<Blocked>,
-    /// Command line; never of a process that waits uninterruptibly.
+    /// The command line; empty if a task is in uninterruptible sleep.
     pub command: Arguments,
-    /// Working directory, of kubelets only and where it may be read.
+    /// The working directory, for kubelets only and if readable.
     pub directory: Option<PathBuf>,
-    /// Open descriptors, of kubelet and daemon only.
+    /// Number of open file descriptors, for the kubelet and the daemon only.
     pub descriptors: Option<u64>,
-    /// Its soft limit of them.
+    /// The soft limit of open file descriptors.
     pub descriptor_limit: Option<u64>,
 }
 
 impl Process {
-    /// `comm[pid]`, as people write it.
+    /// The usual notation `comm[pid]`.
     pub fn label(&self) -> String {
         format!("{}[{}]", self.comm, self.pid)
     }
 
-    /// Stopped by a signal or a tracer.
+    /// Whether it is stopped by a signal or a tracer.
     pub const fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
 
-    /// Dead and not yet waited for.
+    /// Whether it has ended and was not yet reaped by its parent.
     pub const fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 
-    /// The value of a flag of its command line.
+    /// The value of a flag on its command line.
     pub fn flag(&self, name: &str) -> Option<&str> {
         self.command.flag(name)
     }
 }
 
-/// A process table that is read.
+/// A process table to read.
 pub(super) struct Table<'a> {
-    /// Its directory.
+    /// The directory.
     pub path: &'a Path,
-    /// The same, opened.
+    /// The opened directory.
     pub dir: KernelDir,
-    /// How long the node has run.
+    /// The node's uptime.
     pub uptime: Duration,
-    /// Which of its processes count.
+    /// Decides which processes qualify.
     pub trust: Trust,
 }
 
-/// Reads one process; `None` if it has gone. Of a shim's threads and command line only if `shims` are looked into.
+/// Reads one process; `None` if it has ended. A shim's threads and command line are only read if `shims` requires it.
 pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process> {
     let stat = table.dir.record(&format!("{pid}/stat")).ok()?;
     let mut process = parse_stat(&stat, pid, table.uptime)?;
@@ -163,13 +164,13 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
         return Some(process);
     }
     let dir = &table.path.join(pid.to_string());
-    // Opened once, so that all that is read from here on is of one process.
+    // Open the directory once, so that all reads are of the same process.
     let opened = KernelDir::open(dir).ok()?;
     if process.role != Role::Other {
         let awake = process.state != 'D' && (process.role == Role::Shim || !waits_uninterruptibly(dir));
         match table.trust.judge(&opened, process.role, awake) {
             Ok(is_own) => process.is_own = is_own,
-            // The first process of a container that is created has the OCI runtime's name too, and claims nothing.
+            // The first process of a new container has the OCI runtime's name too, but is not an OCI runtime.
             Err(why) => {
                 process.impostor = Some((process.role, why));
                 process.role = Role::Other;
@@ -192,7 +193,7 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     } else {
         Vec::new()
     };
-    // Any thread that waits uninterruptibly may hold the lock of the address space, which `cmdline` needs.
+    // A thread in uninterruptible sleep may hold the lock of the address space, which reading `cmdline` needs.
     if process.state != 'D' && process.blocked.is_empty() && looked_into {
         process.command = Arguments::of_kernel(&opened.bytes("cmdline").unwrap_or_default());
     }
@@ -204,8 +205,8 @@ pub(super) fn read(table: &Table<'_>, pid: u32, shims: Shims) -> Option<Process>
     Some(process)
 }
 
-/// Whether the process in `dir` is not to be asked for what needs its address space or its files: one of its threads
-/// waits uninterruptibly, and may hold the lock that the answer needs. One that cannot be looked at is not asked either.
+/// Whether reading the address space or files of the process in `dir` could block: one of its threads is in
+/// uninterruptible sleep and may hold a lock that the read needs. Also true if that cannot be found out.
 pub fn waits_uninterruptibly(dir: &Path) -> bool {
     match state_of(&kernel_record(&dir.join("stat")).unwrap_or_default()) {
         None | Some('D') => true,
@@ -213,7 +214,7 @@ pub fn waits_uninterruptibly(dir: &Path) -> bool {
     }
 }
 
-/// The command line of the process in `dir`; empty where it waits uninterruptibly or is dead.
+/// The command line of the process in `dir`; empty if reading it could block or the process has ended.
 pub fn command_line(dir: &Path) -> Arguments {
     if waits_uninterruptibly(dir) { Arguments::default() } else { unguarded_command_line(dir) }
 }

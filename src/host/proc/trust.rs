@@ -1,7 +1,8 @@
-//! Which processes count as the node's own kubelet, runtime, shim or OCI runtime.
+//! Decides which processes qualify as the node's own kubelet, runtime, shim or OCI runtime.
 //!
-//! Every user may give a process any name and any command line, so a name proves nothing. A process counts by what only the
-//! kernel decides: its user, its namespaces, its program and its cgroup. `docs/security.md` has the rule and its exceptions.
+//! Every user can give a process any name and any command line, so a name proves nothing. A process qualifies by
+//! facts that only the kernel decides: its user, its namespaces, its program and its cgroup. `docs/security.md` has
+//! the rule and its exceptions.
 
 use std::fmt;
 use std::io;
@@ -14,30 +15,30 @@ use rustix::process::geteuid;
 use super::{Role, cgroup};
 use crate::host::{HostRoot, KernelDir};
 
-/// What the file of a kubelet's program is called. Distributions add a version or a wrapper's dot.
+/// File names of kubelet programs. Distributions add a version, or a dot for a wrapped program.
 const KUBELET_PROGRAMS: [&str; 5] = ["kubelet", ".kubelet", "kubelite", "hyperkube", "k3s"];
 
-/// Why a process that is named like the kubelet, the runtime or a shim does not count as one.
+/// Why a process with the name of a kubelet, runtime or shim does not qualify.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It runs as a user who is neither root nor ourselves.
+    /// It runs as a user who is neither root nor plegctl's own user.
     User(u32),
-    /// It has a process-id namespace of its own.
+    /// It runs in another PID namespace.
     PidNamespace,
-    /// It has a mount namespace of its own, and is no service of the system.
+    /// It runs in another mount namespace and is not a system service.
     MountNamespace,
-    /// It belongs to a container or a pod, by its cgroup.
+    /// Its cgroup belongs to a container or a pod.
     Container,
-    /// Its program lends its rights to whoever starts it, who also chooses its name and its arguments.
+    /// Its program is set-user-id, so whoever starts it chooses its name and arguments.
     SetUserId,
-    /// Its program is another one.
+    /// Its program is not a kubelet.
     Program(String),
-    /// What it is cannot be read, and it was started from a login session.
+    /// Its program and namespaces cannot be read, and it was started from a login session.
     Unknown,
 }
 
 impl Refusal {
-    /// Whether it might be the node's own kubelet all the same: root's, from a container image.
+    /// Whether it may still be the node's own kubelet, for example one that root runs from a container image.
     pub const fn leaves_doubt(&self) -> bool {
         matches!(self, Self::MountNamespace | Self::Container | Self::Unknown)
     }
@@ -57,13 +58,13 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Something that the kernel shows of a process.
+/// A fact about a process that the kernel shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fact<T> {
     Known(T),
-    /// It is there, and we may not read it.
+    /// The fact exists, but plegctl may not read it.
     Hidden,
-    /// A copy of a process table need not have it.
+    /// The fact does not exist, as in a copy of a process table.
     Absent,
 }
 
@@ -80,33 +81,34 @@ impl<T> Fact<T> {
 /// A namespace of the node, such as `mnt:[4026531832]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reference {
-    /// That of the node's first process.
+    /// The namespace of the node's first process.
     Node(String),
-    /// Our own, where the node's may not be read. A process in another one may still be in the node's.
+    /// plegctl's own namespace, if the node's cannot be read. A process in another namespace may still be in the
+    /// node's.
     Own(String),
     Unknown,
 }
 
-/// Decides which processes of a table count.
+/// Decides which processes of a table qualify.
 #[derive(Clone, Debug)]
 pub struct Trust {
-    /// The user that we run as.
+    /// plegctl's own user.
     uid: u32,
     pid_namespace: Reference,
     mount_namespace: Reference,
-    /// The table is a copy in ordinary files: what it lacks cannot be held against a process.
+    /// Whether the table is a copy in ordinary files, in which missing facts prove nothing.
     is_copy: bool,
 }
 
 impl Trust {
-    /// For the process table at `proc` of the node whose root is `host`.
+    /// For the process table at `proc` of the node with the root `host`.
     pub fn of_node(proc: &Path, host: &HostRoot) -> Self {
         let first = host.path("/proc/1");
         let is_elsewhere = host.as_path() != Path::new("/") && first.exists();
         if is_elsewhere { Self::with_first(proc, &first) } else { Self::of_table(proc) }
     }
 
-    /// For the process table at `proc`, taken to be the whole node's.
+    /// For the process table at `proc`, if it is the whole node's.
     pub fn of_table(proc: &Path) -> Self {
         Self::with_first(proc, &proc.join("1"))
     }
@@ -128,26 +130,27 @@ impl Trust {
         }
     }
 
-    /// The same for somebody who runs as `uid`.
+    /// The same decisions for a plegctl that runs as `uid`.
     #[cfg(test)]
     pub(crate) fn seen_by(self, uid: u32) -> Self {
         Self { uid, ..self }
     }
 
-    /// Whether the process with this directory counts as what its name says; and if so, whether it runs as we do, where we
-    /// are not root. Of one that is not `awake` the program is not looked at: that could wait with it.
+    /// Whether the process in this directory qualifies for the role. The result is true if it runs as plegctl's own
+    /// user, who is not root. If the process is not `awake`, its program is not read, because that could block.
     pub fn judge(&self, process: &KernelDir, role: Role, awake: bool) -> Result<bool, Refusal> {
         let status = Fact::of(process.record("status"));
         let is_own = match &status {
             Fact::Known(text) => self.user(text)? && self.uid != 0,
-            // The kernel shows everybody the user of every process that he sees at all.
+            // The kernel shows the user of every visible process to everybody.
             Fact::Absent if self.is_copy => false,
             Fact::Absent | Fact::Hidden => return Err(Refusal::Unknown),
         };
         let cgroups = process.record("cgroup").unwrap_or_default();
         let place = Place::of(&cgroups);
         if is_own {
-            // Our own process has no more rights than we have. What is in a container is a stranger's image.
+            // A process of plegctl's own user has no more rights than plegctl. A process in a container runs somebody
+            // else's image.
             let is_member = place == Place::Container && !is_below_runtime(role);
             return if is_member { Err(Refusal::Container) } else { Ok(true) };
         }
@@ -170,7 +173,7 @@ impl Trust {
         Ok(false)
     }
 
-    /// Whether it runs as we do and not as root. All four of its user ids have to be the same.
+    /// Whether all four user ids are plegctl's own.
     fn user(&self, status: &str) -> Result<bool, Refusal> {
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
         let uids: Result<Vec<u32>, _> = line.split_ascii_whitespace().map(str::parse).collect();
@@ -181,15 +184,15 @@ impl Trust {
         uids.into_iter().find(|uid| *uid != 0).map_or(Ok(false), |uid| Err(Refusal::User(uid)))
     }
 
-    /// Whether its mount namespace is known to be the node's.
+    /// Whether the mount namespace is known to be the node's.
     fn mounts(&self, own: &Fact<String>, place: Place, role: Role) -> Result<bool, Refusal> {
         match (&self.mount_namespace, own) {
             (Reference::Node(node) | Reference::Own(node), Fact::Known(own)) if node == own => Ok(true),
-            // A unit of systemd or a snap that gives its service mounts of its own: MicroK8s in strict confinement.
+            // A systemd unit or a snap may give its service its own mounts: MicroK8s in strict confinement.
             (Reference::Node(_), Fact::Known(_)) if place == Place::Service => Ok(true),
             (Reference::Node(_), Fact::Known(_)) => Err(Refusal::MountNamespace),
-            // A container cannot leave its cgroup. CRI-O's monitor of a container has the container's id in its own, and the
-            // OCI runtime that the monitor starts is in it too.
+            // A container cannot leave its cgroup. The cgroup of CRI-O's conmon has the container's id too, and the
+            // OCI runtime that conmon starts is in the same cgroup.
             _ if place == Place::Container || (place == Place::Monitor && !is_below_runtime(role)) => {
                 Err(Refusal::Container)
             }
@@ -205,7 +208,7 @@ impl Trust {
         we_are_root: bool,
     ) -> Result<(), Refusal> {
         let Ok(link) = process.link("exe") else {
-            // Without the rights to see its program, a login session could have started `sudo` under this name.
+            // If the program cannot be read, a login session could have started `sudo` under this name.
             let is_doubtful = we_are_root && !is_known && place == Place::Session;
             return if is_doubtful { Err(Refusal::Unknown) } else { Ok(()) };
         };
@@ -218,21 +221,21 @@ impl Trust {
     }
 }
 
-/// Whether what has this role is started by the runtime for a container.
+/// Whether the runtime starts processes of this role for a container.
 const fn is_below_runtime(role: Role) -> bool {
     matches!(role, Role::Shim | Role::OciRuntime)
 }
 
-/// Where a process is in the tree of cgroups.
+/// The kind of cgroup in which a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In a container or a pod.
+    /// A container or a pod.
     Container,
-    /// In a scope that CRI-O makes for the monitor of a container, outside of it.
+    /// CRI-O's scope for the conmon of a container, outside of the container.
     Monitor,
-    /// In a service that systemd started for the system.
+    /// A systemd service of the system.
     Service,
-    /// In a login session of somebody.
+    /// A user's login session.
     Session,
     Elsewhere,
 }
@@ -258,13 +261,13 @@ impl Place {
     }
 }
 
-/// Whether a cgroup is that of a service of the system, also as a container with a cgroup namespace of its own sees it.
+/// Whether a cgroup is that of a system service, also as seen from a container with its own cgroup namespace.
 pub fn is_service(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !matches!(*part, "" | ".."));
     parts.next() == Some("system.slice") && parts.next_back().is_some_and(|last| last.ends_with(".service"))
 }
 
-/// `NSpid` has a number for each pid namespace that the process is in, from the table's own inwards.
+/// The depth of the PID namespace: `NSpid` has a number for each namespace, from the table's own inwards.
 fn depth_of_pid_namespace(status: &str) -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     line.split_ascii_whitespace().count()
@@ -273,40 +276,40 @@ fn depth_of_pid_namespace(status: &str) -> usize {
 fn is_process_file_system(proc: &Path) -> bool {
     match statfs(proc) {
         Ok(about) => about.f_type == PROC_SUPER_MAGIC,
-        // What cannot be asked is not given the benefit of a copy.
+        // If the file system cannot be examined, it is treated as a real one.
         Err(why) => why != Errno::NOENT,
     }
 }
 
-/// A process that counts as a kubelet, among others that do.
+/// A process that qualifies as a kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Its parent's.
+    /// Id of the parent.
     pub parent: u32,
-    /// Whether it runs as a service of the system, by its cgroup.
+    /// Whether its cgroup is that of a system service.
     pub is_service: bool,
-    /// Whether it runs as we do, where we are not root.
+    /// Whether it runs as plegctl's own user, if that is not root.
     pub is_own: bool,
 }
 
-/// Which of several processes is the kubelet.
+/// Which of several candidates is the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// None of them: there are none.
+    /// There are no candidates.
     Nobody,
     /// This one.
     One(u32),
-    /// Nothing tells them apart.
+    /// Several candidates, and no fact distinguishes them.
     Several(Vec<u32>),
 }
 
 impl Choice {
-    /// The one that runs as we do, before root's; the one that is a service, before those that are none.
+    /// Prefers the candidate of plegctl's own user, then the one that is a system service.
     pub fn among(candidates: &[Candidate]) -> Self {
         let pids: Vec<u32> = candidates.iter().map(|candidate| candidate.pid).collect();
-        // Between fork and exec a child of the kubelet has its name and its program.
+        // Between fork and exec, a child of the kubelet has the kubelet's name and program.
         let mut left: Vec<&Candidate> =
             candidates.iter().filter(|candidate| !pids.contains(&candidate.parent)).collect();
         for fits in [|candidate: &Candidate| candidate.is_own, |candidate: &Candidate| candidate.is_service] {
@@ -331,10 +334,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A copy of a process table, which goes when the test ends.
+    /// A copy of a process table; it is deleted when the test ends.
     pub(crate) struct Table(pub(crate) PathBuf);
 
-    /// What a copied process is.
+    /// A process to copy.
     #[derive(Clone, Copy)]
     pub(crate) struct Copied<'a> {
         pub(crate) comm: &'a str,
@@ -347,7 +350,7 @@ pub(crate) mod tests {
         pub(crate) line: &'a str,
     }
 
-    /// A kubelet as kubeadm sets it up.
+    /// A kubelet as kubeadm installs it.
     pub(crate) const KUBELET: Copied<'static> = Copied {
         comm: "kubelet",
         uids: [0; 4],
@@ -400,7 +403,7 @@ pub(crate) mod tests {
             self.0.join("proc")
         }
 
-        /// The verdict of somebody who runs as `uid` on the process 7.
+        /// The decision of a plegctl that runs as `uid` on the process 7.
         fn seen_by(&self, uid: u32, role: Role) -> Result<(), Refusal> {
             let trust = Trust::of_table(&self.proc()).seen_by(uid);
             trust.judge(&KernelDir::open(&self.proc().join("7")).unwrap(), role, true).map(drop)
@@ -428,7 +431,7 @@ pub(crate) mod tests {
             let stranger = Copied { uids: [1000; 4], ..KUBELET };
             assert_eq!(verdict(0, role, &stranger), Err(Refusal::User(1000)));
         }
-        // A set-user-id program keeps the real id of who started it.
+        // A set-user-id program keeps the real user id of the user who started it.
         let lent = Copied { uids: [1000, 0, 0, 0], ..KUBELET };
         assert_eq!(verdict(0, Role::Kubelet, &lent), Err(Refusal::User(1000)));
     }
@@ -450,7 +453,7 @@ pub(crate) mod tests {
         assert_eq!(verdict(0, Role::Kubelet, &inside), Err(Refusal::PidNamespace));
         let host_pid = Copied { mount_namespace: "mnt:[2]", cgroup: &cgroup, ..KUBELET };
         assert_eq!(verdict(0, Role::Kubelet, &host_pid), Err(Refusal::MountNamespace));
-        // Its cgroup says that it is a service, below that of its own container.
+        // The cgroup shows a service, but below the cgroup of its own container.
         let nested = format!("{cgroup}/system.slice/kubelet.service");
         let nested = Copied { cgroup: &nested, ..host_pid };
         assert_eq!(verdict(0, Role::Kubelet, &nested), Err(Refusal::MountNamespace));

@@ -1,4 +1,4 @@
-//! An answer that goes on: one line after the other, as an API server's watch gives them.
+//! An endless answer that is read line by line, as in an API server's watch.
 
 use std::mem;
 use std::time::Duration;
@@ -9,23 +9,24 @@ use tokio::time::timeout;
 
 use super::{Client, Error, Trouble, answered, place};
 
-/// A line is one object; etcd holds none above a few MiB.
+/// The longest line. A line is one object, and etcd stores no object above a few MiB.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
-/// The lines of an answer that has begun.
+/// The lines of an answer.
 #[derive(Debug)]
 pub struct Lines {
     url: String,
     body: Incoming,
-    /// What has come and is not handed out: whole lines, and the beginning of one.
+    /// Received bytes that were not returned yet: whole lines and the beginning of another line.
     rest: Vec<u8>,
-    /// How much of it has been looked at.
+    /// How many bytes of `rest` were searched for a line's end.
     seen: usize,
     received: usize,
 }
 
 impl Client {
-    /// Asks for an answer that is read line by line. `limit` is for its beginning, and for the whole of a refusal.
+    /// Requests an answer that is read line by line. `limit` applies until the answer begins, and to the whole of an
+    /// error answer.
     pub async fn lines(&self, url: &str, limit: Duration) -> Result<Lines, Error> {
         let place = place(url)?;
         let mut begun = None;
@@ -52,8 +53,8 @@ impl Client {
 }
 
 impl Lines {
-    /// The next line without its end; `None` when the answer is over. A line that the other side did not finish is none.
-    /// May be dropped while it waits and called again.
+    /// The next line without its end; `None` when the answer has ended. An unfinished last line is not returned. The
+    /// future may be dropped and the method called again.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(line) = self.whole_line() {

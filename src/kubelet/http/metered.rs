@@ -1,5 +1,5 @@
-//! A connection that counts what comes in before an answer begins: HTTP allows any number of interim answers (1xx), and
-//! whoever sends them without end would keep a processor busy until the deadline.
+//! A connection that limits the bytes before an answer begins. HTTP allows any number of interim answers (1xx), so an
+//! endless series of them could keep a processor busy until the deadline.
 
 use std::io;
 use std::pin::Pin;
@@ -9,10 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As much as may come before the answer itself begins; its head and a first part of its body are read at once.
+/// How many bytes may arrive before the answer begins. The limit includes the answer's headers and the first part of
+/// its body, which are read together.
 pub(super) const BEFORE_ANSWER: usize = 1024 * 1024;
 
-/// How much may still come.
+/// How many more bytes may arrive.
 #[derive(Clone, Debug)]
 pub(super) struct Allowance(Arc<AtomicUsize>);
 
@@ -21,24 +22,24 @@ impl Allowance {
         Self(Arc::new(AtomicUsize::new(BEFORE_ANSWER)))
     }
 
-    /// A question is about to be sent.
+    /// Resets the limit before a request is sent.
     pub(super) fn asked(&self) {
         self.0.store(BEFORE_ANSWER, Ordering::Relaxed);
     }
 
-    /// An answer has begun; its body has a bound of its own.
+    /// Removes the limit once an answer has begun; the body has its own limit.
     pub(super) fn answered(&self) {
         self.0.store(usize::MAX, Ordering::Relaxed);
     }
 
-    /// Whether so much more may come.
+    /// Subtracts received bytes; false if the limit is exceeded.
     fn spend(&self, bytes: usize) -> bool {
         let left = |left: usize| if left == usize::MAX { Some(left) } else { left.checked_sub(bytes) };
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 }
 
-/// A connection whose incoming bytes are counted.
+/// A connection with an [`Allowance`] for received bytes.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     pub(super) stream: S,

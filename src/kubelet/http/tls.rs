@@ -1,4 +1,5 @@
-//! Whose certificate is accepted, which one is shown, and what is wrong with one that is not accepted.
+//! Decides which server certificates are accepted, presents client certificates, and explains why a certificate is
+//! refused.
 
 use std::fmt;
 use std::io;
@@ -17,7 +18,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// Where a system keeps the authorities that it trusts.
+/// The usual paths of the system's trusted authorities.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -25,27 +26,27 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Whose certificates are accepted.
+/// Which server certificates are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system's authorities vouch for.
+    /// Certificates that the system's authorities signed.
     System,
-    /// Those that these authorities vouch for.
+    /// Certificates that these authorities signed.
     Authorities(Vec<CertificateDer<'static>>),
-    /// One of these and no other, whatever name it has.
+    /// Only these certificates, whatever name they have.
     Only(Vec<CertificateDer<'static>>),
-    /// Any.
+    /// Any certificate.
     Anybody,
 }
 
-/// A certificate of our own, with its key.
+/// A client certificate and its key.
 pub struct Identity {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
 impl fmt::Debug for Identity {
-    /// Without its key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.certificates.len()).finish_non_exhaustive()
     }
@@ -59,36 +60,36 @@ pub enum PemError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// What should be PEM is not, or holds something else.
+    /// The text is not PEM, or contains something else.
     #[error("`{name}` holds no {what} in PEM form: {detail}")]
     Pem {
-        /// What was read.
+        /// The name of the text.
         name: String,
-        /// What was looked for.
+        /// What was expected.
         what: &'static str,
-        /// What the parser said.
+        /// The parser's message.
         detail: String,
     },
-    /// Certificate and key cannot be used together, or not at all.
+    /// The certificate and the key do not fit together, or cannot be used at all.
     #[error("the certificate cannot be used: {}", plain(&.0.to_string()))]
     Unusable(rustls::Error),
-    /// The system has no authorities where they usually are.
+    /// The system has no trusted authorities at the usual paths.
     #[error("this system has no bundle of certificate authorities (looked at {})", SYSTEM_BUNDLES.join(", "))]
     NoBundle,
 }
 
 impl PemError {
-    /// Whether a file lies where reading does not come to an end.
+    /// Whether reading a file took too long.
     pub fn is_late(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::TimedOut)
     }
 }
 
 impl Identity {
-    /// From PEM; `name` is for the messages.
+    /// Parses PEM; error messages contain `name`.
     pub fn from_pem(certificate: &[u8], key: &[u8], name: &str) -> Result<Self, PemError> {
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|why| no_pem(name, "private key", &why))?;
         Ok(Self { certificates: certificates(certificate, name)?, key })
@@ -103,7 +104,7 @@ fn no_pem(name: &str, what: &'static str, why: &pem::Error) -> PemError {
     PemError::Pem { name: name.to_owned(), what, detail }
 }
 
-/// The certificates of a PEM text, at least one.
+/// Parses the certificates of a PEM text, at least one.
 pub fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, PemError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|why| no_pem(name, "certificate", &why))?;
@@ -121,12 +122,12 @@ fn system_authorities() -> Result<Vec<CertificateDer<'static>>, PemError> {
     certificates(&pem, &path.display().to_string())
 }
 
-/// The name that a certificate has to have.
+/// The host as a name that the server's certificate must have.
 pub(super) fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).ok()
 }
 
-/// What the handshake is made with.
+/// The TLS configuration of a client.
 pub(super) fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, PemError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -152,7 +153,7 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
         Trust::Authorities(authorities) => authorities.clone(),
     };
     let mut roots = RootCertStore::empty();
-    // A bundle may hold one that is not understood; the others are as good as before.
+    // One invalid certificate in a bundle does not affect the others.
     let (added, _) = roots.add_parsable_certificates(authorities.iter().cloned());
     if added == 0 {
         return Err(PemError::Unusable(rustls::Error::General("no usable certificate authority".to_owned())));
@@ -162,8 +163,8 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
     Ok(Arc::new(Listed { chains, authorities }))
 }
 
-/// Accepts what an authority has signed, and a certificate that is itself in the list, as Go does: a server may show the
-/// very certificate that was given for its authority.
+/// Accepts certificates that an authority signed. Like Go, it also accepts a certificate that is itself in the list,
+/// because a server may present the certificate that was given as its authority.
 #[derive(Debug)]
 struct Listed {
     chains: Arc<WebPkiServerVerifier>,
@@ -181,7 +182,7 @@ impl ServerCertVerifier for Listed {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let by_chain = self.chains.verify_server_cert(end_entity, intermediates, name, stapled, now);
         match by_chain {
-            // Its dates are looked at before its kind and its issuer, so that they are in order here.
+            // The library checks dates before type and issuer, so the dates are valid here.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),
             )) if self.authorities.contains(end_entity) => {
@@ -215,7 +216,8 @@ impl ServerCertVerifier for Listed {
     }
 }
 
-/// A library's words without the names of its types: `Other(OtherError(CaUsedAsEndEntity))` is `ca used as end entity`.
+/// Removes the type names from an error of the TLS library: `Other(OtherError(CaUsedAsEndEntity))` becomes `ca used
+/// as end entity`.
 fn plain(words: &str) -> String {
     let mut text = String::new();
     let unwrapped = words.split(' ').map(|word| {
@@ -244,7 +246,8 @@ fn plain(words: &str) -> String {
     text
 }
 
-/// Accepts any certificate, or any of a few. That the other side holds its key is proven all the same.
+/// Accepts any certificate, or only the listed ones. The handshake still proves that the server has the certificate's
+/// key.
 #[derive(Debug)]
 struct Any {
     only: Option<Vec<CertificateDer<'static>>>,
@@ -289,29 +292,29 @@ impl ServerCertVerifier for Any {
     }
 }
 
-/// What is wrong with a certificate.
+/// Why a certificate is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateTrouble {
-    /// Nobody that we trust has signed it.
+    /// No trusted authority signed the certificate.
     UnknownIssuer,
-    /// It is another server's.
+    /// The certificate is for other names.
     OtherName(Vec<String>),
-    /// It is not the one that was expected.
+    /// The certificate is not the expected one.
     Another,
-    /// It is too old.
+    /// The certificate has expired.
     Expired,
-    /// It is too new.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// Ours was refused, or one was wanted.
+    /// The server refused the client's certificate, or requires one.
     OursRefused,
-    /// There is no TLS.
+    /// The server does not use TLS.
     NotTls,
-    /// Something else; the library's words.
+    /// Another reason, in the library's words.
     Other(String),
 }
 
 impl CertificateTrouble {
-    /// What a failed handshake says; `None` if it failed for another reason than TLS.
+    /// The reason why a handshake failed; `None` if the reason is not TLS.
     pub(super) fn of(why: &io::Error) -> Option<Self> {
         let why = why.get_ref()?.downcast_ref::<rustls::Error>()?;
         Some(match why {
@@ -340,7 +343,7 @@ impl CertificateTrouble {
         })
     }
 
-    /// What to do about it.
+    /// What the user can do.
     pub(super) const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::UnknownIssuer => Some(
@@ -377,7 +380,7 @@ impl fmt::Display for CertificateTrouble {
 mod tests {
     use super::*;
 
-    /// What a verifier says of the server's certificate under a name that is not in it.
+    /// What a verifier decides about the server's certificate for a name that is not in it.
     fn judged(trust: &Trust) -> Result<(), rustls::Error> {
         let shown = certificates(include_bytes!("../../../tests/fleet/pki/server.crt"), "server").unwrap();
         let provider = Arc::new(ring::default_provider());
